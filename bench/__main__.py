@@ -1,0 +1,238 @@
+"""The command line: every rule of the DAG is one of these commands, usable by hand.
+
+A user's mistake ends with one sentence and status 2, never with a traceback. Imports happen inside the command that needs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.errors import UserError
+
+if TYPE_CHECKING:
+    from bench.suite import Run
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("method", help="method[key=value,...]+ingredient@paper|official")
+    parser.add_argument("--backbone", required=True, help="a backbone by name, or a folder in Hugging Face format")
+    parser.add_argument("--corpus", required=True, help="training corpus: world, wiki1m, wiki1m_fallback, or a file")
+    parser.add_argument("--data", required=True, help="evaluation data: world, senteval, or a folder that holds downstream/")
+    parser.add_argument("--seed", type=int, help="needed for what is trained")
+    parser.add_argument("--recipe", nargs="*", default=[], metavar="KEY=VALUE", help="recipe fields laid over the method's own")
+    parser.add_argument("--suite", type=Path, required=True, help="the suite's folder, results/<suite>")
+
+
+def _run(arguments: argparse.Namespace) -> Run:
+    from bench.suite import resolve
+
+    recipe: dict[str, Any] = {}
+    for item in arguments.recipe:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise UserError(f"cannot read '{item}' after --recipe; write key=value")
+        recipe[key] = value
+    run = resolve(
+        arguments.method,
+        backbone_name=arguments.backbone,
+        corpus=arguments.corpus,
+        data=arguments.data,
+        seed=arguments.seed,
+        recipe=recipe,
+    )
+    if run.trained and run.seed is None:
+        raise UserError(f"'{run.text}' is trained, so it needs a seed; add --seed 42")
+    return run
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """Train one run; a training that has ended is not repeated."""
+    from bench import gpu, paths
+    from bench.files import write_json
+    from bench.train import train as train_run
+
+    run = _run(arguments)
+    with gpu.lease() as device:
+        result = train_run(
+            run,
+            backbone=run.backbone.folder(arguments.suite),
+            corpus=paths.corpus_file(run.corpus, arguments.suite),
+            data=paths.data_folder(run.data, arguments.suite),
+            folder=paths.run_folder(arguments.suite, run.id),
+            device=device,
+        )
+    write_json(paths.trained_file(arguments.suite, run.id), result)
+    print(f"{run.id}: {result['outcome']['status']}")
+
+
+def score(arguments: argparse.Namespace) -> None:
+    """Score a run on the suite's tasks."""
+    from bench import gpu, paths
+    from bench.score import score_run
+
+    run = _run(arguments)
+    with gpu.lease() as device:
+        score_run(run, arguments.suite, arguments.tasks, paths.scores_file(arguments.suite, run.id), device)
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    """Score any encoder, print a table and write records."""
+    from bench import gpu, paths
+    from bench.score import score_model
+
+    data = paths.data_folder(arguments.data, Path("."))
+    with gpu.lease() as device:
+        print(score_model(arguments.model, arguments.pooler, arguments.tasks, data, arguments.out, device))
+
+
+def world(arguments: argparse.Namespace) -> None:
+    """Generate the embedded world's data folder."""
+    from bench.tasks.world import build
+
+    build(arguments.out, seed=arguments.seed)
+
+
+def pretrain(arguments: argparse.Namespace) -> None:
+    """Pre-train a toy backbone on the embedded world."""
+    from bench.pretrain import pretrain as pretrain_backbone
+
+    pretrain_backbone(arguments.world, arguments.kind, arguments.out, seed=arguments.seed, threads=arguments.threads)
+
+
+def fetch(arguments: argparse.Namespace) -> None:
+    """Make one of a suite's inputs present and verified, and write down what it is."""
+    from bench import paths
+    from bench.files import write_json
+
+    write_json(arguments.out, paths.describe_input(arguments.kind, arguments.name, arguments.suite))
+
+
+def plan(arguments: argparse.Namespace) -> None:
+    """Write what a suite consists of."""
+    from bench import config
+    from bench.files import write_json
+
+    try:
+        content = json.loads(arguments.json) if arguments.json else config.load(arguments.config)
+    except json.JSONDecodeError as error:
+        raise UserError(f"--json is not JSON: {error}") from None
+    config.validate(content)
+    write_json(arguments.out, config.plan(content))
+
+
+def tables(arguments: argparse.Namespace) -> None:
+    """Render every table of a suite."""
+    from bench.tables import render_tables
+
+    render_tables(arguments.suite, arguments.out)
+
+
+def figures(arguments: argparse.Namespace) -> None:
+    """Render every figure of a suite."""
+    from bench.figures import render_figures
+
+    render_figures(arguments.suite, arguments.out)
+
+
+def page(arguments: argparse.Namespace) -> None:
+    """Render the page that links tables and figures."""
+    from bench.page import render_page
+
+    render_page(arguments.suite, arguments.figures, arguments.out)
+
+
+def reference(arguments: argparse.Namespace) -> None:
+    """Write a suite's reference distribution, or check a suite against one."""
+    from bench.reference import check, write
+
+    if arguments.check:
+        print(check(arguments.suite, arguments.reference))
+    else:
+        write(arguments.suite, arguments.reference)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmark suite for unsupervised sentence embeddings.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(function: Any) -> argparse.ArgumentParser:
+        added = commands.add_parser(function.__name__, help=function.__doc__.split("\n")[0], description=function.__doc__)
+        added.set_defaults(function=function)
+        return added
+
+    _run_arguments(command(train))
+
+    added = command(score)
+    _run_arguments(added)
+    added.add_argument("--tasks", nargs="+", default=["sts"])
+
+    added = command(evaluate)
+    added.add_argument("model", help="hub id, Hugging Face folder, or a folder of this suite's runs")
+    added.add_argument("--pooler", help="needed where the model stores none")
+    added.add_argument("--tasks", nargs="+", default=["sts"], help="sts, or names of tasks")
+    added.add_argument("--data", default="senteval", help="senteval (BENCH_DATA or the hub), or a folder that holds downstream/")
+    added.add_argument("--out", type=Path, required=True, help="FILE.json")
+
+    added = command(world)
+    added.add_argument("--out", type=Path, required=True)
+    added.add_argument("--seed", type=int, default=0)
+
+    added = command(pretrain)
+    added.add_argument("--world", type=Path, required=True)
+    added.add_argument("--kind", choices=["bert", "roberta"], required=True)
+    added.add_argument("--out", type=Path, required=True)
+    added.add_argument("--seed", type=int, default=0)
+    added.add_argument("--threads", type=int, default=1)
+
+    added = command(fetch)
+    added.add_argument("kind", choices=["data", "corpus", "backbone"])
+    added.add_argument("name")
+    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--out", type=Path, required=True)
+
+    added = command(plan)
+    source = added.add_mutually_exclusive_group(required=True)
+    source.add_argument("--config", type=Path)
+    source.add_argument("--json")
+    added.add_argument("--out", type=Path, required=True)
+
+    for function in (tables, figures, page):
+        added = command(function)
+        added.add_argument("--suite", type=Path, required=True)
+        added.add_argument("--out", type=Path, required=True)
+        if function is page:
+            added.add_argument("--figures", type=Path, required=True)
+
+    added = command(reference)
+    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--reference", type=Path, required=True)
+    added.add_argument("--check", action="store_true")
+    return parser
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run one command; 0 on success, 2 for a user's mistake, 130 when interrupted."""
+    arguments = _parser().parse_args(words)
+    try:
+        arguments.function(arguments)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; what is finished is kept, start again to continue", file=sys.stderr)
+        return 130
+    except PermissionError as error:
+        print(f"error: cannot write {error.filename}: permission denied; choose a folder that can be written", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

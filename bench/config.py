@@ -1,0 +1,114 @@
+"""A suite's configuration: validated against one schema, expanded into runs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from bench.errors import UserError, nearest
+from bench.suite import RECIPE_FIELDS, Run, convert_recipe, resolve, unique
+
+SCHEMA = Path(__file__).parent.parent / "config" / "schema.yaml"
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read and validate a configuration file.
+
+    Raises:
+        UserError: the file is missing, is no YAML, or breaks the schema; the message names the key.
+    """
+    import yaml
+
+    try:
+        config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"configuration {path} does not exist; see config/ for the suites that come with the project") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"configuration {path} is not YAML: {' '.join(str(error).split())}") from None
+    validate(config)
+    return config
+
+
+def validate(config: Any) -> None:
+    """Raise `UserError` naming the key that breaks the schema, with the nearest valid name where it is misspelt."""
+    import yaml
+
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=lambda error: (len(error.absolute_path), str(error.path)))
+    if errors:
+        raise UserError(f"configuration: {_explain(errors[0])}")
+    recipe = config.get("recipe", {})
+    for name in recipe:
+        if name not in RECIPE_FIELDS:
+            raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
+    convert_recipe(recipe)
+    strangers = set(config.get("stand_ins", {})) - set(config["backbones"])
+    if strangers:
+        raise UserError(f"configuration: 'stand_ins.{min(strangers)}' is not among the suite's backbones{nearest(min(strangers), config['backbones'])}")
+
+
+def _explain(error: Any) -> str:
+    """One sentence about the most telling schema error."""
+    while error.context:  # of alternatives, the one that got furthest says most
+        error = max(error.context, key=lambda inner: (len(inner.absolute_path), inner.validator == "additionalProperties"))
+    where = ".".join(str(step) for step in error.absolute_path) or "the top level"
+    if error.validator == "additionalProperties":
+        known = error.schema["properties"]
+        unknown = min(set(error.instance) - set(known))
+        prefix = "" if where == "the top level" else f"{where}."
+        return f"unknown key '{prefix}{unknown}'{nearest(unknown, known)}"
+    if error.validator == "required":
+        return f"{error.message.replace(' is a required property', '')} is missing at {where}; see config/README.md"
+    remedy = error.schema.get("description", "see config/README.md")
+    return f"'{where}' is {error.instance!r}, which cannot be; {remedy}"
+
+
+def runs(config: Mapping[str, Any]) -> list[Run]:
+    """Every run of a validated configuration, in order, without repetitions."""
+    return unique(_runs(config))
+
+
+def _runs(config: Mapping[str, Any]) -> Iterator[Run]:
+    for entry in config["methods"]:
+        entry = {"method": entry} if isinstance(entry, str) else entry
+        names = entry.get("backbones", "all")
+        names = list(config["backbones"]) if names == "all" else names
+        for name in names:
+            if name not in config["backbones"]:
+                raise UserError(f"configuration: backbone '{name}' of '{entry['method']}' is not in 'backbones'{nearest(name, config['backbones'])}")
+        for text, name in itertools.product(_texts(entry), names):
+            seeds = entry.get("seeds") or (config["backbones"][name] or {}).get("seeds") or config["seeds"]
+            for seed in seeds:
+                yield resolve(
+                    text, backbone_name=name, corpus=config["corpus"], data=config["data"], seed=seed, recipe=config.get("recipe", {})
+                )
+
+
+def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
+    """The entry's text with every combination of its sweep filled in, in each of its settings."""
+    sweep = entry.get("sweep", {})
+    asked = set(re.findall(r"\{(\w+)\}", entry["method"]))
+    if asked != set(sweep):
+        odd = min(asked ^ set(sweep))
+        raise UserError(f"configuration: '{{{odd}}}' should stand both in '{entry['method']}' and in its sweep")
+    settings = [f"@{setting}" for setting in entry.get("settings", [])] or [""]
+    for values in itertools.product(*sweep.values()):
+        filled = dict(zip(sweep, values, strict=True))
+        text = re.sub(r"\{(\w+)\}", lambda match: str(filled[match[1]]), entry["method"])
+        yield from (text + setting for setting in settings)
+
+
+def plan(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a suite consists of, as plain data: the file `plan.json` that rendering starts from."""
+    return {
+        "suite": config["suite"],
+        "data": config["data"],
+        "corpus": config["corpus"],
+        "stand_ins": {printed: own for own, printed in config.get("stand_ins", {}).items()},
+        "runs": [run.describe() for run in runs(config)],
+    }

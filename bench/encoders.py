@@ -1,0 +1,295 @@
+"""Encoders: everything that can be scored turns sentences into vectors.
+
+An Encoder has `encode(sentences) -> float32 (n, d)`, an `identity`, and a `kind`; `save_encoder` writes it to a folder and
+`load_encoder` reads it back. The transformer with a pooler is here; a method may bring an Encoder of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # jobs share the machine's cores; forked tokenizer pools do not
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from bench.errors import UserError, nearest
+from bench.files import atomic_folder, read_json, write_json
+
+TOKEN_BUDGET = 16_384  # tokens in one batch, padding included: bounds memory whatever the sentences' lengths
+
+
+def _masked_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """Mean over tokens, special tokens included (methods.md a.2)."""
+    weights = mask.unsqueeze(-1).to(states)
+    return (states * weights).sum(1) / weights.sum(1)
+
+
+# Each takes all hidden states (embeddings first) and the attention mask. `cls` is the model's own pooler output.
+POOLERS: dict[str, Callable[[Sequence[Tensor], Tensor], Tensor]] = {
+    "cls_before_pooler": lambda states, mask: states[-1][:, 0],
+    "avg": lambda states, mask: _masked_mean(states[-1], mask),
+    "avg_top2": lambda states, mask: _masked_mean((states[-1] + states[-2]) / 2, mask),
+    "avg_first_last": lambda states, mask: _masked_mean((states[-1] + states[1]) / 2, mask),
+    "avg_embedding_last": lambda states, mask: _masked_mean((states[-1] + states[0]) / 2, mask),
+}
+POOLER_NAMES = ("cls", *POOLERS)
+
+
+def check_pooler(name: str) -> None:
+    """Raise `UserError` for a pooler that does not exist."""
+    if name == "cls_mlp":
+        raise UserError("pooler 'cls_mlp' is the training head and is not scored; choose cls_before_pooler")
+    if name not in POOLER_NAMES:
+        raise UserError(f"unknown pooler '{name}'{nearest(name, POOLER_NAMES)}")
+
+
+class Encoder(Protocol):
+    """Everything that can be scored."""
+
+    kind: str
+
+    @property
+    def identity(self) -> str:
+        """Decides the vectors: equal identities give equal vectors on one machine."""
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        """Vectors of the sentences, float32 (n, d), in order."""
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write files into `folder`; what is returned is stored beside them and given back to `load`."""
+
+
+def _weights_files(folder: Path) -> list[Path]:
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        return [folder / name for name in sorted(set(read_json(index)["weight_map"].values()))]
+    return [folder / "model.safetensors"]
+
+
+def check_folder(folder: Path) -> None:
+    """Check that a folder holds a transformer in Hugging Face format.
+
+    Raises:
+        UserError: the folder, its configuration, weights or tokenizer are missing, or its weights are pickled.
+    """
+    if not folder.is_dir():
+        raise UserError(f"model folder {folder} does not exist; give a Hugging Face folder or a hub id")
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
+    missing = [path.name for path in _weights_files(folder) if not path.is_file()]
+    if missing:
+        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+        if pickled:
+            raise UserError(f"{folder} holds only pickled weights ({pickled[0]}), which are refused; convert them to safetensors")
+        raise UserError(f"{folder} holds no {missing[0]}; give a folder with safetensors weights")
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")):
+        raise UserError(f"{folder} holds no tokenizer (tokenizer.json or a vocabulary); put the backbone's tokenizer files beside its weights")
+
+
+def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: bool = False) -> tuple[Any, Any]:
+    """A transformer and its fast tokenizer from a local folder, in float32.
+
+    Args:
+        dropout: both the hidden and the attention dropout; None keeps the model's own.
+        pooling_layer: load the model's own pooler (dense + tanh).
+
+    Raises:
+        UserError: files are missing, pickled, broken, or the tokenizer cannot pad.
+    """
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    check_folder(folder)
+    if pooling_layer and not _stores_pooler(folder):
+        raise UserError(f"{folder} stores no pooler weights, and pooler 'cls' would be random; choose cls_before_pooler or avg")
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        if dropout is not None:
+            config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+        options = {"add_pooling_layer": pooling_layer} if config.model_type in ("bert", "roberta", "xlm-roberta") else {}
+        model = AutoModel.from_pretrained(
+            folder, config=config, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False, **options
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"cannot load the model in {folder}: {first_line}; check its config.json, weights and tokenizer") from error
+    except Exception as error:
+        if type(error).__name__ != "SafetensorError":
+            raise
+        raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from error
+    if tokenizer.pad_token is None:
+        raise UserError(f"the tokenizer in {folder} has no padding token; name one in its tokenizer_config.json")
+    return model, tokenizer
+
+
+def _stores_pooler(folder: Path) -> bool:
+    for path in _weights_files(folder):
+        with safe_open(path, framework="pt") as weights:
+            if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
+                return True
+    return False
+
+
+def longest_input(model: Any, tokenizer: Any) -> int:
+    """Word pieces that fit, special tokens included. RoBERTa's positions start after the padding index, so two are lost."""
+    positions = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
+    if model.config.model_type in ("roberta", "xlm-roberta"):
+        positions -= model.config.pad_token_id + 1
+    return int(min(positions, tokenizer.model_max_length))
+
+
+def length_batches(lengths: Sequence[int], budget: int = TOKEN_BUDGET) -> Iterator[list[int]]:
+    """Indices in batches of about equal length whose padded size stays within `budget` tokens (at least one each)."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
+        if batch and lengths[index] * (len(batch) + 1) > budget:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def pad(tokens: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Token ids padded on the right to the longest, and their attention mask; both int64 (n, length)."""
+    length = max(len(row) for row in tokens)
+    ids = torch.full((len(tokens), length), pad_id, dtype=torch.long)
+    mask = torch.zeros((len(tokens), length), dtype=torch.long)
+    for i, row in enumerate(tokens):
+        ids[i, : len(row)] = torch.tensor(row, dtype=torch.long)
+        mask[i, : len(row)] = 1
+    return ids, mask
+
+
+class TransformerEncoder:
+    """A backbone with a pooler. In evaluation mode, float32, never truncated below what the backbone can take."""
+
+    kind = "transformer"
+
+    def __init__(self, model: Any, tokenizer: Any, pooler: str) -> None:
+        check_pooler(pooler)
+        self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
+        self._limit = longest_input(model, tokenizer)
+
+    @property
+    def identity(self) -> str:
+        digest = hashlib.sha256(f"{self.pooler}/{self._limit}".encode())
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().numpy().tobytes())
+        return f"{self.kind}-{digest.hexdigest()[:16]}"
+
+    def tokenize(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Token ids, special tokens included; truncation and padding that a tokenizer file may carry do not apply."""
+        if not sentences:
+            return []
+        return self.tokenizer(list(sentences), truncation=True, max_length=self._limit, padding=False)["input_ids"]
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        return self.encode_tokens(self.tokenize(sentences))
+
+    @torch.inference_mode()
+    def encode_tokens(self, tokens: Sequence[Sequence[int]], progress: Callable[[int], object] | None = None) -> np.ndarray:
+        """Vectors of tokenized sentences; `progress` is told how many more are done."""
+        device = next(self.model.parameters()).device
+        vectors = np.zeros((len(tokens), self.model.config.hidden_size), dtype=np.float32)
+        training = self.model.training
+        self.model.eval()
+        try:
+            for batch in length_batches([len(row) for row in tokens]):
+                ids, mask = pad([tokens[i] for i in batch], self.tokenizer.pad_token_id)
+                mask = mask.to(device)
+                output = self.model(input_ids=ids.to(device), attention_mask=mask, output_hidden_states=self.pooler != "cls")
+                pooled = output.pooler_output if self.pooler == "cls" else POOLERS[self.pooler](output.hidden_states, mask)
+                vectors[batch] = pooled.float().cpu().numpy()
+                if progress:
+                    progress(len(batch))
+        finally:
+            self.model.train(training)
+        return vectors
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        self.model.save_pretrained(folder, safe_serialization=True)
+        self.tokenizer.save_pretrained(folder)
+        return {"pooler": self.pooler}
+
+    @classmethod
+    def load(cls, folder: Path, stored: dict[str, Any], *, device: str = "cpu") -> TransformerEncoder:
+        model, tokenizer = load_backbone(folder, pooling_layer=stored["pooler"] == "cls")
+        return cls(model.to(device), tokenizer, stored["pooler"])
+
+
+def save_encoder(encoder: Encoder, folder: Path) -> None:
+    """Write an Encoder to a folder, whole or not at all."""
+    with atomic_folder(folder) as temporary:
+        stored = encoder.save(temporary)
+        write_json(temporary / "encoder.json", {"kind": encoder.kind, **stored})
+
+
+def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = "cpu") -> Encoder:
+    """An Encoder from a folder that `save_encoder` wrote, a Hugging Face folder, or a hub id.
+
+    Args:
+        pooler: needed where the folder stores none; refused where it stores another.
+
+    Raises:
+        UserError: the model cannot be found or loaded, or the pooler is missing, unknown or another than stored.
+    """
+    if pooler is not None:
+        check_pooler(pooler)
+    folder = Path(model)
+    stored_file = folder / "encoder.json"
+    if stored_file.is_file():
+        stored = read_json(stored_file)
+        if pooler not in (None, stored.get("pooler")):
+            raise UserError(f"{folder} was saved with pooler '{stored.get('pooler')}', not '{pooler}'; leave --pooler out")
+        return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device)
+    if not folder.is_dir():
+        from bench.catalogue import backbone
+        from bench.data import fetch_backbone
+
+        try:
+            known = backbone(str(model))
+        except UserError:
+            if str(model).count("/") > 1 or str(model).startswith((".", "/", "~")):
+                raise UserError(f"model folder {model} does not exist; give a Hugging Face folder or a hub id") from None
+            folder = fetch_backbone(str(model))
+        else:
+            if known.source == "toy":
+                raise UserError(f"'{model}' is made by a suite; give its folder, results/<suite>/backbones/{model}")
+            folder = known.folder(Path())
+    if pooler is None:
+        raise UserError(f"{model} stores no pooler; say which with --pooler ({', '.join(POOLER_NAMES)})")
+    return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+
+
+def _encoder_class(kind: str, source: Path) -> Any:
+    if kind == TransformerEncoder.kind:
+        return TransformerEncoder
+    import importlib
+
+    from bench.catalogue import method_classes
+
+    for cls in method_classes().values():
+        for value in vars(importlib.import_module(cls.__module__)).values():
+            if isinstance(value, type) and getattr(value, "kind", None) == kind:
+                return value
+    raise UserError(f"{source} names an encoder of kind '{kind}', which no method brings; was it saved by another version?")
+
+
+def hidden_states(model: Any, ids: Tensor, mask: Tensor, *, all_layers: bool) -> Sequence[Tensor]:
+    """Hidden states of a batch, embeddings first; only the last one where `all_layers` is false."""
+    output = model(input_ids=ids, attention_mask=mask, output_hidden_states=all_layers)
+    return output.hidden_states if all_layers else (output.last_hidden_state,)
+
+

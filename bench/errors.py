@@ -1,0 +1,26 @@
+"""The one error a user may see."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """A mistake that the user can mend.
+
+    The message is one sentence (or two) that names the thing and the remedy; the command line prints it without a
+    traceback and exits with status 2.
+    """
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Say which of `known` was probably meant, as the end of an error message.
+
+    >>> nearest("simsce", ["simcse", "sscl"])
+    "; did you mean 'simcse'? (known: simcse, sscl)"
+    """
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    guess = f"; did you mean '{close[0]}'?" if close else ";"
+    return f"{guess} (known: {', '.join(known)})"

@@ -1,0 +1,122 @@
+"""Files that are there whole or not at all, and sums of what they hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.errors import UserError
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_mode(kind: int) -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return kind & ~umask
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it is synced and renamed to `path`, else removed.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.chmod(temporary, _open_mode(0o666))
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Like `atomic_file` for a folder; an existing folder at `path` is replaced.
+
+    Raises:
+        UserError: the parent folder cannot be written.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
+    try:
+        yield temporary
+        os.chmod(temporary, _open_mode(0o777))
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file():
+                os.chmod(file, _open_mode(0o666))
+                _sync(file)
+        if path.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+            os.replace(path, old / path.name)
+            os.replace(temporary, path)
+            shutil.rmtree(old)
+        else:
+            os.replace(temporary, path)
+        _sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8, whole or not at all."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, whole or not at all. NaN is not JSON and is refused."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        UserError: the file is missing or is not JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; run the rule or command that writes it first") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UserError(f"{path} is not a readable JSON file ({error}); delete it and make it again") from None
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_text(text: str) -> str:
+    """SHA-256 of a text's UTF-8 bytes, in hex."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

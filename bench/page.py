@@ -1,0 +1,89 @@
+"""The page of a suite: one HTML file that opens from disk, with tables, verdicts, figures and provenance."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from bench.compare import Suite, cells, leaderboard, read_suite
+from bench.errors import UserError
+from bench.figures import figure_stems
+from bench.files import write_text
+from bench.tables import captioned, html, leaderboard_caption, shown_leaderboard, shown_table, slug, templates
+from bench.verdict import MEANINGS, SYMBOLS
+
+
+def _image(figures: Path, stem: str) -> str:
+    """A figure as a data address, so that the page stays whole wherever it is taken."""
+    try:
+        return "data:image/png;base64," + base64.b64encode((figures / f"{stem}.png").read_bytes()).decode("ascii")
+    except FileNotFoundError:
+        raise UserError(f"{figures / stem}.png does not exist; render the figures of this suite first") from None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items() if item is not None)
+    return str(value)
+
+
+def _provenance(suite: Suite) -> list[tuple[str, list[str]]]:
+    """What the scores say of their origin: each field with its distinct values, and how many runs have them."""
+
+    def counted(values: Iterable[str]) -> list[str]:
+        found = Counter(values)
+        return [f"{value} ({count} runs)" if len(found) > 1 else value for value, count in found.most_common()]
+
+    fields = [("Code", "code"), ("Data", "data"), ("Corpus", "corpus"), ("Device", "device"), ("Libraries", "versions")]
+    known = suite.provenance
+    rows = [(title, counted(_text(entry[name]) for entry in known if entry.get(name))) for title, name in fields]
+    dates = sorted(str(entry["date"]) for entry in known if entry.get("date"))
+    rows.append(("Scored", [" to ".join(dict.fromkeys((dates[0], dates[-1])))] if dates else []))
+    rows.append(("Runs", [f"{count} {status}" for status, count in Counter(run.status for run in suite.runs).items()]))
+    return [(title, values) for title, values in rows if values]
+
+
+def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
+    """Write `index.html` into `out`, with the figures of folder `figures` inside it.
+
+    Raises:
+        UserError: the suite's files or a figure are missing, or `out` cannot be written.
+    """
+    suite_folder, figures, out = Path(suite_folder), Path(figures), Path(out)
+    suite, board, all_cells = read_suite(suite_folder), leaderboard(suite_folder), cells(suite_folder)
+    stems = figure_stems(all_cells)
+    sections = []
+    for (source, name), table in all_cells.groupby(["source", "table"], sort=False):
+        stem = f"{source}_{slug(name)}"
+        sections.append(
+            {
+                "stem": stem,
+                "title": f"{source}, {name}",
+                "table": Markup(html(shown_table(table), captioned(suite, table))),
+                "figure": _image(figures, f"sts_{stem}") if f"sts_{stem}" in stems else None,
+                "verdicts": Counter(table["verdict"]),
+                "measured": bool((table["n"] > 0).any()),
+            }
+        )
+    text = (
+        templates()
+        .get_template("page.html")
+        .render(
+            suite=suite,
+            board=Markup(html(shown_leaderboard(board), leaderboard_caption(suite))),
+            board_figure=_image(figures, "leaderboard"),
+            sections=sorted(sections, key=lambda section: not section["measured"]),
+            verdicts=Counter(all_cells["verdict"]),
+            symbols=SYMBOLS,
+            meanings=MEANINGS,
+            provenance=_provenance(suite),
+            tables=Path(os.path.relpath(suite_folder / "tables", out)).as_posix(),
+        )
+    )
+    write_text(out / "index.html", text)

@@ -1,0 +1,63 @@
+"""Where things of a suite are: one folder a suite, one name a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench import corpora, data
+from bench.catalogue import backbone
+from bench.errors import UserError
+from bench.files import sha256_file, sha256_text
+
+
+def run_folder(suite: Path, run_id: str) -> Path:
+    """The training's own folder; never a declared output, so that nothing deletes it."""
+    return suite / "runs" / run_id
+
+
+def trained_file(suite: Path, run_id: str) -> Path:
+    return suite / "trained" / f"{run_id}.json"
+
+
+def scores_file(suite: Path, run_id: str) -> Path:
+    return suite / "scores" / f"{run_id}.json"
+
+
+def data_folder(name: str, suite: Path) -> Path:
+    """The data folder called `name`: world (the suite's own), senteval (BENCH_DATA or the hub), or a folder.
+
+    Raises:
+        UserError: it is not there.
+    """
+    if name == "senteval":
+        return data.fetch_senteval()
+    folder = suite / "world" if name == "world" else Path(name)
+    if not (folder / "downstream").is_dir():
+        raise UserError(f"data folder {folder} holds no downstream/; name a folder in SentEval's layout")
+    return folder
+
+
+def corpus_file(name: str, suite: Path) -> Path:
+    """The training corpus called `name`: world (the suite's own), one in BENCH_DATA or on the hub, or a file.
+
+    Raises:
+        UserError: it is not there.
+    """
+    if name == "world":
+        return corpora.corpus_path(name, suite / "world")
+    return Path(name) if "/" in name else data.fetch_corpus(name)
+
+
+def describe_input(kind: str, name: str, suite: Path) -> dict[str, Any]:
+    """Make an input of a suite present and say what it is: the content of `inputs/*.json`."""
+    if kind == "data":
+        folder = data_folder(name, suite)
+        files = sorted(path for path in (folder / "downstream").rglob("*") if path.is_file())
+        sums = "\n".join(f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files)
+        return {"kind": kind, "name": name, "files": len(files), "sha256": sha256_text(sums)}
+    if kind == "corpus":
+        return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite))}
+    folder = backbone(name).folder(suite)
+    weights = sorted(folder.glob("*.safetensors"))
+    return {"kind": kind, "name": name, "weights": {path.name: sha256_file(path) for path in weights}}

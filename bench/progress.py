@@ -1,0 +1,50 @@
+"""Progress of long work: a bar with the time left on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+LINES = 5  # lines that a whole piece of work prints where there is no terminal
+
+
+class Progress:
+    """Counts units of work; use it in a `with`.
+
+    >>> with Progress(3, "demo", unit="step") as progress:
+    ...     progress.advance(3)
+    """
+
+    def __init__(self, total: int, title: str, unit: str) -> None:
+        self.total, self.title, self.unit = total, title, unit
+        self.done = 0
+        self._started = time.monotonic()
+        self._printed = 0
+        self._bar = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, desc=title, unit=unit, dynamic_ncols=True)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def advance(self, units: int = 1, note: str = "") -> None:
+        """Say that `units` more are done; `note` stands behind the numbers."""
+        self.done += units
+        if self._bar is not None:
+            if note:
+                self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(units)
+            return
+        share = self.done / self.total if self.total else 1.0
+        if share * LINES >= self._printed + 1:
+            self._printed = int(share * LINES)
+            left = (time.monotonic() - self._started) * (1 - share) / share
+            behind = f", {note}" if note else ""
+            print(f"{self.title}: {self.done}/{self.total} {self.unit}s, {left:.0f} s left{behind}", file=sys.stderr, flush=True)

@@ -1,0 +1,74 @@
+"""A record is every number: printed and reproduced alike.
+
+A record is a flat dict with the keys of `COLUMNS`. Scores are in points (x 100) and are never rounded in files. What a
+command measures goes to disk as one object `{"provenance": {...}, "records": [...]}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.errors import UserError
+from bench.files import read_json, write_json
+
+Record = dict[str, Any]
+
+COLUMNS = (
+    "source",  # "sentbench" for our own runs, else the paper ("is-cse", "sscl", ...)
+    "method",  # a run's canonical text, or the printed row label
+    "backbone",
+    "variant",  # "paper" or "official" for our runs, the printed remark for papers
+    "seed",
+    "task",
+    "split",
+    "metric",
+    "aggregation",
+    "value",
+)
+
+STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
+
+# What papers print -> the name used here (design: one table, nowhere else).
+TASK_ALIASES = {
+    "SICK15": "STS15",
+    "SST": "SST2",
+    "SST-2": "SST2",
+    "MPRC": "MRPC",
+    "SentLen": "Length",
+    "TreeDepth": "Depth",
+    "CoordInv": "CoordinationInversion",
+    "STSB": "STS-B",
+    "STS-Benchmark": "STS-B",
+    "SICKR": "SICK-R",
+    "Avg.": "Avg",
+}
+
+
+def canonical_task(label: str) -> str:
+    """The task name used here for a label that a paper prints."""
+    return TASK_ALIASES.get(label, label)
+
+
+def average(values: Sequence[float]) -> float:
+    """The papers' "Avg.": the mean of the cells as printed, that is rounded to two decimals (methods.md a.5)."""
+    return sum(round(value, 2) for value in values) / len(values)
+
+
+def write_scores(path: Path, provenance: dict[str, Any], records: Iterable[Record]) -> None:
+    """Write scores with their provenance, whole or not at all."""
+    write_json(path, {"provenance": provenance, "records": list(records)})
+
+
+def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
+    """Read what `write_scores` wrote: `(provenance, records)`.
+
+    Raises:
+        UserError: the file is missing or does not have that form.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict) or not {"provenance", "records"} <= content.keys():
+        raise UserError(f"{path} does not hold scores (provenance and records); delete it and score again")
+    return content["provenance"], content["records"]

@@ -1,0 +1,370 @@
+"""What a run is: method x backbone x corpus x data x seed x recipe, and its identity.
+
+A run's method is written `method[key=value,...]+ingredient[key=value,...]@paper|official`. Keys are hyper-parameters of the part they
+follow; after the first part also fields of the recipe. Parts after the first are sorted, so a composition has one spelling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bench.catalogue import NO_BACKBONE, Backbone, backbone, method_class
+from bench.errors import UserError, nearest
+from methods.base import Method, Refusal, compose, host_fields, refuse_composition
+
+SETTINGS = ("paper", "official")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The fields of the one training loop. Defaults: methods.md a.1 to a.4 (SimCSE's released scripts, bert-base-uncased)."""
+
+    batch_size: int = 64
+    learning_rate: float = 3e-5
+    epochs: int = 1
+    sentences: int | None = None  # first lines of the corpus; None takes all
+    max_length: int = 32  # word pieces, special tokens included
+    pooler: str = "cls_mlp"  # training pooler; `cls_mlp` is scored as `cls_before_pooler`, others as they are
+    dropout: float | None = None  # hidden and attention; None keeps the backbone's own
+    weight_decay: float = 0.0
+    warmup: float = 0.0  # share of the steps
+    clip: float = 1.0  # gradient norm
+    precision: str = "mixed"  # float16 autocast on a GPU and float32 on a CPU; or "bfloat16", "float32" on both
+    select_on: str = "STS-B"  # dev sets whose mean Spearman decides, joined by "+"
+    select_every: int = 125  # optimiser steps
+    patience: int | None = None  # selections without gain before stopping; None never stops
+    threads: int = 1  # CPU threads of the training; sums of floats depend on it
+
+
+RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
+_RECIPE_CHOICES = {
+    "pooler": ("cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last"),
+    "precision": ("mixed", "bfloat16", "float32"),
+}
+# Recipe fields that a suite may change without making its runs another experiment.
+NEUTRAL_RECIPE_FIELDS = ("threads", "precision")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training (or one untrained encoder) and what it is scored on; every field is resolved.
+
+    Attributes:
+        text: the canonical text without setting, e.g. `gs-infonce[multiple=1]+is-cse`.
+        setting: "paper" or "official".
+        parts: (method name, version, hyper-parameters) of each part, fitted to the backbone.
+        corpus, data: names of the training corpus and of the evaluation data.
+        seed: None where nothing is drawn (untrained encoders).
+        recipe_changes: recipe fields that the suite or the text set, that is the method's own setting did not.
+        skip: why this run cannot be, or None.
+    """
+
+    text: str
+    setting: str
+    label: str
+    parts: tuple[tuple[str, int, dict[str, Any]], ...]
+    backbone: Backbone
+    corpus: str
+    data: str
+    seed: int | None
+    recipe: Recipe
+    recipe_changes: dict[str, Any]
+    skip: str | None
+
+    @property
+    def trained(self) -> bool:
+        return method_class(self.parts[0][0]).trained
+
+    @property
+    def evaluation_pooler(self) -> str:
+        """The training head is left out when scoring (methods.md a.2)."""
+        return "cls_before_pooler" if self.recipe.pooler == "cls_mlp" else self.recipe.pooler
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """Everything that changes the run's numbers."""
+        identity: dict[str, Any] = {"parts": [list(part) for part in self.parts], "data": self.data}
+        if self.backbone != NO_BACKBONE:
+            identity["backbone"] = self.backbone.fingerprint
+        if self.trained:
+            identity |= {"corpus": corpus_fingerprint(self.corpus), "seed": self.seed, "recipe": asdict(self.recipe)}
+        return identity
+
+    @cached_property
+    def id(self) -> str:
+        """Readable slug plus hash of the identity: the run's name in every path."""
+        digest = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:10]
+        seed = "" if self.seed is None else f"_s{self.seed}"
+        slug = re.sub(r"[^a-z0-9.+]+", "-", self.text.lower().replace("]", "").replace("[", "."))
+        name = re.sub(r"[^a-z0-9.]+", "-", self.backbone.name.lower())
+        return f"{slug[:80]}_{self.setting}_{name}{seed}_{digest}"
+
+    def describe(self) -> dict[str, Any]:
+        """The run as plain data, for plans and provenance."""
+        return {
+            "id": self.id,
+            "method": self.text,
+            "setting": self.setting,
+            "label": self.label,
+            "backbone": self.backbone.name,
+            "corpus": self.corpus if self.trained else None,
+            "data": self.data,
+            "seed": self.seed,
+            "trained": self.trained,
+            "recipe": asdict(self.recipe) if self.trained else None,
+            "recipe_changes": self.recipe_changes if self.trained else {},
+            "skip": self.skip,
+            "identity": self.identity,
+        }
+
+    @property
+    def arguments(self) -> list[str]:
+        """The words that name this run on the command line; `resolve` makes the same run of them."""
+        words = [f"{self.text}@{self.setting}", "--backbone", self.backbone.reference, "--corpus", self.corpus, "--data", self.data]
+        if self.seed is not None:
+            words += ["--seed", str(self.seed)]
+        if self.trained and self.recipe_changes:
+            words += ["--recipe", *(f"{key}={_written(value)}" for key, value in sorted(self.recipe_changes.items()))]
+        return words
+
+    def build(self) -> Method:
+        """The method as a module."""
+        built = [(method_class(name), method_class(name).Hyper(**hyper)) for name, _, hyper in self.parts]
+        return compose(built, self.backbone.shape)
+
+
+def corpus_fingerprint(name: str) -> str:
+    """What decides a corpus: its name for those whose sums are pinned, its bytes for a file given by path."""
+    if "/" not in name:
+        return name
+    from bench.files import sha256_file
+
+    if not Path(name).is_file():
+        raise UserError(f"corpus '{name}' is not a file; give a text file with one sentence a line, or a corpus by name")
+    return sha256_file(Path(name))
+
+
+def parse(text: str) -> tuple[list[tuple[str, dict[str, str]]], str | None]:
+    """Split a run's text into parts with their keys, and the setting.
+
+    >>> parse("gs-infonce[multiple=1]+is-cse@paper")
+    ([('gs-infonce', {'multiple': '1'}), ('is-cse', {})], 'paper')
+
+    Raises:
+        UserError: the text does not have that form.
+    """
+    body, at, setting = text.strip().partition("@")
+    if at and setting not in SETTINGS:
+        raise UserError(f"unknown setting '{setting}' in '{text}'{nearest(setting, SETTINGS)}")
+    parts: list[tuple[str, dict[str, str]]] = []
+    for piece in re.split(r"\+(?![^\[]*\])", body):
+        match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[([^\[\]]*)\])?\s*", piece)
+        if not match:
+            raise UserError(f"cannot read '{piece}' in '{text}'; write method[key=value,...]+method@paper|official")
+        keys: dict[str, str] = {}
+        for item in filter(None, (match[2] or "").split(",")):
+            key, equals, value = (word.strip() for word in item.partition("="))
+            if not equals or not key or not value:
+                raise UserError(f"cannot read '{item}' in '{text}'; write key=value")
+            if key in keys:
+                raise UserError(f"'{key}' stands twice in '{text}'; write it once")
+            keys[key] = value
+        parts.append((match[1], keys))
+    return parts, setting or None
+
+
+def convert(value: Any, annotation: str, name: str) -> Any:
+    """Turn text or a YAML value into what a field's annotation says.
+
+    Raises:
+        UserError: it cannot be one; the message names the field.
+    """
+    kinds = [kind.strip() for kind in annotation.split("|")]
+    if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
+        if "None" in kinds:
+            return None
+        raise UserError(f"'{name}' cannot be empty; give a value of type {annotation}")
+    try:
+        if "bool" in kinds:
+            if isinstance(value, bool):
+                return value
+            return {"true": True, "false": False}[str(value).lower()]
+        if "int" in kinds:
+            if isinstance(value, bool) or float(value) != int(float(value)):
+                raise ValueError
+            return int(float(value))
+        if "float" in kinds:
+            if isinstance(value, bool) or not abs(float(value)) < float("inf"):
+                raise ValueError
+            return float(value)
+        return str(value)
+    except (KeyError, ValueError, TypeError, OverflowError):
+        raise UserError(f"'{name}' should be of type {annotation}, not '{value}'") from None
+
+
+def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Recipe fields from a configuration or the command line, with their types.
+
+    Raises:
+        UserError: an unknown field or an impossible value.
+    """
+    recipe = {}
+    for name, value in values.items():
+        if name not in RECIPE_FIELDS:
+            raise UserError(f"unknown recipe field '{name}'{nearest(name, RECIPE_FIELDS)}")
+        recipe[name] = convert(value, str(RECIPE_FIELDS[name].type), name)
+    check_recipe(Recipe(**recipe))
+    return recipe
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raise `UserError` where a field is out of range."""
+    for name, choices in _RECIPE_CHOICES.items():
+        if getattr(recipe, name) not in choices:
+            raise UserError(f"unknown {name} '{getattr(recipe, name)}'{nearest(getattr(recipe, name), choices)}")
+    least = {"batch_size": 1, "epochs": 1, "max_length": 3, "select_every": 1, "threads": 1, "sentences": 1, "patience": 1}
+    for name, bound in least.items():
+        value = getattr(recipe, name)
+        if value is not None and value < bound:
+            raise UserError(f"'{name}' should be at least {bound}, not {value}")
+    for name in ("learning_rate", "weight_decay", "clip", "warmup", "dropout"):
+        value = getattr(recipe, name)
+        if value is not None and (value < 0 or (name in ("warmup", "dropout") and value >= 1)):
+            raise UserError(f"'{name}' is out of range: {value}")
+    tasks = set(recipe.select_on.split("+"))
+    for task in tasks - {"STS-B", "SICK-R"}:
+        raise UserError(f"cannot select on '{task}'{nearest(task, ('STS-B', 'SICK-R'))}")
+
+
+def _rows(cls: type[Method], setting: str, backbone_name: str) -> dict[str, Any]:
+    table = cls.official if setting == "official" else cls.paper
+    assert table is not None
+    own = table.get(backbone_name, table.get("bert-base-uncased", {}))
+    return {**table.get("*", {}), **own}
+
+
+def _written(value: Any) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else _short(value) if isinstance(value, float) else str(value)
+
+
+def _short(value: float) -> str:
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+def resolve(
+    text: str,
+    *,
+    backbone_name: str,
+    corpus: str,
+    data: str,
+    seed: int | None,
+    recipe: Mapping[str, Any] = types.MappingProxyType({}),
+) -> Run:
+    """Turn a run's text into a `Run`.
+
+    Args:
+        text: see the module's docstring; without `@`, `official` where every part has released code, else `paper`.
+        recipe: the suite's recipe fields, laid over the method's own; keys in the text lie over both.
+
+    Raises:
+        UserError: an unknown name or key (with the nearest valid one), or a composition that makes no sense (with the reason).
+    """
+    parsed, setting = parse(text)
+    parsed = [parsed[0], *sorted(parsed[1:])]
+    classes = [method_class(name) for name, _ in parsed]
+    if setting is None:
+        setting = "official" if all(cls.official is not None for cls in classes) else "paper"
+    for cls in classes:
+        if setting == "official" and cls.official is None:
+            raise UserError(f"'{cls.name}' has no released code, so '{text}' can only be '@paper'")
+
+    used = NO_BACKBONE if classes[0].backbone_free else backbone(backbone_name)
+    own_recipe = {key: value for key, value in _rows(classes[0], setting, used.name).items() if key in RECIPE_FIELDS}
+    base = Recipe(**own_recipe)
+    changes = dict(convert_recipe(recipe))
+    text_recipe: dict[str, Any] = {}
+    parts, spellings, labels, built = [], [], [], []
+    skip = None
+    for position, (cls, (_, keys)) in enumerate(zip(classes, parsed, strict=True)):
+        annotations = {item.name: str(item.type) for item in fields(cls.Hyper)}
+        rows = {key: value for key, value in _rows(cls, setting, used.name).items() if key in annotations}
+        default = cls.Hyper(**rows)
+        given: dict[str, Any] = {}
+        for key, value in keys.items():
+            if key in annotations:
+                given[key] = convert(value, annotations[key], key)
+            elif key in RECIPE_FIELDS and position == 0 and cls.trained:
+                text_recipe |= convert_recipe({key: value})
+            elif key in RECIPE_FIELDS and cls.trained:
+                raise UserError(f"'{key}' belongs to the recipe, which the method written first decides; set it in '{parsed[0][0]}[...]'")
+            else:
+                known = [*annotations, *(RECIPE_FIELDS if position == 0 and cls.trained else ())]
+                raise UserError(f"unknown key '{key}' of '{cls.name}'{nearest(key, known)}")
+        asked = cls.Hyper(**{**rows, **given})
+        built.append((cls, asked))
+        try:
+            cls.check(asked)
+            fitted = cls.fit(asked, used.shape)
+            skip = skip or cls.skip(fitted, used.shape)
+        except Refusal as refusal:
+            raise UserError(f"'{text}' cannot be run: {refusal}") from None
+        hyper = asdict(fitted)
+        if position > 0:  # what the host decides is no part of an ingredient
+            hyper = {key: value for key, value in hyper.items() if key not in host_fields(cls)}
+        parts.append((cls.name, cls.version, hyper))
+        shown = {key: value for key, value in given.items() if value != getattr(default, key)}
+        if position == 0:
+            shown |= {key: value for key, value in text_recipe.items() if value != getattr(base, key)}
+        spellings.append(_spell(cls.name, {key: _written(value) for key, value in shown.items()}))
+        labels.append(_label(cls, asked, fitted, shown))
+    try:
+        refuse_composition(built)
+    except Refusal as refusal:
+        raise UserError(f"'{text}' cannot be run: {refusal}") from None
+
+    changes = {key: value for key, value in changes.items() if value != getattr(base, key)} | text_recipe
+    final = Recipe(**{**own_recipe, **changes})
+    check_recipe(final)
+    return Run(
+        text="+".join(spellings),
+        setting=setting,
+        label=" + ".join(labels),
+        parts=tuple(parts),
+        backbone=used,
+        corpus=corpus,
+        data=data,
+        seed=seed if classes[0].trained else None,
+        recipe=final,
+        recipe_changes={key: value for key, value in changes.items() if key not in text_recipe},
+        skip=skip,
+    )
+
+
+def _spell(name: str, shown: Mapping[str, str]) -> str:
+    keys = ",".join(f"{key}={value}" for key, value in sorted(shown.items()))
+    return f"{name}[{keys}]" if keys else name
+
+
+def _label(cls: type[Method], asked: Any, fitted: Any, shown: Mapping[str, Any]) -> str:
+    """Title with what differs from the setting; a value that the backbone made smaller says so."""
+    notes = {key: f"{key}={_written(value)}" for key, value in shown.items()}
+    for item in fields(asked):
+        before, after = getattr(asked, item.name), getattr(fitted, item.name)
+        if before != after and isinstance(before, int) and not isinstance(before, bool):
+            notes[item.name] = f"{item.name}={after}, the most this backbone has (of {before})"
+    return f"{cls.title} ({', '.join(notes[key] for key in sorted(notes))})" if notes else cls.title
+
+
+def unique(runs: Iterable[Run]) -> list[Run]:
+    """Runs without repetitions, in order (sweeps meet on shallow backbones)."""
+    return list({run.id: run for run in runs}.values())
+
+

@@ -1,0 +1,190 @@
+"""Tables as CSV, Markdown, LaTeX and HTML: every printed table with our side, and the suite's own leaderboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from bench.compare import Suite, cells, leaderboard, read_suite
+from bench.files import write_text
+from bench.records import STS_TASKS, TRANSFER_TASKS
+from bench.reported import SOURCES
+from bench.verdict import SYMBOLS
+
+TASK_ORDER = [*STS_TASKS, *TRANSFER_TASKS, "Depth", "Length", "CoordinationInversion", "Avg"]
+
+
+def score_text(mean: float, sd: float) -> str:
+    """`75.11 ± 0.84`, without the spread where there is none, and a dash where there is nothing."""
+    if pd.isna(mean):
+        return "–"
+    return f"{mean:.2f}" if pd.isna(sd) else f"{mean:.2f} ± {sd:.2f}"
+
+
+def slug(text: str) -> str:
+    """A name for files: lower-case letters, digits, dots and hyphens."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+
+
+def row_name(method: str, variant: str) -> str:
+    """A printed row's label with its remark."""
+    return f"{method} ({variant.strip('()')})" if variant else method
+
+
+def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
+    """`leaderboard` as texts for print."""
+    names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
+    shown = board[list(names)].astype(str).rename(columns=names)
+    for task in (*STS_TASKS, "Avg"):
+        shown[task] = [score_text(mean, sd) for mean, sd in zip(board[task], board[f"{task} sd"], strict=True)]
+    if board["remark"].any():
+        shown["Remark"] = board["remark"]
+    return shown.drop(columns=[name for name in ("Corpus",) if shown[name].nunique() <= 1])
+
+
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The cells of one printed table as texts for print: a line for each printed row, and below it lines of ours."""
+    tasks = sorted(table["task"].unique(), key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1)
+    multiple_splits = table["split"].nunique() > 1
+    decisive = tasks[-1]
+    lines = []
+    for (method, backbone, variant, split), row in table.groupby(
+        ["method", "backbone", "variant", "split"], sort=False, dropna=False
+    ):
+        by_task = row.set_index("task")
+        last = row.iloc[-1]
+        name = row_name(method, variant)
+        head = {"Backbone": backbone, "Method": f"{name} {split}" if multiple_splits else name}
+        printed = {task: f"{value:.2f}" for task, value in by_task["printed"].items()}
+        scored = bool((row["n"] > 0).any()) or last["verdict"] == "diverged"
+        source = "printed, quoted" if (row["quoted_from"] != "").all() else "printed"
+        judgement = f"{SYMBOLS[last['verdict']]} {last['verdict']}"
+        if last["verdict"] in ("not run", "inconclusive", "diverged"):
+            judgement += f": {last['reason']}"
+        lines.append(head | {"Line": source} | printed | {"Verdict": "" if scored else judgement})
+        if scored:
+            ours = {
+                task: f"{score_text(cell.mean, cell.sd)} {SYMBOLS[cell.verdict]}"
+                for task, cell in zip(by_task.index, row.itertuples(), strict=True)
+            }
+            setting = last["run"].partition("@")[2]
+            lines.append({"Line": f"ours, {setting}, n = {last['n']}"} | ours | {"Verdict": judgement})
+        if last["other_n"]:
+            texts = map(score_text, row["other_mean"], row["other_sd"])
+            other = dict(zip(by_task.index, texts, strict=True))
+            lines.append({"Line": f"ours, {last['other_setting']}, n = {last['other_n']}"} | other)
+    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna("")
+    return shown.rename(columns={"Line": "", "Verdict": f"Verdict ({decisive})" if len(tasks) > 1 else "Verdict"})
+
+
+def csv(frame: pd.DataFrame) -> str:
+    """A table of numbers as CSV, unrounded; the scores of several seeds are one text, divided by spaces."""
+
+    def text(value: Any) -> Any:
+        return " ".join(map(repr, value)) if isinstance(value, tuple) else value
+
+    return frame.map(text).to_csv(index=False, lineterminator="\n")
+
+
+def markdown(frame: pd.DataFrame, caption: str) -> str:
+    """A table of texts in Markdown, with its caption above."""
+
+    def line(texts: Iterable[str]) -> str:
+        return "| " + " | ".join(text.replace("\\", "\\\\").replace("|", "\\|") for text in texts) + " |"
+
+    rule = "|" + "---|" * len(frame.columns)
+    return "\n".join([caption, "", line(frame.columns), rule, *(line(row) for row in frame.to_numpy())]) + "\n"
+
+
+# After escaping; the rest of the symbols is plain text in LaTeX.
+_LATEX = {
+    "±": "$\\pm$",
+    "≈": "$\\approx$",
+    "≠": "$\\neq$",
+    "↓": "$\\downarrow$",
+    "↑": "$\\uparrow$",
+    "×": "$\\times$",
+    "–": "--",
+}
+
+
+def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
+    """A table of texts in LaTeX with booktabs rules."""
+    style = frame.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
+    text = style.to_latex(
+        hrules=True, caption=_escape_latex(caption), label=f"tab:{label}", position_float="centering",
+        column_format="".join("r" if name in TASK_ORDER or name == "n" else "l" for name in frame.columns),
+    )  # fmt: skip
+    for symbol, command in _LATEX.items():
+        text = text.replace(symbol, command)
+    return text
+
+
+def _escape_latex(text: str) -> str:
+    return re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", "/")).replace("~", " ").replace("^", " ")
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """The templates of tables and page; every text is escaped."""
+    folder = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
+    return jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+
+
+def html(frame: pd.DataFrame, caption: str) -> str:
+    """A table of texts as an HTML element, escaped."""
+    numeric = [name in TASK_ORDER or name == "n" for name in frame.columns]
+    rows = frame.to_numpy().tolist()
+    return (
+        templates()
+        .get_template("table.html")
+        .render(caption=caption, columns=list(frame.columns), rows=rows, numeric=numeric)
+    )
+
+
+LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in SYMBOLS.items())
+
+
+def captioned(suite: Suite, table: pd.DataFrame) -> str:
+    """The caption of a printed table."""
+    source, name = table.iloc[0][["source", "table"]]
+    metric = " and ".join(
+        {"spearman": "Spearman x 100", "accuracy": "accuracy"}[metric] for metric in table["metric"].unique()
+    )
+    text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured (mean ± standard deviation over n seeds)."
+    return f"{text} {suite.remark}".strip()
+
+
+def leaderboard_caption(suite: Suite) -> str:
+    """The caption of the suite's own table."""
+    text = f"Suite {suite.name}: Spearman x 100 on seven STS tasks, mean ± standard deviation over n seeds."
+    return f"{text} {suite.remark}".strip()
+
+
+def render_tables(suite_folder: Path, out: Path) -> None:
+    """Write `sts` (the leaderboard), every printed table, and `cells.csv` into `out`, each in four formats.
+
+    Raises:
+        UserError: the suite's files are missing or damaged, or `out` cannot be written.
+    """
+    out = Path(out)
+    suite = read_suite(suite_folder)
+    board, all_cells = leaderboard(suite_folder), cells(suite_folder)
+
+    def write(stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str) -> None:
+        write_text(out / f"{stem}.csv", csv(numbers))
+        write_text(out / f"{stem}.md", markdown(shown, caption))
+        write_text(out / f"{stem}.tex", latex(shown, caption, stem))
+        write_text(out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption))
+
+    write_text(out / "cells.csv", csv(all_cells))
+    write("sts", board, shown_leaderboard(board), leaderboard_caption(suite))
+    for (source, name), table in all_cells.groupby(["source", "table"], sort=False):
+        caption = f"{captioned(suite, table)} {LEGEND}."
+        write(f"{source}_{slug(name)}", table, shown_table(table), caption)

@@ -1,0 +1,233 @@
+"""Semantic textual similarity: the seven tasks, their files and SentEval's protocol.
+
+A pair's similarity is the cosine of its two vectors, a task's score is Spearman's correlation of similarities and gold
+scores. STS12-16 have several subsets: "all" correlates over all their pairs at once (what papers print), "mean" and
+"wmean" average the subsets' correlations, plainly and by number of pairs.
+
+Files (`DATA/downstream/`), all UTF-8 and tab-separated:
+  STS/STS12-en-test/STS.input.SUBSET.txt  two sentences; STS.gs.SUBSET.txt beside it: the gold score, or a blank line
+  STS/STSBenchmark/sts-SPLIT.csv          gold in the 5th column, sentences in the 6th and 7th
+  SICK/SICK_{train,trial,test_annotated}.txt  header; id, two sentences, gold, entailment
+
+Subsets and numbers of pairs come from a manifest: the data folder's own `manifest.json`, else SentEval's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
+
+from bench.data import read_lines
+from bench.errors import UserError, nearest
+from bench.files import read_json
+from bench.records import STS_TASKS as TASKS
+
+SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+SPLITS = ("train", "dev", "test")
+
+Vectors = Callable[[Sequence[str]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Pairs of sentences, `first[i]` and `second[i]`, with gold similarities `gold[i]` (float64[n], 0-5 or 1-5)."""
+
+    name: str
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    gold: np.ndarray
+
+
+@dataclass(frozen=True)
+class StsTask:
+    """One split of one task; STS-B and SICK-R have one subset that carries the task's name."""
+
+    name: str
+    split: str
+    subsets: tuple[Subset, ...]
+
+
+def manifest(data: Path) -> dict[str, Any]:
+    """What a data set holds: `{"name", "version", "sts": {"STS12": {subset: pairs}, "STS-B": {split: pairs}}}`.
+
+    Raises:
+        UserError: the folder's own manifest is not of that form.
+    """
+    own = Path(data) / "manifest.json"
+    path = own if own.exists() else Path(__file__).with_name("senteval.json")
+    content = read_json(path)
+    tasks = content.get("sts") if isinstance(content, dict) else None
+    if not isinstance(tasks, dict) or not all(isinstance(counts, dict) for counts in tasks.values()):
+        raise UserError(f'{path} has no table "sts" of tasks with their numbers of pairs; mend it or delete it')
+    return content
+
+
+def read(task: str, data: Path, split: str = "test") -> StsTask:
+    """Read one task from a data folder, checked against the manifest.
+
+    Args:
+        task: one of `TASKS`.
+        data: the folder that holds `downstream/`.
+        split: "test"; STS-B and SICK-R also have "train" and "dev" (SICK's is called trial in its files).
+
+    Raises:
+        UserError: an unknown task or split; a file that is missing, cut short, of another length than the manifest
+            says, wrongly encoded, or with a gold score that is no number.
+    """
+    if task not in TASKS:
+        raise UserError(f"unknown STS task {task!r}{nearest(task, TASKS)}")
+    has_splits = task in ("STS-B", "SICK-R")
+    if split not in (SPLITS if has_splits else ("test",)):
+        known = "train, dev and test" if has_splits else "test alone"
+        raise UserError(f"{task} has no split {split!r}; it has {known}")
+    folder = Path(data) / "downstream"
+    if not folder.is_dir():
+        raise UserError(f"{data} holds no folder downstream/; name the data folder with --data or BENCH_DATA")
+    listed = manifest(data)
+    counts = listed["sts"].get(task)
+    if not counts or (has_splits and split not in counts):
+        raise UserError(f"the data set {listed.get('name', data)} lists no {task} {split}; choose another task or data")
+    if task == "STS-B":
+        path = folder / "STS" / "STSBenchmark" / f"sts-{split}.csv"
+        subsets = [_read_table(task, path, columns=(5, 6, 4), header=False, pairs=counts[split])]
+    elif task == "SICK-R":
+        path = folder / "SICK" / SICK_FILES[split]
+        subsets = [_read_table(task, path, columns=(1, 2, 3), header=True, pairs=counts[split])]
+    else:
+        year = folder / "STS" / f"{task}-en-test"
+        subsets = [_read_two_files(name, year, pairs) for name, pairs in counts.items()]
+    return StsTask(task, split, tuple(subsets))
+
+
+def _read_two_files(name: str, folder: Path, pairs: int) -> Subset:
+    input_path, gold_path = folder / f"STS.input.{name}.txt", folder / f"STS.gs.{name}.txt"
+    inputs, golds = list(read_lines(input_path)), list(read_lines(gold_path))
+    if len(inputs) != len(golds):
+        raise UserError(f"{input_path} has {len(inputs)} lines but {gold_path.name} has {len(golds)}; fetch both again")
+    # Only a sample of the pairs of 2015 and 2016 was annotated; the others have a blank gold line.
+    rows = [(number, *pair) for number, pair in enumerate(zip(inputs, golds, strict=True), start=1) if pair[1].strip()]
+    _check_count(gold_path, len(rows), pairs, "lines with a gold score")
+    fields = [_fields(input_path, number, line, 2) for number, line, _ in rows]
+    gold = [_number(gold_path, number, text) for number, _, text in rows]
+    return Subset(
+        name, tuple(_clean(pair[0]) for pair in fields), tuple(_clean(pair[1]) for pair in fields), np.array(gold)
+    )
+
+
+def _read_table(name: str, path: Path, columns: tuple[int, int, int], header: bool, pairs: int) -> Subset:
+    lines = list(enumerate(read_lines(path), start=1))[1 if header else 0 :]
+    _check_count(path, len(lines), pairs, "pairs")
+    rows = [(number, _fields(path, number, line, max(columns) + 1)) for number, line in lines]
+    first, second, gold = columns
+    return Subset(
+        name,
+        tuple(_clean(fields[first]) for _, fields in rows),
+        tuple(_clean(fields[second]) for _, fields in rows),
+        np.array([_number(path, number, fields[gold]) for number, fields in rows]),
+    )
+
+
+def _fields(path: Path, number: int, line: str, least: int) -> list[str]:
+    fields = line.split("\t")
+    if len(fields) < least:
+        raise UserError(
+            f"{path}, line {number}: {len(fields)} tab-separated fields, expected {least} or more; fetch it again"
+        )
+    return fields
+
+
+def _check_count(path: Path, found: int, expected: int, what: str) -> None:
+    if found != expected:
+        raise UserError(
+            f"{path}: {found} {what}, the manifest expects {expected}; fetch the file again, or, for other data, "
+            f"name its counts in manifest.json beside downstream/"
+        )
+
+
+def _number(path: Path, number: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise UserError(f"{path}, line {number}: gold score {text.strip()!r} is not a number; fetch the file again")
+    return value
+
+
+def _clean(sentence: str) -> str:
+    return " ".join(sentence.split())
+
+
+def sentences(tasks: Iterable[StsTask]) -> list[str]:
+    """The distinct sentences of some tasks, in order of first appearance."""
+    return list(
+        dict.fromkeys(text for task in tasks for subset in task.subsets for text in subset.first + subset.second)
+    )
+
+
+def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Row-wise cosine of two arrays [n, d], as float64[n]; 0 where a vector is zero.
+
+    Vectors are float32 but their products are summed in float64: a sum of some hundred float32 products is off in the
+    seventh digit, enough to reorder close pairs, so that a score would depend on the order of summation. The 1e-15
+    that remains is rounded away at 1e-12, so that pairs of equal vectors tie, as average ranks ask for: 65 of
+    SMTeuroparl's 459 pairs are of equal sentences, and left to chance their order moves STS12's mean by 0.01 points.
+    """
+    first, second = first.astype(np.float64), second.astype(np.float64)
+    dot = np.einsum("nd,nd->n", first, second)
+    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return np.round(np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0), 12)
+
+
+def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
+    """Score an encoder on one task.
+
+    Args:
+        task: what `read` returned.
+        vectors: sentences -> float32[n, d]; asked for each subset's first and second sentences.
+
+    Returns:
+        Dicts with `task`, `split`, `metric` ("spearman"), `aggregation` and `value` in points (x 100), unrounded.
+        Aggregations: "all"; tasks of several subsets also "mean" and "wmean".
+
+    Raises:
+        UserError: vectors of a wrong shape or not finite; all similarities of a subset equal, where no rank
+            correlation exists. (SentEval would print NaN or, for vectors of NaN, a score of something else.)
+    """
+    similarities = [_similarities(task, subset, vectors) for subset in task.subsets]
+    golds = [subset.gold for subset in task.subsets]
+    values = {"all": _spearman(task.name, np.concatenate(similarities), np.concatenate(golds))}
+    if len(task.subsets) > 1:
+        each = [
+            _spearman(f"{task.name} {subset.name}", similarity, subset.gold)
+            for subset, similarity in zip(task.subsets, similarities, strict=True)
+        ]
+        values["mean"] = float(np.mean(each))
+        values["wmean"] = float(np.average(each, weights=[len(gold) for gold in golds]))
+    common = {"task": task.name, "split": task.split, "metric": "spearman"}
+    return [common | {"aggregation": aggregation, "value": 100 * value} for aggregation, value in values.items()]
+
+
+def _similarities(task: StsTask, subset: Subset, vectors: Vectors) -> np.ndarray:
+    first, second = np.asarray(vectors(subset.first)), np.asarray(vectors(subset.second))
+    for array in (first, second):
+        if array.ndim != 2 or len(array) != len(subset.gold) or array.shape[1] != first.shape[1]:
+            raise UserError(
+                f"{task.name} {subset.name}: the encoder gave an array of shape {array.shape} for {len(subset.gold)} "
+                f"sentences; it must give one vector per sentence, all of one length"
+            )
+        if not np.isfinite(array).all():
+            raise UserError(f"{task.name} {subset.name}: the encoder gave vectors that are not finite; it has diverged")
+    return cosine(first, second)
+
+
+def _spearman(name: str, similarities: np.ndarray, gold: np.ndarray) -> float:
+    for values, what in ((similarities, "similarities"), (gold, "gold scores")):
+        if np.ptp(values) == 0:
+            raise UserError(f"{name}: all {what} are equal, so no rank correlation exists; has the encoder collapsed?")
+    return float(spearmanr(similarities, gold).statistic)

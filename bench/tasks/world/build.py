@@ -1,0 +1,122 @@
+"""Writing the embedded world as a data folder in SentEval's layout."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from pathlib import Path
+
+from bench.files import atomic_folder, write_json
+from bench.tasks.world.corpus import sample_document
+from bench.tasks.world.sets import SICK, SICK_SOURCE, STS, STSB, Pair, sample_mixed, sample_set
+
+VERSION = 1
+LINES = 30_000  # of the corpus, at least
+
+# How each year writes gold scores, and how many unscored rows come with a scored one (2015 and 2016 only, as published).
+_GOLD = {"STS12": "{:.3f}", "STS13": "{:.1f}", "STS14": "{:.1f}", "STS15": "{:.2f}", "STS16": "{:.0f}"}
+_UNSCORED = {"STS15": 1.0, "STS16": 3.0}
+
+
+def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
+    """Write the embedded world to the folder `out`, whole or not at all; the same seed gives the same bytes anywhere.
+
+    Args:
+        out: folder to write: `downstream/` in SentEval's layout, `world.txt.gz`, `world.docs.tsv.gz`, `manifest.json`.
+        seed: of every draw.
+        lines: smallest length of the corpus in sentences.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    with atomic_folder(out) as folder:
+        sizes = {name: _write_year(folder, name, seed) for name in STS}
+        sizes["STS-B"] = _write_benchmark(folder, seed)
+        sizes["SICK-R"] = _write_sick(folder, seed)
+        _write_corpus(folder, seed, lines)
+        write_json(folder / "manifest.json", {"name": "world", "version": VERSION, "seed": seed, "sts": sizes})
+
+
+def _stream(seed: int, *name: str) -> random.Random:
+    """A generator of its own for every file, so that a change to one leaves the others as they were."""
+    return random.Random("/".join(["world", str(VERSION), str(seed), *name]))
+
+
+def _lower(pair: Pair) -> tuple[str, str]:
+    return " ".join(pair.first.tokens).lower(), " ".join(pair.second.tokens).lower()
+
+
+def _write(path: Path, rows: list[str], end: str = "\n") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("".join(row + end for row in rows).encode())
+
+
+def _write_year(folder: Path, name: str, seed: int) -> dict[str, int]:
+    for source in STS[name]:
+        rng = _stream(seed, name, source.name)
+        pairs = sample_set(rng, source)
+        unscored = round(_UNSCORED.get(name, 0) * len(pairs))
+        rows = [("\t".join(_lower(pair)), _GOLD[name].format(pair.gold)) for pair in pairs]
+        rows += [("\t".join(_lower(pair)), "") for pair in sample_set(rng, source, unscored)]
+        rng.shuffle(rows)
+        year = folder / "downstream" / "STS" / f"{name}-en-test"
+        _write(year / f"STS.input.{source.name}.txt", [text for text, _ in rows])
+        _write(year / f"STS.gs.{source.name}.txt", [gold for _, gold in rows])
+    return {source.name: source.pairs for source in STS[name]}
+
+
+def _write_benchmark(folder: Path, seed: int) -> dict[str, int]:
+    for split, size in STSB.items():
+        rows = [
+            "\t".join(("main-world", source.name, f"{split}", f"{number:04d}", f"{pair.gold:.3f}", *_lower(pair)))
+            for number, (source, pair) in enumerate(sample_mixed(_stream(seed, "STS-B", split), size))
+        ]
+        _write(folder / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv", rows)
+    return STSB
+
+
+def _write_sick(folder: Path, seed: int) -> dict[str, int]:
+    number = 0
+    for split, size in SICK.items():
+        rows = ["\t".join(("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"))]
+        for pair in sample_set(_stream(seed, "SICK", split), SICK_SOURCE, size):
+            number += 1
+            sentences = (" ".join(sentence.tokens) for sentence in (pair.first, pair.second))
+            # SICK's scale runs from 1 to 5.
+            rows.append("\t".join((str(number), *sentences, f"{1 + pair.gold * 0.8:.2f}", _entailment(pair))))
+        _write(folder / "downstream" / "SICK" / f"SICK_{split}.txt", rows, "\r\n" if split == "test_annotated" else "\n")
+    return {"train": SICK["train"], "dev": SICK["trial"], "test": SICK["test_annotated"]}
+
+
+def _entailment(pair: Pair) -> str:
+    """SICK's label: equal meanings entail each other; those that differ in polarity alone contradict each other."""
+    if pair.first.meaning == pair.second.meaning:
+        return "ENTAILMENT"
+    assert pair.first.meaning is not None and pair.second.meaning is not None
+    opposed = pair.first.meaning.events[0].negative != pair.second.meaning.events[0].negative
+    return "CONTRADICTION" if opposed and pair.gold > 2 else "NEUTRAL"
+
+
+def _write_corpus(folder: Path, seed: int, lines: int) -> None:
+    rng = _stream(seed, "corpus")
+    text: list[str] = []
+    table = ["first_line\tlines\tsource\tcurid\ttitle"]
+    while len(text) < lines:
+        document = sample_document(rng)
+        written = [sentence.text for sentence in (document.title, *document.sentences)]
+        table.append(f"{len(text) + 1}\t{len(written)}\tworld\t{len(table)}\t{written[0]}")
+        text += written
+    (folder / "world.txt.gz").write_bytes(_gzip("".join(line + "\n" for line in text).encode()))
+    (folder / "world.docs.tsv.gz").write_bytes(_gzip("".join(line + "\n" for line in table).encode()))
+
+
+def _gzip(content: bytes) -> bytes:
+    """A gzip file of stored blocks (RFC 1951, 3.2.4; RFC 1952): compressed bytes would differ between builds of zlib."""
+    blocks = [content[start : start + 0xFFFF] for start in range(0, len(content), 0xFFFF)] or [b""]
+    body = b"".join(
+        struct.pack("<BHH", number == len(blocks) - 1, len(block), len(block) ^ 0xFFFF) + block
+        for number, block in enumerate(blocks)
+    )
+    header = b"\x1f\x8b\x08" + bytes(5) + b"\x00\xff"  # no name, no time, unknown system
+    return header + body + struct.pack("<II", zlib.crc32(content), len(content) & 0xFFFFFFFF)

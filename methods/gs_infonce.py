@@ -1,0 +1,50 @@
+"""GS-InfoNCE: Gaussian vectors as further negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives, Refusal, Step, Views, overlay
+
+
+@dataclass(frozen=True)
+class GSInfoNCEHyper(ContrastiveHyper):
+    multiple: float = 3.0  # M as a multiple of the batch size; Table 3 of the paper
+    std: float = 1.0  # the cosine ignores it (methods.md b.15)
+    weight: float = 1.0  # lambda of the paper; the released code has none, that is 1
+
+
+class GSInfoNCE(Contrastive):
+    """M vectors of N(0, std^2) join every anchor's candidates, fresh at each step and without gradient (methods.md b.15).
+
+    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on both BERT models), batch size,
+    learning rate and std: `official` is what their logs say.
+    """
+
+    name = "gs-infonce"
+    title = "GS-InfoNCE"
+    reference = "Wu et al. 2021, arXiv 2109.04321; code caskcsg/sentemb@5eeec55"
+    Hyper = GSInfoNCEHyper
+    # Table 1: batch size 64 everywhere; learning rates "as SimCSE".
+    paper = overlay(SHARED_RECIPE, {"*": {"select_every": 250}, "roberta-base": {"batch_size": 64}, "roberta-large": {"batch_size": 64}})
+    official = {
+        "bert-base-uncased": {"batch_size": 64, "learning_rate": 3e-5, "dropout": 0.2, "std": 0.5},
+        "bert-large-uncased": {"batch_size": 64, "learning_rate": 1e-5, "dropout": 0.2, "std": 0.1},
+        "roberta-base": {"batch_size": 64, "learning_rate": 1e-5, "std": 0.1},
+        "roberta-large": {"batch_size": 128, "learning_rate": 2e-5, "std": 0.5, "multiple": 1.5},
+    }
+
+    @classmethod
+    def check(cls, hyper: GSInfoNCEHyper) -> None:
+        if hyper.multiple < 0 or hyper.std <= 0 or hyper.weight < 0:
+            raise Refusal(f"'gs-infonce' needs multiple >= 0, std > 0 and weight >= 0, not {hyper.multiple}, {hyper.std} and {hyper.weight}")
+
+    def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        count = round(self.hyper.multiple * step.batch_size)
+        if count == 0 or self.hyper.weight == 0:
+            return []
+        noise = torch.randn(count, anchors.shape[1], generator=step.generator("noise")) * self.hyper.std
+        return [Negatives(noise.to(anchors), weight=self.hyper.weight)]

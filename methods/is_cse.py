@@ -1,0 +1,96 @@
+"""IS-CSE: a second positive, smoothed by its nearest neighbours in a memory of earlier positives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Refusal, Shape, Step, info_nce, overlay
+
+
+@dataclass(frozen=True)
+class ISCSEHyper(ContrastiveHyper):
+    alpha: float = 0.1  # coefficient of the smoothed term; its end value where alpha_start is set (base models: 0.1)
+    alpha_start: float | None = None  # None: alpha is constant (Eq. 8 otherwise)
+    buffer: int = 1024  # L, rows of the memory
+    neighbours: int = 16  # k
+    beta: float = 2.0  # temperature of the attention (Eq. 4)
+    current_first: bool = True  # the batch enters the memory before retrieval, and each row's best match is discarded
+
+
+class ISCSE(Contrastive):
+    """L_instance + alpha L_smoothing, L_smoothing against h^{s+} = softmax(h+ K^T / beta) K (methods.md b.16).
+
+    Released code (`current_first`): the batch enters the memory first, the best match is discarded as the row itself, and the term
+    is added only once the memory is full. The paper holds earlier steps only; the reading taken here for `paper` retrieves before
+    the batch enters, and as soon as the memory holds k rows.
+    """
+
+    name = "is-cse"
+    title = "IS-CSE"
+    reference = "He et al. 2023, arXiv 2305.07424; code dll-wu/IS-CSE@10757da"
+    Hyper = ISCSEHyper
+    _schedules = {
+        "bert-large-uncased": {"alpha": 0.05, "alpha_start": 0.005},
+        "roberta-large": {"alpha": 0.05, "alpha_start": 0.005},
+    }
+    paper = overlay(SHARED_RECIPE, _schedules, {"*": {"current_first": False}})
+    # The two base scripts train in float32, the two large ones in mixed precision.
+    official = overlay(
+        SHARED_RECIPE, _schedules, {"bert-base-uncased": {"precision": "float32"}, "roberta-base": {"precision": "float32"}}
+    )
+
+    rows: Tensor
+    filled: Tensor
+
+    def __init__(self, hyper: ISCSEHyper, shape: Shape) -> None:
+        super().__init__(hyper, shape)
+        self.register_buffer("rows", torch.zeros(hyper.buffer, shape.width))
+        self.register_buffer("filled", torch.zeros((), dtype=torch.long))
+
+    @classmethod
+    def check(cls, hyper: ISCSEHyper) -> None:
+        if not 0 < hyper.neighbours < hyper.buffer:
+            raise Refusal(f"'is-cse' needs 0 < neighbours < buffer, not {hyper.neighbours} and {hyper.buffer}")
+        if hyper.beta <= 0:
+            raise Refusal(f"'is-cse' needs beta > 0, not {hyper.beta}")
+
+    def alpha(self, step: Step) -> float:
+        """Eq. 8: from alpha_start at the first step to alpha at half of the training, then constant."""
+        start, end = self.hyper.alpha_start, self.hyper.alpha
+        if start is None:
+            return end
+        return min(math.cos(math.pi * step.index / step.total) * (start - end), 0.0) + end
+
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> list[tuple[float, Tensor]]:
+        alpha = self.alpha(step)
+        if alpha == 0:
+            return []
+        unit = F.normalize(positives, dim=-1)
+        if self.hyper.current_first:
+            self._remember(unit)
+        smoothed = self._smooth(unit)
+        if not self.hyper.current_first:
+            self._remember(unit)
+        return [] if smoothed is None else [(alpha, info_nce(anchors, smoothed, temperature))]
+
+    def _remember(self, unit: Tensor) -> None:
+        """Eq. 3: the newest rows enter at the end, the oldest leave at the front."""
+        self.rows = torch.cat([self.rows, unit.detach().to(self.rows)])[-self.hyper.buffer :]
+        self.filled = (self.filled + len(unit)).clamp(max=self.hyper.buffer)
+
+    def _smooth(self, unit: Tensor) -> Tensor | None:
+        """h^{s+} of unit vectors (n, d), or None while the memory is too empty."""
+        skipped = int(self.hyper.current_first)
+        filled = int(self.filled)
+        if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.neighbours):
+            return None
+        rows = self.rows[self.hyper.buffer - filled :].to(unit)
+        ranked = (unit.detach() @ rows.T).topk(self.hyper.neighbours + skipped, dim=1).indices[:, skipped:]
+        keys = torch.cat([unit.unsqueeze(1), rows[ranked]], dim=1)
+        attention = torch.softmax(torch.einsum("nd,nkd->nk", unit, keys) / self.hyper.beta, dim=1)
+        return torch.einsum("nk,nkd->nd", attention, keys)

@@ -1,0 +1,98 @@
+"""SSCL: what the lower layers say of the sentences are further negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives, Refusal, Shape, Step, Views, overlay
+
+
+@dataclass(frozen=True)
+class SSCLHyper(ContrastiveHyper):
+    stack: int = 2  # progressive: the last `stack` intermediate layers (Figure 3b: 2 is best)
+    layer: int | None = None  # one intermediate layer instead of a stack (Figure 3a: 11 of 12 is best)
+    positive: str = "dropout"  # "dropout": the other view; "self": the vector itself, that is SSCL-BERT
+    negatives: str = "all"  # "all": the layer vectors of every sentence of the batch; "own": the anchor's sentence only
+    sides: str = "both"  # layer vectors of "both" views, or of the anchor's view ("one")
+    detach: bool = False  # whether the lower layers are spared the negatives' gradient
+    average: bool = False  # mean of the losses with and without layer negatives, in place of the former alone
+
+
+_CHOICES = {"positive": ("dropout", "self"), "negatives": ("all", "own"), "sides": ("both", "one")}
+
+
+class SSCL(Contrastive):
+    """Intermediate-layer vectors, through the same pooling and head, join the candidates (methods.md b.17).
+
+    The paper prints one negative an anchor and layer (its own sentence). The released code takes both views of all sentences and averages
+    two losses. SSCL-BERT ("no augmentation") is `positive=self`, read as the development code computes it: same-view positive and
+    in-batch negatives, one loss.
+    """
+
+    name = "sscl"
+    title = "SSCL"
+    reference = "Chen et al. 2023, arXiv 2305.06154; code nuochenpku/SSCL@1a7e75f"
+    Hyper = SSCLHyper
+    # The paper names 3e-5 for base and 1e-5 for large models, batch size 64; it uses BERT only.
+    paper = overlay(SHARED_RECIPE, {"*": {"negatives": "own", "sides": "one"}})
+    official = overlay(SHARED_RECIPE, {"*": {"average": True}})
+
+    @classmethod
+    def check(cls, hyper: SSCLHyper) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(hyper, name) not in choices:
+                raise Refusal(f"'{name}' of 'sscl' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'")
+        if hyper.layer is not None and hyper.layer < 1:
+            raise Refusal(f"'sscl' takes negatives from layer 1 upwards, not from layer {hyper.layer}")
+        if hyper.stack < 0:
+            raise Refusal(f"'sscl' stacks 0 or more layers, not {hyper.stack}")
+
+    @classmethod
+    def fit(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:
+        """A stack never reaches below layer 1; SSCL-BERT's one loss needs no averaging."""
+        hyper = replace(hyper, stack=min(hyper.stack, shape.depth - 1))
+        return replace(hyper, average=False) if hyper.positive == "self" else hyper
+
+    @classmethod
+    def skip(cls, hyper: SSCLHyper, shape: Shape) -> str | None:
+        if hyper.layer is not None and hyper.layer >= shape.depth:
+            return f"layer {hyper.layer} is not an intermediate layer of a backbone with {shape.depth} layers"
+        return None
+
+    @classmethod
+    def own_pairs(cls, hyper: SSCLHyper) -> str | None:
+        return "positive=self" if hyper.positive == "self" else None
+
+    @property
+    def plain_share(self) -> float:  # type: ignore[override]
+        return 0.5 if self.hyper.average else 0.0
+
+    @property
+    def layers(self) -> list[int]:
+        """The intermediate layers used, from the highest down."""
+        if self.hyper.layer is not None:
+            return [self.hyper.layer]
+        return [self.shape.depth - 1 - i for i in range(self.hyper.stack)]
+
+    @property
+    def needs_layers(self) -> bool:
+        return bool(self.layers) or super().needs_layers
+
+    def pairs(self, views: Views) -> tuple[Tensor, Tensor]:
+        if self.hyper.positive == "self":
+            return views.vectors[0], views.vectors[0]
+        return super().pairs(views)
+
+    def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        groups = []
+        for layer in self.layers:
+            vectors = views.at_layer(layer)
+            chosen = list(vectors) if self.hyper.sides == "both" else [vectors[0]]
+            if self.hyper.detach:
+                chosen = [vector.detach() for vector in chosen]
+            stacked = torch.cat(chosen) if self.hyper.negatives == "all" else torch.stack(chosen, dim=1)
+            groups.append(Negatives(stacked))
+        return groups

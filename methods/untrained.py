@@ -1,0 +1,26 @@
+"""The backbone as it was published, with any pooler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from methods.base import Context, HyperParameters, Method
+
+
+@dataclass(frozen=True)
+class UntrainedHyper(HyperParameters):
+    pooler: str = "avg_embedding_last"  # the definition behind the 56.70 in print (methods.md b.1)
+
+
+class Untrained(Method):
+    """No training: a pooler on the raw checkpoint (methods.md a.2, b.1)."""
+
+    name = "untrained"
+    title = "Untrained"
+    reference = "Gao, Yao and Chen 2021, Table 5; princeton-nlp/SimCSE issue 285"
+    Hyper = UntrainedHyper
+    trained = False
+
+    def encoder(self, context: Context) -> Any:
+        return context.encoder(self.hyper.pooler)

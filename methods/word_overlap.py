@@ -1,0 +1,66 @@
+"""Word overlap: the cosine of two bags of words, the floor every encoder should clear."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from methods.base import Context, HyperParameters, Method
+
+
+@dataclass(frozen=True)
+class WordOverlapHyper(HyperParameters):
+    width: int = 2048  # random signs a word; the cosine's error is about 1 / sqrt(width) = 0.02
+
+
+class BagOfWords:
+    """An Encoder: the sum over lower-cased words of a random sign vector that only depends on the word.
+
+    Sign vectors of different words are nearly orthogonal, so the cosine of two sums is that of the word counts.
+    """
+
+    kind = "word-overlap"
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    @property
+    def identity(self) -> str:
+        return f"{self.kind}-{self.width}"
+
+    def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
+        signs: dict[str, np.ndarray] = {}
+        vectors = np.zeros((len(sentences), self.width), dtype=np.float32)
+        for vector, sentence in zip(vectors, sentences, strict=True):
+            for word in sentence.lower().split():
+                if word not in signs:
+                    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+                    signs[word] = np.random.default_rng(seed).integers(0, 2, self.width).astype(np.float32) * 2 - 1
+                vector += signs[word]
+        return vectors
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        return {"width": self.width}
+
+    @classmethod
+    def load(cls, folder: Path, stored: dict[str, Any], **_: Any) -> BagOfWords:
+        return cls(stored["width"])
+
+
+class WordOverlap(Method):
+    """Cosine of word counts; needs no backbone."""
+
+    name = "word-overlap"
+    title = "Word overlap"
+    reference = "a control"
+    Hyper = WordOverlapHyper
+    trained = False
+    backbone_free = True
+
+    def encoder(self, context: Context) -> BagOfWords:
+        return BagOfWords(self.hyper.width)

@@ -1,0 +1,84 @@
+# What the rules of every stage share: the runs by id, and functions named for what they return.
+import json
+import shlex
+import sys
+from pathlib import Path
+
+from bench import config as suites
+from bench.catalogue import TOY_VERSION
+from bench.errors import UserError
+from snakemake.exceptions import WorkflowError
+
+try:
+    suites.validate(config)
+    RUNS = {run.id: run for run in suites.runs(config)}
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+BACKBONES = {run.backbone.name: run.backbone for run in RUNS.values()}
+RESULTS = f"results/{config['suite']}"
+FIGURES = f"figures/{config['suite']}"
+
+# Every job is a command of the Python that runs this workflow, wherever the working directory is.
+shell.prefix(
+    f"export PYTHONPATH={shlex.quote(str(workflow.basedir))} "
+    f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+)
+
+
+wildcard_constraints:
+    run=r"[a-z0-9.+_-]+",
+    backbone=r"[A-Za-z0-9._-]+",
+    toy=r"toy-(bert|roberta)",
+
+
+def world_if_named(name):
+    return f"{RESULTS}/world/manifest.json" if name == "world" else []
+
+
+def toy_weights(wildcards):
+    """A toy backbone is made by a rule; any other is fetched or already there."""
+    known = BACKBONES[wildcards.backbone]
+    return f"{RESULTS}/backbones/{known.name}/model.safetensors" if known.source == "toy" else []
+
+
+def backbone_reference(wildcards):
+    return BACKBONES[wildcards.backbone].reference
+
+
+def toy_kind(wildcards):
+    return wildcards.toy.removeprefix("toy-")
+
+
+def run_inputs(wildcards):
+    run = RUNS[wildcards.run]
+    inputs = [f"{RESULTS}/inputs/data.json"]
+    if run.backbone.source != "none":
+        inputs.append(f"{RESULTS}/inputs/backbone-{run.backbone.name}.json")
+    if run.trained:
+        inputs.append(f"{RESULTS}/inputs/corpus.json")
+    return inputs
+
+
+def trained_encoder(wildcards):
+    return f"{RESULTS}/trained/{wildcards.run}.json" if RUNS[wildcards.run].trained else []
+
+
+def run_arguments(wildcards):
+    return RUNS[wildcards.run].arguments
+
+
+def run_threads(wildcards):
+    return RUNS[wildcards.run].recipe.threads
+
+
+def suite_config(wildcards):
+    return json.dumps(config, sort_keys=True)
+
+
+def suite_folder(wildcards):
+    return RESULTS
+
+
+def all_scores(wildcards):
+    return [f"{RESULTS}/scores/{run}.json" for run in RUNS]

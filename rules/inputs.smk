@@ -1,0 +1,82 @@
+# What training and scoring start from: the embedded world, backbones, data, corpus.
+# The small files in inputs/ say that an input is present and verified, and what it is.
+
+
+rule world:
+    output:
+        f"{RESULTS}/world/manifest.json",
+    log:
+        f"{RESULTS}/logs/world.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/world.tsv"
+    params:
+        version=TOY_VERSION,
+        out=subpath(output[0], parent=True),
+    shell:
+        "python -m bench world --out {params.out:q} > {log:q} 2>&1"
+
+
+rule pretrain:
+    input:
+        f"{RESULTS}/world/manifest.json",
+    output:
+        f"{RESULTS}/backbones/{{toy}}/model.safetensors",
+    log:
+        f"{RESULTS}/logs/pretrain/{{toy}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/pretrain/{{toy}}.tsv"
+    params:
+        version=TOY_VERSION,
+        kind=toy_kind,
+        world=subpath(input[0], parent=True),
+        out=subpath(output[0], parent=True),
+    shell:
+        "python -m bench pretrain --world {params.world:q} --kind {params.kind:q} --out {params.out:q} > {log:q} 2>&1"
+
+
+rule data:
+    input:
+        world_if_named(config["data"]),
+    output:
+        f"{RESULTS}/inputs/data.json",
+    log:
+        f"{RESULTS}/logs/data.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/data.tsv"
+    params:
+        name=config["data"],
+        suite=suite_folder,
+    shell:
+        "python -m bench fetch data {params.name:q} --suite {params.suite:q} --out {output:q} > {log:q} 2>&1"
+
+
+rule corpus:
+    input:
+        world_if_named(config["corpus"]),
+    output:
+        f"{RESULTS}/inputs/corpus.json",
+    log:
+        f"{RESULTS}/logs/corpus.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/corpus.tsv"
+    params:
+        name=config["corpus"],
+        suite=suite_folder,
+    shell:
+        "python -m bench fetch corpus {params.name:q} --suite {params.suite:q} --out {output:q} > {log:q} 2>&1"
+
+
+rule backbone:
+    input:
+        toy_weights,
+    output:
+        f"{RESULTS}/inputs/backbone-{{backbone}}.json",
+    log:
+        f"{RESULTS}/logs/backbone-{{backbone}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/backbone-{{backbone}}.tsv"
+    params:
+        name=backbone_reference,
+        suite=suite_folder,
+    shell:
+        "python -m bench fetch backbone {params.name:q} --suite {params.suite:q} --out {output:q} > {log:q} 2>&1"

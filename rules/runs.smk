@@ -1,0 +1,39 @@
+# Training and scoring are separate rules, so that scoring again never trains again.
+
+
+rule train:
+    input:
+        run_inputs,
+    output:
+        f"{RESULTS}/trained/{{run}}.json",
+    log:
+        f"{RESULTS}/logs/train/{{run}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/train/{{run}}.tsv"
+    threads: run_threads
+    resources:
+        gpu=1,
+    params:
+        run=run_arguments,
+        suite=suite_folder,
+    shell:
+        "python -m bench train {params.run:q} --suite {params.suite:q} > {log:q} 2>&1"
+
+
+rule score:
+    input:
+        run_inputs,
+        trained_encoder,
+    output:
+        f"{RESULTS}/scores/{{run}}.json",
+    log:
+        f"{RESULTS}/logs/score/{{run}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/score/{{run}}.tsv"
+    resources:
+        gpu=1,
+    params:
+        run=run_arguments,
+        suite=suite_folder,
+    shell:
+        "python -m bench score {params.run:q} --suite {params.suite:q} > {log:q} 2>&1"

@@ -1,0 +1,201 @@
+"""Shared by all tests: two tiny random backbones in Hugging Face format, a tiny data folder, a tiny corpus.
+
+Nothing here knows anything: weights are random and gold scores are made up, so numbers only serve to be compared with each other.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+
+WORDS = (
+    "a the one two small big red blue old new man woman dog cat bird child car boat house tree river road plays eats sees "
+    "finds takes holds moves runs jumps sleeps in on under near with and of to is was not very again today slowly"
+).split()
+LAYERS, WIDTH = 4, 32
+
+
+def make_sentences(count: int, seed: int, lengths: tuple[int, int] = (2, 9)) -> list[str]:
+    """Sentences of random words; every tenth is repeated later on, as in real corpora."""
+    draw = random.Random(seed)
+    rows: list[str] = []
+    while len(rows) < count:
+        rows.append(draw.choice(rows) if rows and draw.random() < 0.1 else " ".join(draw.choices(WORDS, k=draw.randint(*lengths))))
+    return rows
+
+
+def _bert_tokenizer():
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*special, *WORDS, *"abcdefghijklmnopqrstuvwxyz", *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")]
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=64,
+    )
+
+
+def _roberta_tokenizer():
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(make_sentences(50, seed=0), trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(sep=("</s>", 2), cls=("<s>", 0), add_prefix_space=False)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        cls_token="<s>",
+        eos_token="</s>",
+        sep_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        mask_token="<mask>",
+        model_max_length=64,
+    )
+
+
+def _write_backbone(kind: str, folder: Path) -> Path:
+    import torch
+    from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+
+    # Wider initial weights than BERT's 0.02, so that four random layers change vectors visibly.
+    common = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "initializer_range": 0.15,
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        if kind == "bert":
+            tokenizer = _bert_tokenizer()
+            model = BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **common), add_pooling_layer=False)
+        else:
+            tokenizer = _roberta_tokenizer()
+            config = RobertaConfig(
+                vocab_size=len(tokenizer), max_position_embeddings=66, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5, **common
+            )
+            model = RobertaModel(config, add_pooling_layer=False)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a random BERT, 4 layers of width 32, with a lower-casing WordPiece tokenizer and no stored pooler."""
+    return _write_backbone("bert", tmp_path_factory.mktemp("models") / "tiny-bert")
+
+
+@pytest.fixture(scope="session")
+def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a random RoBERTa of the same shape, with a cased byte-level BPE tokenizer."""
+    return _write_backbone("roberta", tmp_path_factory.mktemp("models") / "tiny-roberta")
+
+
+@pytest.fixture(scope="session", params=["bert", "roberta"])
+def tiny_backbone(request: pytest.FixtureRequest) -> Path:
+    """Either of the two."""
+    return request.getfixturevalue(f"tiny_{request.param}")
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with all seven STS tasks in their file formats, 12 pairs a file, and its manifest."""
+    from bench.files import write_json
+
+    folder = tmp_path_factory.mktemp("data")
+    sts, sick = folder / "downstream" / "STS", folder / "downstream" / "SICK"
+    draw = random.Random(1)
+
+    def pairs(seed: int) -> list[tuple[str, str, str]]:
+        texts = make_sentences(24, seed)
+        return [(texts[2 * i], texts[2 * i + 1], f"{draw.uniform(0, 5):.3f}") for i in range(12)]
+
+    counts: dict[str, dict[str, int]] = {}
+    for year in range(12, 17):
+        task = sts / f"STS{year}-en-test"
+        task.mkdir(parents=True)
+        counts[f"STS{year}"] = {name: 12 for name in ("first", "second")}
+        for number, name in enumerate(counts[f"STS{year}"]):
+            rows = pairs(100 * year + number)
+            # A pair without a gold score, as STS15 and STS16 have them.
+            (task / f"STS.input.{name}.txt").write_text("".join(f"{a}\t{b}\n" for a, b, _ in rows) + "blank\tblank\n")
+            (task / f"STS.gs.{name}.txt").write_text("".join(f"{gold}\n" for *_, gold in rows) + "\n")
+    (sts / "STSBenchmark").mkdir()
+    sick.mkdir()
+    for number, (split, sick_name) in enumerate({"train": "train", "dev": "trial", "test": "test_annotated"}.items()):
+        rows = pairs(10 + number)
+        text = "".join(f"main\tfile\tyear\t{i}\t{gold}\t{a}\t{b}\n" for i, (a, b, gold) in enumerate(rows))
+        (sts / "STSBenchmark" / f"sts-{split}.csv").write_text(text)
+        rows = pairs(20 + number)
+        text = "".join(f"{i}\t{a}\t{b}\t{gold}\tNEUTRAL\n" for i, (a, b, gold) in enumerate(rows))
+        (sick / f"SICK_{sick_name}.txt").write_text("pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment\n" + text)
+    for task in ("STS-B", "SICK-R"):
+        counts[task] = {split: 12 for split in ("train", "dev", "test")}
+    write_json(folder / "manifest.json", {"name": "tiny", "version": 1, "sts": counts})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training corpus of 44 sentences, one of them an empty line."""
+    path = tmp_path_factory.mktemp("corpus") / "tiny.txt"
+    rows = make_sentences(44, seed=2)
+    rows[5] = ""
+    path.write_text("".join(f"{row}\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="session")
+def train_tiny(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Train a run's text on the tiny BERT and return its folder; trainings of equal settings are shared unless `fresh`."""
+    from bench.suite import resolve
+    from bench.train import train
+
+    done: dict[object, Path] = {}
+
+    def run(text: str, seed: int = 1, fresh: bool = False, **recipe: object) -> Path:
+        recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, **recipe}
+        key = (text, seed, tuple(sorted(recipe.items())))
+        if fresh or key not in done:
+            folder = tmp_path_factory.mktemp("run")
+            resolved = resolve(
+                text, backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=seed, recipe=recipe
+            )
+            train(resolved, backbone=tiny_bert, corpus=tiny_corpus, data=tiny_data, folder=folder)
+            if fresh:
+                return folder
+            done[key] = folder
+        return done[key]
+
+    return run

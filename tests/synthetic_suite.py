@@ -1,0 +1,70 @@
+"""Suite folders made up for tests: a plan and scores with chosen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.files import write_json
+from bench.records import STS_TASKS, average, write_scores
+
+
+def write_suite(
+    folder: Path,
+    entries: Sequence[Mapping[str, Any]],
+    *,
+    name: str = "paper",
+    data: str = "senteval",
+    stand_ins: Mapping[str, str] | None = None,
+) -> Path:
+    """Write plan.json and scores/ under `folder`.
+
+    Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on the test split; the
+    average is added), or `status` and `reason` where it has none; `scores=None` alone leaves its file out. `corpus`,
+    `label`, `recipe_changes` and `data` may be given.
+    """
+    plan = []
+    for number, entry in enumerate(entries):
+        trained = entry.get("seed") is not None
+        run = {
+            "id": f"run{number:03d}",
+            "method": entry["method"],
+            "setting": entry.get("setting", "official"),
+            "label": entry.get("label", entry["method"]),
+            "backbone": entry.get("backbone", "bert-base-uncased"),
+            "corpus": entry.get("corpus", "wiki1m") if trained else None,
+            "seed": entry.get("seed"),
+            "recipe_changes": entry.get("recipe_changes", {}),
+        }
+        plan.append(run)
+        scores, status = entry.get("scores"), entry.get("status", "finished")
+        if scores is None and status == "finished":
+            continue
+        scores = dict(scores or {})
+        if scores and set(STS_TASKS) <= set(scores):
+            scores.setdefault("Avg", average([scores[task] for task in STS_TASKS]))
+        common = {
+            "source": "sentbench",
+            "method": run["method"],
+            "backbone": run["backbone"],
+            "variant": run["setting"],
+        }
+        common |= {"seed": run["seed"], "split": "test", "metric": "spearman"}
+        records = [common | {"task": task, "aggregation": "all", "value": value} for task, value in scores.items()]
+        records += [common | {"task": task, "aggregation": "mean", "value": 0.0} for task in scores if task != "Avg"]
+        provenance = {
+            "run": run,
+            "outcome": {"status": status, "reason": entry.get("reason"), "step": 100 if trained else None},
+            "data": {"name": entry.get("data", data)},
+            "code": {"version": "0.1.0"},
+            "device": "cpu",
+        }
+        write_scores(folder / "scores" / f"{run['id']}.json", provenance, records)
+    write_json(folder / "plan.json", {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan})
+    return folder
+
+
+def seeds(method: str, rows: Sequence[Mapping[str, float]], **more: Any) -> list[dict[str, Any]]:
+    """One run for each row of scores, with seeds 0, 1, ..."""
+    return [{"method": method, "seed": seed, "scores": dict(row), **more} for seed, row in enumerate(rows)]

@@ -1,0 +1,211 @@
+"""Reading training corpora and their documents."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import corpora, data
+from bench.errors import UserError
+
+# Text of one line: anything but LF, which ends it, a CR at its end, and what UTF-8 cannot hold.
+LINES = st.lists(
+    st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n")).map(lambda text: text.rstrip("\r")),
+    min_size=1,
+    max_size=20,
+)
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_lines_are_sentences_and_an_empty_one_is_a_space(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, "Größe .\n\n  indented\t\nlast without end".encode())
+    assert corpora.read_sentences(path) == ["Größe .", " ", "  indented\t", "last without end"]
+    assert corpora.read_sentences(path, limit=2) == ["Größe .", " "]
+    assert corpora.corpus_identity(path) == {
+        "name": "a",
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "rows": 4,
+    }
+
+
+def test_windows_line_ends_and_byte_order_mark(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"\xef\xbb\xbfone\r\ntwo\r\n\xef\xbb\xbfthree\r\n")
+    assert corpora.read_sentences(path) == ["one", "two", "\ufeffthree"]
+
+
+def test_other_separators_are_text(tmp_path: Path) -> None:
+    """str.splitlines would break at each of these, and every later row would shift."""
+    text = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
+    assert corpora.read_sentences(write(tmp_path / "a.txt", text.encode() + b"\n")) == [text]
+
+
+@given(lines=LINES, compress=st.booleans())
+def test_what_was_written_is_read(lines: list[str], compress: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        content = "".join(f"{line}\n" for line in lines).encode()
+        path = write(Path(folder) / ("a.txt.gz" if compress else "a.txt"), content)
+        first = [lines[0].removeprefix("\ufeff"), *lines[1:]]
+        assert list(data.read_lines(path)) == first
+        if any(line.strip() for line in first):
+            assert corpora.read_sentences(path) == [line or " " for line in first]
+
+
+def test_bad_bytes_are_named_with_their_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"one\ntwo\nclich\xe9\nfour\n")
+    with pytest.raises(UserError, match=r"a\.txt, line 3: byte 0xe9 is not valid utf-8"):
+        corpora.read_sentences(path)
+    assert len(corpora.read_sentences(path, limit=2)) == 2
+    assert list(data.read_lines(path, "latin-1"))[2] == "cliché"
+
+
+def test_long_lines_are_kept_and_endless_ones_refused(tmp_path: Path) -> None:
+    longest = "x" * data.LONGEST_LINE
+    assert corpora.read_sentences(write(tmp_path / "a.txt", f"a\n{longest}\r\nb\n".encode())) == ["a", longest, "b"]
+    with pytest.raises(UserError, match=r"line 2: longer than 1 MiB"):
+        corpora.read_sentences(write(tmp_path / "b.txt", f"a\n{longest}x\n".encode()))
+
+
+def test_an_endless_line_is_not_read_into_memory(tmp_path: Path) -> None:
+    """64 MiB of zeros in 64 kB: a decompression bomb costs one line's memory."""
+    import tracemalloc
+
+    path = write(tmp_path / "a.txt.gz", b"\0" * (1 << 26))
+    tracemalloc.start()
+    with pytest.raises(UserError, match=r"line 1: longer than 1 MiB"):
+        corpora.read_sentences(path)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b" \n\t\n"])
+def test_an_empty_corpus_is_refused(content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no sentence"):
+        corpora.read_sentences(write(tmp_path / "a.txt", content))
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_is_refused(limit: int, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="at least 1"):
+        corpora.read_sentences(write(tmp_path / "a.txt", b"a\n"), limit)
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    whole = gzip.compress(os.urandom(4000).hex().encode() + b"\n")
+    for name, content in {
+        "cut": whole[:900],
+        "altered": whole[:500] + b"\0\0\0" + whole[503:],
+        "plain": b"text\n",
+    }.items():
+        (tmp_path / f"{name}.txt.gz").write_bytes(content)
+        with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or cut short"):
+            corpora.read_sentences(tmp_path / f"{name}.txt.gz")
+    with pytest.raises(UserError, match="missing.txt does not exist"):
+        corpora.read_sentences(tmp_path / "missing.txt")
+    with pytest.raises(UserError, match="cannot be read"):
+        corpora.read_sentences(tmp_path)
+
+
+def test_a_corpus_is_found_by_name_or_path(tmp_path: Path) -> None:
+    plain, packed = write(tmp_path / "world.txt", b"a\n"), write(tmp_path / "wiki1m_for_simcse.txt.gz", b"a\n")
+    assert corpora.corpus_path("world", tmp_path) == plain
+    assert corpora.corpus_path("wiki1m", tmp_path) == corpora.corpus_path("wiki1m_for_simcse", tmp_path) == packed
+    assert corpora.corpus_path(str(plain), tmp_path / "elsewhere") == plain
+    with pytest.raises(UserError, match=r"'wrld' is neither a file nor in .*did you mean 'world'\? \(known: wiki1m, "):
+        corpora.corpus_path("wrld", tmp_path)
+
+
+@pytest.fixture
+def pins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    path = tmp_path / "pins.json"
+    path.write_text('{"repositories": {}, "corpora": {}}')
+    monkeypatch.setattr(corpora, "PINS", path)
+    monkeypatch.setattr(data, "PINS", path)
+    monkeypatch.setattr(data, "LOCK", tmp_path / "lock.json")
+    return path
+
+
+def test_a_corpus_of_known_length_or_sum_has_them(pins: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "known.txt", b"a\nb\n")
+    digest = hashlib.sha256(b"a\nb\n").hexdigest()
+    for entry, problem in [
+        ({"rows": [2, 3]}, None),
+        ({"rows": [3, 4]}, "has 2 rows, known has 3 or 4; fetch it again"),
+        ({"rows": [2], "sha256": ["0" * 64, digest]}, None),
+        ({"rows": [2], "sha256": ["0" * 64]}, f"has the SHA-256 {digest}, known has 0000"),
+    ]:
+        pins.write_text(json.dumps({"repositories": {}, "corpora": {"known": entry}}))
+        if problem:
+            with pytest.raises(UserError, match=problem):
+                corpora.corpus_identity(path)
+        else:
+            assert corpora.corpus_identity(path)["rows"] == 2
+
+
+def test_a_local_wiki1m_is_the_one_that_was_fetched(pins: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "wiki1m_for_simcse.txt", b"a\nb\n")
+    assert corpora.corpus_identity(path)["rows"] == 2  # nobody knows its sum
+    data.record(data.DATASET, "c" * 40, {path.name: "0" * 64})
+    with pytest.raises(UserError, match="has the SHA-256"):
+        corpora.corpus_identity(path)
+
+
+DOCUMENTS = "first_line\tlines\tsource\tcurid\ttitle\n1\t3\tx\t5\tOne\n4\t1\tx\t6\tTwo\n6\t4\ty\t7\tThree\n"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_documents_are_ranges_of_rows(suffix: str, tmp_path: Path) -> None:
+    write(tmp_path / f"a.docs.tsv{suffix}", DOCUMENTS.encode())
+    for corpus in ("a.txt", "a.txt.gz"):
+        assert corpora.read_documents(tmp_path / corpus, 9) == [range(0, 3), range(3, 4), range(5, 9)]
+    assert corpora.read_documents(tmp_path / "a.txt", 6) == [range(0, 3), range(3, 4), range(5, 6)]
+    assert corpora.read_documents(tmp_path / "a.txt", 5) == [range(0, 3), range(3, 4)]
+    assert corpora.read_documents(tmp_path / "a.txt", 2) == [range(0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [("x\t1", "line 3: expected"), ("4", "line 3: expected"), ("3\t1", "overlaps"), ("4\t0", "empty")],
+)
+def test_wrong_documents_are_refused(line: str, problem: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.docs.tsv", f"first_line\tlines\n1\t3\n{line}\n".encode())
+    with pytest.raises(UserError, match=problem):
+        corpora.read_documents(tmp_path / "a.txt", 100)
+
+
+def test_a_corpus_without_documents(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no list of documents \(a.docs.tsv\)"):
+        corpora.read_documents(tmp_path / "a.txt.gz", 100)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
+def test_the_real_corpora() -> None:
+    folder = Path(os.environ["BENCH_DATA"])
+    seen = 0
+    for name, rows in {"wiki1m_fallback": 1_000_000, "wiki1m_for_simcse.head11914": 11_914}.items():
+        if not (folder / f"{name}.txt.gz").is_file():
+            continue
+        path = corpora.corpus_path(name, folder)
+        assert corpora.corpus_identity(path)["rows"] == rows  # and its pinned sum
+        sentences = corpora.read_sentences(path)
+        assert len(sentences) == rows and corpora.read_sentences(path, 100) == sentences[:100]
+        seen += 1
+        if name == "wiki1m_fallback":
+            documents = corpora.read_documents(path, rows)
+            assert len(documents) == 14_108
+            assert [row for document in documents for row in document] == list(range(rows))
+    if not seen:
+        pytest.skip("BENCH_DATA holds none of the corpora")

