@@ -1,6 +1,7 @@
 """The command line: every rule of the DAG is one of these commands, usable by hand.
 
-A user's mistake ends with one sentence and status 2, never with a traceback. Imports happen inside the command that needs them.
+A user's mistake ends with one sentence and status 2, never with a traceback. Imports happen inside the command that
+needs them.
 """
 
 from __future__ import annotations
@@ -24,9 +25,13 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method", help="method[key=value,...]+ingredient@paper|official")
     parser.add_argument("--backbone", required=True, help="a backbone by name, or a folder in Hugging Face format")
     parser.add_argument("--corpus", required=True, help="training corpus: world, wiki1m, wiki1m_fallback, or a file")
-    parser.add_argument("--data", required=True, help="evaluation data: world, senteval, or a folder that holds downstream/")
+    parser.add_argument(
+        "--data", required=True, help="evaluation data: world, senteval, or a folder that holds downstream/"
+    )
     parser.add_argument("--seed", type=int, help="needed for what is trained")
-    parser.add_argument("--recipe", nargs="*", default=[], metavar="KEY=VALUE", help="recipe fields laid over the method's own")
+    parser.add_argument(
+        "--recipe", nargs="*", default=[], metavar="KEY=VALUE", help="recipe fields laid over the method's own"
+    )
     parser.add_argument("--suite", type=Path, required=True, help="the suite's folder, results/<suite>")
 
 
@@ -56,18 +61,11 @@ def train(arguments: argparse.Namespace) -> None:
     """Train one run; a training that has ended is not repeated."""
     from bench import gpu, paths
     from bench.files import write_json
-    from bench.train import train as train_run
+    from bench.jobs import train_run
 
     run = _run(arguments)
     with gpu.lease() as device:
-        result = train_run(
-            run,
-            backbone=run.backbone.folder(arguments.suite),
-            corpus=paths.corpus_file(run.corpus, arguments.suite),
-            data=paths.data_folder(run.data, arguments.suite),
-            folder=paths.run_folder(arguments.suite, run.id),
-            device=device,
-        )
+        result = train_run(run, arguments.suite, device)
     write_json(paths.trained_file(arguments.suite, run.id), result)
     print(f"{run.id}: {result['outcome']['status']}")
 
@@ -75,7 +73,7 @@ def train(arguments: argparse.Namespace) -> None:
 def score(arguments: argparse.Namespace) -> None:
     """Score a run on the suite's tasks."""
     from bench import gpu, paths
-    from bench.score import score_run
+    from bench.jobs import score_run
 
     run = _run(arguments)
     with gpu.lease() as device:
@@ -85,7 +83,7 @@ def score(arguments: argparse.Namespace) -> None:
 def evaluate(arguments: argparse.Namespace) -> None:
     """Score any encoder, print a table and write records."""
     from bench import gpu, paths
-    from bench.score import score_model
+    from bench.jobs import score_model
 
     data = paths.data_folder(arguments.data, Path("."))
     with gpu.lease() as device:
@@ -158,12 +156,23 @@ def reference(arguments: argparse.Namespace) -> None:
         write(arguments.suite, arguments.reference)
 
 
+def gpu_smoke(arguments: argparse.Namespace) -> None:
+    """Run a finished suite's runs on a real device, with the core's imports only."""
+    from bench.gpu_smoke import gpu_smoke as run_all
+
+    run_all(arguments.suite, arguments.out)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmark suite for unsupervised sentence embeddings.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Benchmark suite for unsupervised sentence embeddings."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(function: Any) -> argparse.ArgumentParser:
-        added = commands.add_parser(function.__name__, help=function.__doc__.split("\n")[0], description=function.__doc__)
+        added = commands.add_parser(
+            function.__name__, help=function.__doc__.split("\n")[0], description=function.__doc__
+        )
         added.set_defaults(function=function)
         return added
 
@@ -177,7 +186,9 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("model", help="hub id, Hugging Face folder, or a folder of this suite's runs")
     added.add_argument("--pooler", help="needed where the model stores none")
     added.add_argument("--tasks", nargs="+", default=["sts"], help="sts, or names of tasks")
-    added.add_argument("--data", default="senteval", help="senteval (BENCH_DATA or the hub), or a folder that holds downstream/")
+    added.add_argument(
+        "--data", default="senteval", help="senteval (BENCH_DATA or the hub), or a folder that holds downstream/"
+    )
     added.add_argument("--out", type=Path, required=True, help="FILE.json")
 
     added = command(world)
@@ -210,6 +221,10 @@ def _parser() -> argparse.ArgumentParser:
         if function is page:
             added.add_argument("--figures", type=Path, required=True)
 
+    added = command(gpu_smoke)
+    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--out", type=Path, required=True)
+
     added = command(reference)
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--reference", type=Path, required=True)
@@ -229,7 +244,10 @@ def main(words: list[str] | None = None) -> int:
         print("interrupted; what is finished is kept, start again to continue", file=sys.stderr)
         return 130
     except PermissionError as error:
-        print(f"error: cannot write {error.filename}: permission denied; choose a folder that can be written", file=sys.stderr)
+        print(
+            f"error: cannot write {error.filename}: permission denied; choose a folder that can be written",
+            file=sys.stderr,
+        )
         return 2
     return 0
 

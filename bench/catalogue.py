@@ -95,12 +95,14 @@ def local_models() -> dict[str, Path]:
     if not root:
         return {}
     if not Path(root).is_dir():
-        raise UserError(f"BENCH_MODELS names '{root}', which is not a folder; set it to a folder of Hugging Face models or unset it")
+        raise UserError(
+            f"BENCH_MODELS names '{root}', which is not a folder; set it to a folder of Hugging Face models or unset it"
+        )
     return {path.name: path for path in sorted(Path(root).iterdir()) if (path / "config.json").is_file()}
 
 
 def backbone(name: str) -> Backbone:
-    """The backbone called `name`: a published one, a toy one, one in `BENCH_MODELS`, or a folder in Hugging Face format.
+    """The backbone called `name`: published, toy, in `BENCH_MODELS`, or a folder in Hugging Face format.
 
     Raises:
         UserError: there is none; the nearest name is suggested.
@@ -126,7 +128,7 @@ def _folder_backbone(folder: Path) -> Backbone:
         shape = Shape(int(config["hidden_size"]), int(config["num_hidden_layers"]))
     except (KeyError, TypeError, ValueError):
         raise UserError(
-            f"{folder / 'config.json'} names no hidden_size and num_hidden_layers; only transformer encoders can be a backbone"
+            f"{folder / 'config.json'} names no hidden_size and num_hidden_layers; a backbone is a transformer encoder"
         ) from None
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:

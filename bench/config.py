@@ -27,7 +27,9 @@ def load(path: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"configuration {path} does not exist; see config/ for the suites that come with the project") from None
+        raise UserError(
+            f"configuration {path} does not exist; see config/ for the suites that come with the project"
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"configuration {path} is not YAML: {' '.join(str(error).split())}") from None
     validate(config)
@@ -39,7 +41,9 @@ def validate(config: Any) -> None:
     import yaml
 
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
-    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=lambda error: (len(error.absolute_path), str(error.path)))
+    errors = sorted(
+        Draft202012Validator(schema).iter_errors(config), key=lambda error: (len(error.absolute_path), str(error.path))
+    )
     if errors:
         raise UserError(f"configuration: {_explain(errors[0])}")
     recipe = config.get("recipe", {})
@@ -49,13 +53,18 @@ def validate(config: Any) -> None:
     convert_recipe(recipe)
     strangers = set(config.get("stand_ins", {})) - set(config["backbones"])
     if strangers:
-        raise UserError(f"configuration: 'stand_ins.{min(strangers)}' is not among the suite's backbones{nearest(min(strangers), config['backbones'])}")
+        raise UserError(
+            f"configuration: 'stand_ins.{min(strangers)}' is not among the suite's backbones"
+            f"{nearest(min(strangers), config['backbones'])}"
+        )
 
 
 def _explain(error: Any) -> str:
     """One sentence about the most telling schema error."""
     while error.context:  # of alternatives, the one that got furthest says most
-        error = max(error.context, key=lambda inner: (len(inner.absolute_path), inner.validator == "additionalProperties"))
+        error = max(
+            error.context, key=lambda inner: (len(inner.absolute_path), inner.validator == "additionalProperties")
+        )
     where = ".".join(str(step) for step in error.absolute_path) or "the top level"
     if error.validator == "additionalProperties":
         known = error.schema["properties"]
@@ -80,12 +89,20 @@ def _runs(config: Mapping[str, Any]) -> Iterator[Run]:
         names = list(config["backbones"]) if names == "all" else names
         for name in names:
             if name not in config["backbones"]:
-                raise UserError(f"configuration: backbone '{name}' of '{entry['method']}' is not in 'backbones'{nearest(name, config['backbones'])}")
+                raise UserError(
+                    f"configuration: '{entry['method']}' names the backbone '{name}', which is not in 'backbones'"
+                    f"{nearest(name, config['backbones'])}"
+                )
         for text, name in itertools.product(_texts(entry), names):
             seeds = entry.get("seeds") or (config["backbones"][name] or {}).get("seeds") or config["seeds"]
             for seed in seeds:
                 yield resolve(
-                    text, backbone_name=name, corpus=config["corpus"], data=config["data"], seed=seed, recipe=config.get("recipe", {})
+                    text,
+                    backbone_name=name,
+                    corpus=config["corpus"],
+                    data=config["data"],
+                    seed=seed,
+                    recipe=config.get("recipe", {}),
                 )
 
 
@@ -99,7 +116,7 @@ def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
     settings = [f"@{setting}" for setting in entry.get("settings", [])] or [""]
     for values in itertools.product(*sweep.values()):
         filled = dict(zip(sweep, values, strict=True))
-        text = re.sub(r"\{(\w+)\}", lambda match: str(filled[match[1]]), entry["method"])
+        text = re.sub(r"\{(\w+)\}", lambda match, filled=filled: str(filled[match[1]]), entry["method"])  # type: ignore[misc]
         yield from (text + setting for setting in settings)
 
 

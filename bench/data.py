@@ -348,9 +348,10 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
     """
     key = f"{repository}@{revision}" if revision else repository
     with _alone(), _one_sentence(key, "connect and try again, or name a local folder that holds the model"):
-        commit = pinned(key)["revision"] or (revision if re.fullmatch("[0-9a-f]{40}", revision or "") else None)
+        pin = pinned(key)
+        commit = pin["revision"] or (revision if re.fullmatch("[0-9a-f]{40}", revision or "") else None)
         announced: dict[str, str | None] = {}
-        folder = _snapshot(repository, commit, offline=True) if commit else None
+        folder = _cached_snapshot(repository, commit, {"config.json", *pin["files"]})
         if folder is None:
             commit, announced = _listing(repository, commit or revision)
             if not any(fnmatch(name, "model*.safetensors") for name in announced):
@@ -358,37 +359,38 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
                     f"{key} offers only pickled weights, which can run code when loaded: refused; name a revision that "
                     f"holds model.safetensors, or convert them to a local folder"
                 )
-            folder = _snapshot(repository, commit)
-        assert commit and folder
+            folder = Path(_hub().snapshot_download(repository, revision=commit, allow_patterns=list(BACKBONE_FILES)))
         sums = {}
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            name = path.relative_to(folder).as_posix()
-            sums[name] = sha256_file(path)
+        for path in sorted(path for pattern in BACKBONE_FILES for path in folder.glob(pattern)):
+            sums[path.name] = sha256_file(path)
             try:
-                _check_announced(key, name, sums[name], announced)
-                enforce(key, {name: sums[name]})
+                _check_announced(key, path.name, sums[path.name], announced)
+                enforce(key, {path.name: sums[path.name]})
             except UserError:
                 # The hub's client trusts what its cache holds: a wrong file must go before it can be fetched again.
                 path.resolve().unlink()
                 path.unlink(missing_ok=True)
                 raise
-        record(key, commit, sums)
+        record(key, commit or folder.name, sums)
     return folder
 
 
-def _snapshot(repository: str, commit: str, offline: bool = False) -> Path | None:
+def _cached_snapshot(repository: str, commit: str | None, needed: set[str]) -> Path | None:
+    """The folder in the hub's cache, which others fill as well; None unless it has weights and all of `needed`."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    if commit is None:
+        return None
     try:
-        return Path(
+        folder = Path(
             _hub().snapshot_download(
-                repository, revision=commit, allow_patterns=list(BACKBONE_FILES), local_files_only=offline
+                repository, revision=commit, allow_patterns=list(BACKBONE_FILES), local_files_only=True
             )
         )
     except LocalEntryNotFoundError:
-        if offline:
-            return None
-        raise
+        return None
+    whole = any(folder.glob("model*.safetensors")) and all((folder / name).is_file() for name in needed)
+    return folder if whole else None
 
 
 # --- the archive ------------------------------------------------------------------------------------------------------

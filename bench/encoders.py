@@ -1,7 +1,7 @@
 """Encoders: everything that can be scored turns sentences into vectors.
 
-An Encoder has `encode(sentences) -> float32 (n, d)`, an `identity`, and a `kind`; `save_encoder` writes it to a folder and
-`load_encoder` reads it back. The transformer with a pooler is here; a method may bring an Encoder of its own.
+An Encoder has `encode(sentences) -> float32 (n, d)`, an `identity`, and a `kind`; `save_encoder` writes it to a folder
+and `load_encoder` reads it back. The transformer with a pooler is here; a method may bring an Encoder of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # jobs share the machine's cores; forked tokenizer pools do not
+os.environ.setdefault(
+    "TOKENIZERS_PARALLELISM", "false"
+)  # jobs share the machine's cores; forked tokenizer pools do not
 
 import numpy as np
 import torch
@@ -21,6 +23,7 @@ from torch import Tensor
 
 from bench.errors import UserError, nearest
 from bench.files import atomic_folder, read_json, write_json
+from methods.base import POOLERS as POOLER_NAMES
 
 TOKEN_BUDGET = 16_384  # tokens in one batch, padding included: bounds memory whatever the sentences' lengths
 
@@ -39,7 +42,7 @@ POOLERS: dict[str, Callable[[Sequence[Tensor], Tensor], Tensor]] = {
     "avg_first_last": lambda states, mask: _masked_mean((states[-1] + states[1]) / 2, mask),
     "avg_embedding_last": lambda states, mask: _masked_mean((states[-1] + states[0]) / 2, mask),
 }
-POOLER_NAMES = ("cls", *POOLERS)
+assert ("cls", *POOLERS) == POOLER_NAMES
 
 
 def check_pooler(name: str) -> None:
@@ -87,10 +90,17 @@ def check_folder(folder: Path) -> None:
     if missing:
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
         if pickled:
-            raise UserError(f"{folder} holds only pickled weights ({pickled[0]}), which are refused; convert them to safetensors")
+            raise UserError(
+                f"{folder} holds only pickled weights ({pickled[0]}), which are refused; convert them to safetensors"
+            )
         raise UserError(f"{folder} holds no {missing[0]}; give a folder with safetensors weights")
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")):
-        raise UserError(f"{folder} holds no tokenizer (tokenizer.json or a vocabulary); put the backbone's tokenizer files beside its weights")
+    if not any(
+        (folder / name).is_file()
+        for name in ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
+    ):
+        raise UserError(
+            f"{folder} holds no tokenizer (tokenizer.json or a vocabulary); put its files beside the weights"
+        )
 
 
 def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: bool = False) -> tuple[Any, Any]:
@@ -110,19 +120,31 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
     logging.disable_progress_bar()
     check_folder(folder)
     if pooling_layer and not _stores_pooler(folder):
-        raise UserError(f"{folder} stores no pooler weights, and pooler 'cls' would be random; choose cls_before_pooler or avg")
+        raise UserError(
+            f"{folder} stores no pooler weights, and pooler 'cls' would be random; choose cls_before_pooler or avg"
+        )
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         if dropout is not None:
             config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
-        options = {"add_pooling_layer": pooling_layer} if config.model_type in ("bert", "roberta", "xlm-roberta") else {}
+        options = (
+            {"add_pooling_layer": pooling_layer} if config.model_type in ("bert", "roberta", "xlm-roberta") else {}
+        )
         model = AutoModel.from_pretrained(
-            folder, config=config, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False, **options
+            folder,
+            config=config,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            **options,
         )
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"cannot load the model in {folder}: {first_line}; check its config.json, weights and tokenizer") from error
+        raise UserError(
+            f"cannot load the model in {folder}: {first_line}; check its config.json, weights and tokenizer"
+        ) from error
     except Exception as error:
         if type(error).__name__ != "SafetensorError":
             raise
@@ -141,7 +163,7 @@ def _stores_pooler(folder: Path) -> bool:
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
-    """Word pieces that fit, special tokens included. RoBERTa's positions start after the padding index, so two are lost."""
+    """Word pieces that fit, special tokens included; RoBERTa's positions start after the padding index."""
     positions = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
     if model.config.model_type in ("roberta", "xlm-roberta"):
         positions -= model.config.pad_token_id + 1
@@ -199,7 +221,9 @@ class TransformerEncoder:
         return self.encode_tokens(self.tokenize(sentences))
 
     @torch.inference_mode()
-    def encode_tokens(self, tokens: Sequence[Sequence[int]], progress: Callable[[int], object] | None = None) -> np.ndarray:
+    def encode_tokens(
+        self, tokens: Sequence[Sequence[int]], progress: Callable[[int], object] | None = None
+    ) -> np.ndarray:
         """Vectors of tokenized sentences; `progress` is told how many more are done."""
         device = next(self.model.parameters()).device
         vectors = np.zeros((len(tokens), self.model.config.hidden_size), dtype=np.float32)
@@ -209,8 +233,12 @@ class TransformerEncoder:
             for batch in length_batches([len(row) for row in tokens]):
                 ids, mask = pad([tokens[i] for i in batch], self.tokenizer.pad_token_id)
                 mask = mask.to(device)
-                output = self.model(input_ids=ids.to(device), attention_mask=mask, output_hidden_states=self.pooler != "cls")
-                pooled = output.pooler_output if self.pooler == "cls" else POOLERS[self.pooler](output.hidden_states, mask)
+                output = self.model(
+                    input_ids=ids.to(device), attention_mask=mask, output_hidden_states=self.pooler != "cls"
+                )
+                pooled = (
+                    output.pooler_output if self.pooler == "cls" else POOLERS[self.pooler](output.hidden_states, mask)
+                )
                 vectors[batch] = pooled.float().cpu().numpy()
                 if progress:
                     progress(len(batch))
@@ -252,7 +280,9 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
     if stored_file.is_file():
         stored = read_json(stored_file)
         if pooler not in (None, stored.get("pooler")):
-            raise UserError(f"{folder} was saved with pooler '{stored.get('pooler')}', not '{pooler}'; leave --pooler out")
+            raise UserError(
+                f"{folder} was saved with pooler '{stored.get('pooler')}', not '{pooler}'; leave --pooler out"
+            )
         return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device)
     if not folder.is_dir():
         from bench.catalogue import backbone
@@ -262,7 +292,9 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
             known = backbone(str(model))
         except UserError:
             if str(model).count("/") > 1 or str(model).startswith((".", "/", "~")):
-                raise UserError(f"model folder {model} does not exist; give a Hugging Face folder or a hub id") from None
+                raise UserError(
+                    f"model folder {model} does not exist; give a Hugging Face folder or a hub id"
+                ) from None
             folder = fetch_backbone(str(model))
         else:
             if known.source == "toy":
@@ -284,12 +316,12 @@ def _encoder_class(kind: str, source: Path) -> Any:
         for value in vars(importlib.import_module(cls.__module__)).values():
             if isinstance(value, type) and getattr(value, "kind", None) == kind:
                 return value
-    raise UserError(f"{source} names an encoder of kind '{kind}', which no method brings; was it saved by another version?")
+    raise UserError(
+        f"{source} names an encoder of kind '{kind}', which no method brings; was it saved by another version?"
+    )
 
 
 def hidden_states(model: Any, ids: Tensor, mask: Tensor, *, all_layers: bool) -> Sequence[Tensor]:
     """Hidden states of a batch, embeddings first; only the last one where `all_layers` is false."""
     output = model(input_ids=ids, attention_mask=mask, output_hidden_states=all_layers)
     return output.hidden_states if all_layers else (output.last_hidden_state,)
-
-

@@ -36,7 +36,7 @@ def read_tasks(names: Sequence[str], data: Path) -> list[sts.StsTask]:
 
 
 def score_tasks(encoder: Encoder, tasks: Sequence[sts.StsTask]) -> list[Record]:
-    """Records (task, split, metric, aggregation, value) of each task, and the papers' average where all seven are there.
+    """Records (task, split, metric, aggregation, value) of each task, and the average where all seven are there.
 
     Raises:
         UserError: the vectors are not finite or all alike.

@@ -115,7 +115,7 @@ def lease_folder() -> Path:
         UserError: it cannot be made, or belongs to somebody else.
     """
     # Not XDG_RUNTIME_DIR: it is emptied at the last logout, under jobs that still run, and cron has none.
-    folder = Path(os.environ.get("SENTBENCH_LEASES") or f"/tmp/sentbench-{os.getuid()}/leases")
+    folder = Path(os.environ.get("SENTBENCH_LEASES") or f"/tmp/sentbench-{os.getuid()}/leases")  # noqa: S108 (owner checked)
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)

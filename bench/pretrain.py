@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tqdm import tqdm
 
@@ -29,7 +31,7 @@ class Size:
     """Shape and schedule of a toy backbone, tuned for about a minute on one core."""
 
     layers: int = 4
-    width: int = 96
+    width: int = 64
     heads: int = 4
     vocabulary: int = 1500
     positions: int = 128
@@ -74,6 +76,8 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = _new_model(kind, tokenizer)
+            words = model.get_input_embeddings().weight
+            words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * SIZE.initial)
             _train(model, rows, tokenizer, seed, SIZE.steps if steps is None else steps)
     finally:
         torch.set_num_threads(before)
@@ -123,7 +127,15 @@ def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
     names = (
         {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
         if kind == "bert"
-        else {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>", "bos": "<s>", "eos": "</s>"}
+        else {
+            "pad": "<pad>",
+            "unk": "<unk>",
+            "cls": "<s>",
+            "sep": "</s>",
+            "mask": "<mask>",
+            "bos": "<s>",
+            "eos": "</s>",
+        }
     )
     inputs = ["input_ids", "token_type_ids", "attention_mask"] if kind == "bert" else ["input_ids", "attention_mask"]
     tokens = {f"{name}_token": token for name, token in names.items()}
@@ -157,6 +169,25 @@ def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
     return RobertaForMaskedLM(config)
 
 
+def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) -> torch.Tensor:
+    """Start vectors of the word pieces, [vocabulary, width], of unit variance: positive pointwise mutual information within and between
+    neighbouring sentences, cut to its leading eigenvectors (Levy and Goldberg, 2014).
+
+    A minute on one core is too short for a transformer to find the topics of the world from nothing.
+    """
+    counts = [len(row) - 2 for row in rows]
+    indices = np.concatenate([np.asarray(row[1:-1]) for row in rows])
+    present = csr_array((np.ones(len(indices)), indices, np.cumsum([0, *counts])), shape=(len(rows), vocabulary))
+    together = (present.T @ present + present[:-1].T @ present[1:] + present[1:].T @ present[:-1]).toarray()
+    total = together.sum(1, keepdims=True) + 1.0
+    information = np.log(np.maximum(together * total.sum() / (total * total.T), 1.0))
+    values, vectors = np.linalg.eigh(information)
+    leading = np.argsort(-values)[:width]
+    found = vectors[:, leading] * np.sqrt(np.maximum(values[leading], 0))
+    found /= found.std(1, keepdims=True) + 1e-6
+    return torch.tensor(found, dtype=torch.float32)
+
+
 def _batches(rows: list[list[int]], size: int, generator: torch.Generator) -> Iterator[list[list[int]]]:
     """Batches without end. Neighbours in length share a batch, within pools of 16 batches, which spares padding."""
     while True:
@@ -172,7 +203,9 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     pad = model.config.pad_token_id
     mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
     body, head = (model.bert, model.cls) if hasattr(model, "bert") else (model.roberta, model.lm_head)
-    optimiser = torch.optim.AdamW(model.parameters(), SIZE.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), SIZE.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+    )
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min((step + 1) / SIZE.warmup, (steps - step) / max(1, steps - SIZE.warmup))
     )
@@ -188,8 +221,8 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
         inputs = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
         with torch.autocast("cpu", torch.bfloat16):
             hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
-            logits = head(hidden[chosen])
-        loss = torch.nn.functional.cross_entropy(logits.float(), ids[chosen])
+            logits = head(torch.cat((hidden[chosen], hidden[chosen.nonzero()[:, 0], 0])))
+        loss = torch.nn.functional.cross_entropy(logits.float(), ids[chosen].repeat(2))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()

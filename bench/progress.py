@@ -30,7 +30,9 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bar is not None:
             self._bar.close()
 
@@ -47,4 +49,8 @@ class Progress:
             self._printed = int(share * LINES)
             left = (time.monotonic() - self._started) * (1 - share) / share
             behind = f", {note}" if note else ""
-            print(f"{self.title}: {self.done}/{self.total} {self.unit}s, {left:.0f} s left{behind}", file=sys.stderr, flush=True)
+            print(
+                f"{self.title}: {self.done}/{self.total} {self.unit}s, {left:.0f} s left{behind}",
+                file=sys.stderr,
+                flush=True,
+            )

@@ -18,7 +18,9 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "sc
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(
+            ["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
@@ -39,10 +41,13 @@ def provenance(device: str, threads: int) -> dict[str, Any]:
     """What every result carries beside its run, data sums and outcome."""
     import torch
 
-    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or platform.machine()
+    name = (
+        torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or platform.machine()
+    )
     return {
         "code": code(),
-        "versions": {"python": platform.python_version()} | {library: importlib.metadata.version(library) for library in _LIBRARIES},
+        "versions": {"python": platform.python_version()}
+        | {library: importlib.metadata.version(library) for library in _LIBRARIES},
         "device": {"kind": device.partition(":")[0], "name": name, "threads": threads},
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

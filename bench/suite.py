@@ -1,7 +1,8 @@
 """What a run is: method x backbone x corpus x data x seed x recipe, and its identity.
 
-A run's method is written `method[key=value,...]+ingredient[key=value,...]@paper|official`. Keys are hyper-parameters of the part they
-follow; after the first part also fields of the recipe. Parts after the first are sorted, so a composition has one spelling.
+A run's method is written `method[key=value,...]+ingredient[key=value,...]@paper|official`. Keys are hyper-parameters of
+the part they follow; after the first part also fields of the recipe. Parts after the first are sorted, so a composition
+has one spelling.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SETTINGS = ("paper", "official")
 
 @dataclass(frozen=True)
 class Recipe:
-    """The fields of the one training loop. Defaults: methods.md a.1 to a.4 (SimCSE's released scripts, bert-base-uncased)."""
+    """The fields of the one training loop. Defaults: methods.md a.1 to a.4, bert-base-uncased."""
 
     batch_size: int = 64
     learning_rate: float = 3e-5
@@ -128,7 +129,15 @@ class Run:
     @property
     def arguments(self) -> list[str]:
         """The words that name this run on the command line; `resolve` makes the same run of them."""
-        words = [f"{self.text}@{self.setting}", "--backbone", self.backbone.reference, "--corpus", self.corpus, "--data", self.data]
+        words = [
+            f"{self.text}@{self.setting}",
+            "--backbone",
+            self.backbone.reference,
+            "--corpus",
+            self.corpus,
+            "--data",
+            self.data,
+        ]
         if self.seed is not None:
             words += ["--seed", str(self.seed)]
         if self.trained and self.recipe_changes:
@@ -148,7 +157,9 @@ def corpus_fingerprint(name: str) -> str:
     from bench.files import sha256_file
 
     if not Path(name).is_file():
-        raise UserError(f"corpus '{name}' is not a file; give a text file with one sentence a line, or a corpus by name")
+        raise UserError(
+            f"corpus '{name}' is not a file; give a text file with one sentence a line, or a corpus by name"
+        )
     return sha256_file(Path(name))
 
 
@@ -230,12 +241,22 @@ def check_recipe(recipe: Recipe) -> None:
     for name, choices in _RECIPE_CHOICES.items():
         if getattr(recipe, name) not in choices:
             raise UserError(f"unknown {name} '{getattr(recipe, name)}'{nearest(getattr(recipe, name), choices)}")
-    least = {"batch_size": 1, "epochs": 1, "max_length": 3, "select_every": 1, "threads": 1, "sentences": 1, "patience": 1}
+    if recipe.clip <= 0:
+        raise UserError(f"'clip' should be above 0, not {recipe.clip}; a large value never clips")
+    least = {
+        "batch_size": 1,
+        "epochs": 1,
+        "max_length": 3,
+        "select_every": 1,
+        "threads": 1,
+        "sentences": 1,
+        "patience": 1,
+    }
     for name, bound in least.items():
         value = getattr(recipe, name)
         if value is not None and value < bound:
             raise UserError(f"'{name}' should be at least {bound}, not {value}")
-    for name in ("learning_rate", "weight_decay", "clip", "warmup", "dropout"):
+    for name in ("learning_rate", "weight_decay", "warmup", "dropout"):
         value = getattr(recipe, name)
         if value is not None and (value < 0 or (name in ("warmup", "dropout") and value >= 1)):
             raise UserError(f"'{name}' is out of range: {value}")
@@ -252,7 +273,15 @@ def _rows(cls: type[Method], setting: str, backbone_name: str) -> dict[str, Any]
 
 
 def _written(value: Any) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else _short(value) if isinstance(value, float) else str(value)
+    return (
+        "none"
+        if value is None
+        else str(value).lower()
+        if isinstance(value, bool)
+        else _short(value)
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def _short(value: float) -> str:
@@ -275,7 +304,8 @@ def resolve(
         recipe: the suite's recipe fields, laid over the method's own; keys in the text lie over both.
 
     Raises:
-        UserError: an unknown name or key (with the nearest valid one), or a composition that makes no sense (with the reason).
+        UserError: an unknown name or key (with the nearest valid one), or a composition that makes no sense (with the
+        reason).
     """
     parsed, setting = parse(text)
     parsed = [parsed[0], *sorted(parsed[1:])]
@@ -296,7 +326,6 @@ def resolve(
     for position, (cls, (_, keys)) in enumerate(zip(classes, parsed, strict=True)):
         annotations = {item.name: str(item.type) for item in fields(cls.Hyper)}
         rows = {key: value for key, value in _rows(cls, setting, used.name).items() if key in annotations}
-        default = cls.Hyper(**rows)
         given: dict[str, Any] = {}
         for key, value in keys.items():
             if key in annotations:
@@ -304,7 +333,10 @@ def resolve(
             elif key in RECIPE_FIELDS and position == 0 and cls.trained:
                 text_recipe |= convert_recipe({key: value})
             elif key in RECIPE_FIELDS and cls.trained:
-                raise UserError(f"'{key}' belongs to the recipe, which the method written first decides; set it in '{parsed[0][0]}[...]'")
+                raise UserError(
+                    f"'{key}' belongs to the recipe, which the method written first decides; "
+                    f"set it in '{parsed[0][0]}[...]'"
+                )
             else:
                 known = [*annotations, *(RECIPE_FIELDS if position == 0 and cls.trained else ())]
                 raise UserError(f"unknown key '{key}' of '{cls.name}'{nearest(key, known)}")
@@ -320,7 +352,9 @@ def resolve(
         if position > 0:  # what the host decides is no part of an ingredient
             hyper = {key: value for key, value in hyper.items() if key not in host_fields(cls)}
         parts.append((cls.name, cls.version, hyper))
-        shown = {key: value for key, value in given.items() if value != getattr(default, key)}
+        # A key that changes nothing on this backbone is not spelled, so that equal runs have one name.
+        others = {key: cls.Hyper(**{**rows, **{k: v for k, v in given.items() if k != key}}) for key in given}
+        shown = {key: getattr(fitted, key) for key in given if cls.fit(others[key], used.shape) != fitted}
         if position == 0:
             shown |= {key: value for key, value in text_recipe.items() if value != getattr(base, key)}
         spellings.append(_spell(cls.name, {key: _written(value) for key, value in shown.items()}))
@@ -365,6 +399,7 @@ def _label(cls: type[Method], asked: Any, fitted: Any, shown: Mapping[str, Any])
 
 def unique(runs: Iterable[Run]) -> list[Run]:
     """Runs without repetitions, in order (sweeps meet on shallow backbones)."""
-    return list({run.id: run for run in runs}.values())
-
-
+    kept: dict[str, Run] = {}
+    for run in runs:
+        kept.setdefault(run.id, run)
+    return list(kept.values())

@@ -1,7 +1,7 @@
 """The one training loop: methods.md a, from sentences to an Encoder.
 
-A batch of n sentences is one forward pass over all its views, interleaved (s1, s1, s2, s2, ...). Every random draw is seeded by (seed,
-name, step), so a step depends on nothing but the weights before it.
+A batch of n sentences is one forward pass over all its views, interleaved (s1, s1, s2, s2, ...). Every random draw is
+seeded by (seed, name, step), so a step depends on nothing but the weights before it.
 """
 
 from __future__ import annotations
@@ -107,14 +107,18 @@ def train(run: Run, *, backbone: Path, corpus: Path, data: Path, folder: Path, d
         folder: the run's own; a training that ended there is not repeated.
 
     Returns:
-        What `outcome.json` holds: `{"run", "outcome": {"status": "finished" | "diverged" | "skipped", ...}, "provenance"}`.
+        What `outcome.json` holds: `{"run", "outcome": {"status": "finished" | "diverged" | "skipped", ...},
+        "provenance"}`.
     """
     done = folder / "outcome.json"
     if done.is_file():
         return read_json(done)
     result: dict[str, Any] = {"run": run.describe()}
     if run.skip:
-        result |= {"outcome": {"status": "skipped", "reason": run.skip}, "provenance": provenance(device, run.recipe.threads)}
+        result |= {
+            "outcome": {"status": "skipped", "reason": run.skip},
+            "provenance": provenance(device, run.recipe.threads),
+        }
     else:
         torch.set_num_threads(run.recipe.threads)
         torch.use_deterministic_algorithms(True, warn_only=device != "cpu")
@@ -184,7 +188,9 @@ def _train(run: Run, backbone: Path, sentences: Sequence[str], data: Path, folde
             clock = time.monotonic()
             log.write(json.dumps(row) + "\n")
             log.flush()
-            progress.advance(note=f"loss {row['loss']:.4f}" + (f", best dev {best['dev']:.2f}" if best["dev"] is not None else ""))
+            progress.advance(
+                note=f"loss {row['loss']:.4f}" + (f", best dev {best['dev']:.2f}" if best["dev"] is not None else "")
+            )
             if recipe.patience and since_best >= recipe.patience:
                 break
 
@@ -211,5 +217,3 @@ def _copy(module: nn.Module) -> dict[str, Tensor]:
 
 def _diverged(reason: str, index: int, batch: Sequence[int]) -> dict[str, Any]:
     return {"status": "diverged", "reason": reason, "step": index + 1, "sentences": list(batch)}
-
-

@@ -1,12 +1,14 @@
 """The contract of a method, and the one formula most of these papers are.
 
-    -log  e^{s(h_i,h_i+)/t} / ( sum_j w_ij e^{s(h_i,h_j+)/t} + sum_m l_m sum_k w_imk e^{s(h_i,n_imk)/t} )  +  sum_t a_t L_t
+    -log e^{s(h_i,h_i+)/t} / ( sum_j w_ij e^{s(h_i,h_j+)/t} + sum_m l_m sum_k w_imk e^{s(h_i,n_imk)/t} )
+    + sum_t a_t L_t
 
-with s the cosine and t the temperature. A method fills slots of it: `pairs` (h and h+), `weights` (w), `negatives` (n with l),
-`terms` (a_t L_t). A method that fills slots can join another one with `+`; the method written first decides the pairs and the recipe.
+with s the cosine and t the temperature. A method fills slots of it: `pairs` (h and h+), `weights` (w), `negatives` (n
+with l), `terms` (a_t L_t). A method that fills slots can join another one with `+`; the method written first decides
+the pairs and the recipe.
 
-What a method must remember is a buffer, what it learns is a parameter: so saving, resuming and optimising need no special case.
-No method casts its input: the arithmetic is done in the type of the vectors it is given.
+What a method must remember is a buffer, what it learns is a parameter: so saving, resuming and optimising need no
+special case. No method casts its input: the arithmetic is done in the type of the vectors it is given.
 """
 
 from __future__ import annotations
@@ -95,6 +97,10 @@ class Negatives:
     vectors: Tensor
     weight: float = 1.0
     weights: Tensor | None = None
+
+
+# What a backbone's hidden states can be pooled to (methods.md a.2, b.1); `bench.encoders` computes them.
+POOLERS = ("cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last")
 
 
 class Context(Protocol):
@@ -211,7 +217,7 @@ class Method(nn.Module):
         """Called once before training."""
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        """What is encoded, one list of token sequences a view; SimCSE's two equal copies by default (methods.md a.1)."""
+        """What is encoded, one list of token sequences a view; two equal copies by default (methods.md a.1)."""
         return (tokens, tokens)
 
     def loss(self, views: Views, step: Step) -> Tensor:
@@ -232,6 +238,11 @@ class Contrastive(Method):
     def __init__(self, hyper: Any, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.parts = nn.ModuleList()
+
+    @classmethod
+    def check(cls, hyper: Any) -> None:
+        if hyper.temperature <= 0:
+            raise Refusal(f"'{cls.name}' needs temperature > 0, not {hyper.temperature}")
 
     @classmethod
     def joins(cls) -> bool:
@@ -285,7 +296,7 @@ class Contrastive(Method):
 
 
 def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
-    """Build a method from `(class, hyper-parameters)` pairs; the first decides pairs and temperature, the others join it.
+    """Build a method from `(class, hyper-parameters)` pairs; the first decides the pairs, the others join it.
 
     Raises:
         Refusal: the parts make no sense together.
@@ -320,7 +331,9 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
             raise Refusal(f"'{cls.name}' smooths the dropout positive, and '{first.name}' with {own} has none")
         for name in host_fields(cls):
             if getattr(hyper, name) != getattr(cls.Hyper(), name):
-                raise Refusal(f"'{name}' of '{cls.name}' is decided by the method written first, '{first.name}'; set it there")
+                raise Refusal(
+                    f"'{name}' of '{cls.name}' is decided by the method written first, '{first.name}'; set it there"
+                )
 
 
 def host_fields(cls: type[Method]) -> list[str]:

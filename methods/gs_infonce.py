@@ -18,10 +18,10 @@ class GSInfoNCEHyper(ContrastiveHyper):
 
 
 class GSInfoNCE(Contrastive):
-    """M vectors of N(0, std^2) join every anchor's candidates, fresh at each step and without gradient (methods.md b.15).
+    """M vectors of N(0, std^2) join all candidates, fresh at each step and without gradient (methods.md b.15).
 
-    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on both BERT models), batch size,
-    learning rate and std: `official` is what their logs say.
+    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on both BERT models),
+    batch size, learning rate and std: `official` is what their logs say.
     """
 
     name = "gs-infonce"
@@ -29,7 +29,10 @@ class GSInfoNCE(Contrastive):
     reference = "Wu et al. 2021, arXiv 2109.04321; code caskcsg/sentemb@5eeec55"
     Hyper = GSInfoNCEHyper
     # Table 1: batch size 64 everywhere; learning rates "as SimCSE".
-    paper = overlay(SHARED_RECIPE, {"*": {"select_every": 250}, "roberta-base": {"batch_size": 64}, "roberta-large": {"batch_size": 64}})
+    paper = overlay(
+        SHARED_RECIPE,
+        {"*": {"select_every": 250}, "roberta-base": {"batch_size": 64}, "roberta-large": {"batch_size": 64}},
+    )
     official = {
         "bert-base-uncased": {"batch_size": 64, "learning_rate": 3e-5, "dropout": 0.2, "std": 0.5},
         "bert-large-uncased": {"batch_size": 64, "learning_rate": 1e-5, "dropout": 0.2, "std": 0.1},
@@ -39,8 +42,12 @@ class GSInfoNCE(Contrastive):
 
     @classmethod
     def check(cls, hyper: GSInfoNCEHyper) -> None:
+        super().check(hyper)
         if hyper.multiple < 0 or hyper.std <= 0 or hyper.weight < 0:
-            raise Refusal(f"'gs-infonce' needs multiple >= 0, std > 0 and weight >= 0, not {hyper.multiple}, {hyper.std} and {hyper.weight}")
+            raise Refusal(
+                "'gs-infonce' needs multiple >= 0, std > 0 and weight >= 0, "
+                f"not {hyper.multiple}, {hyper.std} and {hyper.weight}"
+            )
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         count = round(self.hyper.multiple * step.batch_size)

@@ -25,9 +25,9 @@ class ISCSEHyper(ContrastiveHyper):
 class ISCSE(Contrastive):
     """L_instance + alpha L_smoothing, L_smoothing against h^{s+} = softmax(h+ K^T / beta) K (methods.md b.16).
 
-    Released code (`current_first`): the batch enters the memory first, the best match is discarded as the row itself, and the term
-    is added only once the memory is full. The paper holds earlier steps only; the reading taken here for `paper` retrieves before
-    the batch enters, and as soon as the memory holds k rows.
+    Released code (`current_first`): the batch enters the memory first, the best match is discarded as the row itself,
+    and the term is added only once the memory is full. The paper holds earlier steps only; the reading taken here for
+    `paper` retrieves before the batch enters, and as soon as the memory holds k rows.
     """
 
     name = "is-cse"
@@ -41,7 +41,9 @@ class ISCSE(Contrastive):
     paper = overlay(SHARED_RECIPE, _schedules, {"*": {"current_first": False}})
     # The two base scripts train in float32, the two large ones in mixed precision.
     official = overlay(
-        SHARED_RECIPE, _schedules, {"bert-base-uncased": {"precision": "float32"}, "roberta-base": {"precision": "float32"}}
+        SHARED_RECIPE,
+        _schedules,
+        {"bert-base-uncased": {"precision": "float32"}, "roberta-base": {"precision": "float32"}},
     )
 
     rows: Tensor
@@ -54,10 +56,14 @@ class ISCSE(Contrastive):
 
     @classmethod
     def check(cls, hyper: ISCSEHyper) -> None:
+        super().check(hyper)
         if not 0 < hyper.neighbours < hyper.buffer:
             raise Refusal(f"'is-cse' needs 0 < neighbours < buffer, not {hyper.neighbours} and {hyper.buffer}")
         if hyper.beta <= 0:
             raise Refusal(f"'is-cse' needs beta > 0, not {hyper.beta}")
+        start = 0.0 if hyper.alpha_start is None else hyper.alpha_start
+        if not 0 <= start <= hyper.alpha:  # Eq. 8 would fall below its end
+            raise Refusal(f"'is-cse' needs 0 <= alpha_start <= alpha, not {hyper.alpha_start} and {hyper.alpha}")
 
     def alpha(self, step: Step) -> float:
         """Eq. 8: from alpha_start at the first step to alpha at half of the training, then constant."""
@@ -67,8 +73,7 @@ class ISCSE(Contrastive):
         return min(math.cos(math.pi * step.index / step.total) * (start - end), 0.0) + end
 
     def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> list[tuple[float, Tensor]]:
-        alpha = self.alpha(step)
-        if alpha == 0:
+        if self.hyper.alpha == 0 and not self.hyper.alpha_start:
             return []
         unit = F.normalize(positives, dim=-1)
         if self.hyper.current_first:
@@ -76,11 +81,11 @@ class ISCSE(Contrastive):
         smoothed = self._smooth(unit)
         if not self.hyper.current_first:
             self._remember(unit)
-        return [] if smoothed is None else [(alpha, info_nce(anchors, smoothed, temperature))]
+        return [] if smoothed is None else [(self.alpha(step), info_nce(anchors, smoothed, temperature))]
 
     def _remember(self, unit: Tensor) -> None:
         """Eq. 3: the newest rows enter at the end, the oldest leave at the front."""
-        self.rows = torch.cat([self.rows, unit.detach().to(self.rows)])[-self.hyper.buffer :]
+        self.rows = torch.cat([self.rows.to(unit), unit.detach()])[-self.hyper.buffer :]
         self.filled = (self.filled + len(unit)).clamp(max=self.hyper.buffer)
 
     def _smooth(self, unit: Tensor) -> Tensor | None:
@@ -89,7 +94,7 @@ class ISCSE(Contrastive):
         filled = int(self.filled)
         if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.neighbours):
             return None
-        rows = self.rows[self.hyper.buffer - filled :].to(unit)
+        rows = self.rows[self.hyper.buffer - filled :]
         ranked = (unit.detach() @ rows.T).topk(self.hyper.neighbours + skipped, dim=1).indices[:, skipped:]
         keys = torch.cat([unit.unsqueeze(1), rows[ranked]], dim=1)
         attention = torch.softmax(torch.einsum("nd,nkd->nk", unit, keys) / self.hyper.beta, dim=1)

@@ -1,4 +1,4 @@
-"""SimCSE: the other dropout view of the same sentence is the positive, the batch's other sentences are the negatives."""
+"""SimCSE: a sentence's other dropout view is its positive, the batch's other sentences are its negatives."""
 
 from __future__ import annotations
 

@@ -27,9 +27,10 @@ _CHOICES = {"positive": ("dropout", "self"), "negatives": ("all", "own"), "sides
 class SSCL(Contrastive):
     """Intermediate-layer vectors, through the same pooling and head, join the candidates (methods.md b.17).
 
-    The paper prints one negative an anchor and layer (its own sentence). The released code takes both views of all sentences and averages
-    two losses. SSCL-BERT ("no augmentation") is `positive=self`, read as the development code computes it: same-view positive and
-    in-batch negatives, one loss.
+    The paper prints one negative an anchor and layer, its own sentence's; the formula as printed would count it once for
+    every sentence of the batch, which `paper` does not. The released code takes both views of all
+    sentences and averages two losses. SSCL-BERT ("no augmentation") is `positive=self`, read as the development code
+    computes it: same-view positive and in-batch negatives, one loss.
     """
 
     name = "sscl"
@@ -42,6 +43,7 @@ class SSCL(Contrastive):
 
     @classmethod
     def check(cls, hyper: SSCLHyper) -> None:
+        super().check(hyper)
         for name, choices in _CHOICES.items():
             if getattr(hyper, name) not in choices:
                 raise Refusal(f"'{name}' of 'sscl' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'")
@@ -68,7 +70,7 @@ class SSCL(Contrastive):
 
     @property
     def plain_share(self) -> float:  # type: ignore[override]
-        return 0.5 if self.hyper.average else 0.0
+        return 0.5 if self.hyper.average and self.layers else 0.0
 
     @property
     def layers(self) -> list[int]:

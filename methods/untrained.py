@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from methods.base import Context, HyperParameters, Method
+from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,11 @@ class Untrained(Method):
     reference = "Gao, Yao and Chen 2021, Table 5; princeton-nlp/SimCSE issue 285"
     Hyper = UntrainedHyper
     trained = False
+
+    @classmethod
+    def check(cls, hyper: UntrainedHyper) -> None:
+        if hyper.pooler not in POOLERS:
+            raise Refusal(f"there is no pooler '{hyper.pooler}' (known: {', '.join(POOLERS)})")
 
     def encoder(self, context: Context) -> Any:
         return context.encoder(self.hyper.pooler)

@@ -39,7 +39,11 @@ def world_if_named(name):
 def toy_weights(wildcards):
     """A toy backbone is made by a rule; any other is fetched or already there."""
     known = BACKBONES[wildcards.backbone]
-    return f"{RESULTS}/backbones/{known.name}/model.safetensors" if known.source == "toy" else []
+    return (
+        f"{RESULTS}/backbones/{known.name}/model.safetensors"
+        if known.source == "toy"
+        else []
+    )
 
 
 def backbone_reference(wildcards):
@@ -61,7 +65,9 @@ def run_inputs(wildcards):
 
 
 def trained_encoder(wildcards):
-    return f"{RESULTS}/trained/{wildcards.run}.json" if RUNS[wildcards.run].trained else []
+    return (
+        f"{RESULTS}/trained/{wildcards.run}.json" if RUNS[wildcards.run].trained else []
+    )
 
 
 def run_arguments(wildcards):

@@ -15,10 +15,55 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 
-WORDS = (
-    "a the one two small big red blue old new man woman dog cat bird child car boat house tree river road plays eats sees "
-    "finds takes holds moves runs jumps sleeps in on under near with and of to is was not very again today slowly"
-).split()
+WORDS = [
+    "a",
+    "the",
+    "one",
+    "two",
+    "small",
+    "big",
+    "red",
+    "blue",
+    "old",
+    "new",
+    "man",
+    "woman",
+    "dog",
+    "cat",
+    "bird",
+    "child",
+    "car",
+    "boat",
+    "house",
+    "tree",
+    "river",
+    "road",
+    "plays",
+    "eats",
+    "sees",
+    "finds",
+    "takes",
+    "holds",
+    "moves",
+    "runs",
+    "jumps",
+    "sleeps",
+    "in",
+    "on",
+    "under",
+    "near",
+    "with",
+    "and",
+    "of",
+    "to",
+    "is",
+    "was",
+    "not",
+    "very",
+    "again",
+    "today",
+    "slowly",
+]
 LAYERS, WIDTH = 4, 32
 
 
@@ -27,7 +72,11 @@ def make_sentences(count: int, seed: int, lengths: tuple[int, int] = (2, 9)) -> 
     draw = random.Random(seed)
     rows: list[str] = []
     while len(rows) < count:
-        rows.append(draw.choice(rows) if rows and draw.random() < 0.1 else " ".join(draw.choices(WORDS, k=draw.randint(*lengths))))
+        rows.append(
+            draw.choice(rows)
+            if rows and draw.random() < 0.1
+            else " ".join(draw.choices(WORDS, k=draw.randint(*lengths)))
+        )
     return rows
 
 
@@ -36,7 +85,12 @@ def _bert_tokenizer():
     from transformers import PreTrainedTokenizerFast
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [*special, *WORDS, *"abcdefghijklmnopqrstuvwxyz", *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")]
+    pieces = [
+        *special,
+        *WORDS,
+        *"abcdefghijklmnopqrstuvwxyz",
+        *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"),
+    ]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -98,11 +152,18 @@ def _write_backbone(kind: str, folder: Path) -> Path:
         torch.manual_seed(7)
         if kind == "bert":
             tokenizer = _bert_tokenizer()
-            model = BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **common), add_pooling_layer=False)
+            model = BertModel(
+                BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **common), add_pooling_layer=False
+            )
         else:
             tokenizer = _roberta_tokenizer()
             config = RobertaConfig(
-                vocab_size=len(tokenizer), max_position_embeddings=66, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5, **common
+                vocab_size=len(tokenizer),
+                max_position_embeddings=66,
+                type_vocab_size=1,
+                pad_token_id=1,
+                layer_norm_eps=1e-5,
+                **common,
             )
             model = RobertaModel(config, add_pooling_layer=False)
     model.save_pretrained(folder)
@@ -145,7 +206,7 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for year in range(12, 17):
         task = sts / f"STS{year}-en-test"
         task.mkdir(parents=True)
-        counts[f"STS{year}"] = {name: 12 for name in ("first", "second")}
+        counts[f"STS{year}"] = dict.fromkeys(("first", "second"), 12)
         for number, name in enumerate(counts[f"STS{year}"]):
             rows = pairs(100 * year + number)
             # A pair without a gold score, as STS15 and STS16 have them.
@@ -159,9 +220,11 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (sts / "STSBenchmark" / f"sts-{split}.csv").write_text(text)
         rows = pairs(20 + number)
         text = "".join(f"{i}\t{a}\t{b}\t{gold}\tNEUTRAL\n" for i, (a, b, gold) in enumerate(rows))
-        (sick / f"SICK_{sick_name}.txt").write_text("pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment\n" + text)
+        (sick / f"SICK_{sick_name}.txt").write_text(
+            "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment\n" + text
+        )
     for task in ("STS-B", "SICK-R"):
-        counts[task] = {split: 12 for split in ("train", "dev", "test")}
+        counts[task] = dict.fromkeys(("train", "dev", "test"), 12)
     write_json(folder / "manifest.json", {"name": "tiny", "version": 1, "sts": counts})
     return folder
 
@@ -177,7 +240,9 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def train_tiny(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def train_tiny(
+    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
     """Train a run's text on the tiny BERT and return its folder; trainings of equal settings are shared unless `fresh`."""
     from bench.suite import resolve
     from bench.train import train
@@ -190,7 +255,12 @@ def train_tiny(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_fac
         if fresh or key not in done:
             folder = tmp_path_factory.mktemp("run")
             resolved = resolve(
-                text, backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=seed, recipe=recipe
+                text,
+                backbone_name=str(tiny_bert),
+                corpus=str(tiny_corpus),
+                data=str(tiny_data),
+                seed=seed,
+                recipe=recipe,
             )
             train(resolved, backbone=tiny_bert, corpus=tiny_corpus, data=tiny_data, folder=folder)
             if fresh:

@@ -112,7 +112,7 @@ def test_damaged_files(tmp_path: Path) -> None:
         (tmp_path / f"{name}.txt.gz").write_bytes(content)
         with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or cut short"):
             corpora.read_sentences(tmp_path / f"{name}.txt.gz")
-    with pytest.raises(UserError, match="missing.txt does not exist"):
+    with pytest.raises(UserError, match=r"missing.txt does not exist"):
         corpora.read_sentences(tmp_path / "missing.txt")
     with pytest.raises(UserError, match="cannot be read"):
         corpora.read_sentences(tmp_path)
@@ -201,7 +201,8 @@ def test_the_real_corpora() -> None:
         path = corpora.corpus_path(name, folder)
         assert corpora.corpus_identity(path)["rows"] == rows  # and its pinned sum
         sentences = corpora.read_sentences(path)
-        assert len(sentences) == rows and corpora.read_sentences(path, 100) == sentences[:100]
+        assert len(sentences) == rows
+        assert corpora.read_sentences(path, 100) == sentences[:100]
         seen += 1
         if name == "wiki1m_fallback":
             documents = corpora.read_documents(path, rows)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import huggingface_hub.constants
 import pytest
 from fakehub import FakeHub, fake_hub
@@ -79,7 +80,7 @@ def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "models"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
-    for name in ("BENCH_DATA", "HF_TOKEN"):
+    for name in ("BENCH_DATA", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "cache"
 
@@ -101,7 +102,8 @@ def pin(tmp_path: Path, key: str, **entry: Any) -> None:
 
 def test_first_download_is_recorded_and_then_needs_no_hub(online: FakeHub, apart: Path, tmp_path: Path) -> None:
     path = data.fetch_corpus("wiki1m")
-    assert path == apart / "wiki1m_for_simcse.txt" and path.read_bytes() == WIKI
+    assert path == apart / "wiki1m_for_simcse.txt"
+    assert path.read_bytes() == WIKI
     assert json.loads((tmp_path / "lock.json").read_text()) == {
         data.DATASET: {
             "revision": online.commit(data.DATASET),
@@ -125,7 +127,8 @@ def test_altered_on_the_way_is_refused(online: FakeHub, apart: Path, tmp_path: P
     online.served["wiki1m_for_simcse.txt"] = WIKI.replace(b"3", b"4")
     with pytest.raises(UserError, match="arrived altered"):
         data.fetch_corpus("wiki1m")
-    assert left_behind(apart) == [] and not (tmp_path / "lock.json").exists()
+    assert left_behind(apart) == []
+    assert not (tmp_path / "lock.json").exists()
     online.served.clear()
     assert data.fetch_corpus("wiki1m").read_bytes() == WIKI  # nothing stale is in the way
 
@@ -144,7 +147,7 @@ def test_a_replaced_file_is_refused_because_of_the_lock(online: FakeHub, apart: 
     lock = json.loads((tmp_path / "lock.json").read_text())
     lock[data.DATASET]["revision"] = online.commit(data.DATASET)
     (tmp_path / "lock.json").write_text(json.dumps(lock))
-    with pytest.raises(UserError, match="is pinned.*remove its entry from lock.json"):
+    with pytest.raises(UserError, match=r"is pinned.*remove its entry from lock.json"):
         data.fetch_corpus("wiki1m")
     assert left_behind(apart) == []
 
@@ -157,7 +160,7 @@ def test_a_damaged_cache_is_fetched_again(online: FakeHub, apart: Path) -> None:
 
 def test_cut_short_is_refused(online: FakeHub, apart: Path) -> None:
     online.served["wiki1m_for_simcse.txt"] = WIKI[:40]
-    with pytest.raises(UserError, match="cannot fetch wiki1m_for_simcse.txt .*: the download was cut short"):
+    with pytest.raises(UserError, match=r"cannot fetch wiki1m_for_simcse.txt .*: the download was cut short"):
         data.fetch_corpus("wiki1m")
     assert left_behind(apart) == []
 
@@ -180,7 +183,7 @@ def test_a_missing_file_and_a_missing_repository(online: FakeHub, apart: Path) -
     with pytest.raises(UserError, match="no such file; connect and try again, or set BENCH_DATA"):
         data.fetch_senteval()
     del online.repositories[data.DATASET]
-    with pytest.raises(UserError, match="no such repository.*set BENCH_DATA"):
+    with pytest.raises(UserError, match=r"no such repository.*set BENCH_DATA"):
         data.fetch_senteval()
     assert left_behind(apart) == []
 
@@ -217,7 +220,8 @@ def test_processes_that_fetch_at_once_download_once(online: FakeHub, apart: Path
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(tmp_path / "lock.json")]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     folders = {process.communicate(timeout=60)[0].strip() for process in processes}
-    assert len(folders) == 1 and (Path(folders.pop()) / "downstream" / "SICK" / "b.txt").is_file()
+    assert len(folders) == 1
+    assert (Path(folders.pop()) / "downstream" / "SICK" / "b.txt").is_file()
     assert sum(request.startswith("GET") and "resolve" in request for request in online.requests) == 1
 
 
@@ -262,7 +266,7 @@ def test_an_unknown_corpus_is_not_looked_for(online: FakeHub) -> None:
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(UserError, match="cannot write .*SENTBENCH_CACHE"):
+    with pytest.raises(UserError, match=r"cannot write .*SENTBENCH_CACHE"):
         data.fetch_senteval()
 
 
@@ -277,7 +281,8 @@ def test_the_archive_becomes_a_data_folder(prefix: str, online: FakeHub, apart: 
     found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert found == {"downstream/STS/STS12-en-test/a.txt": b"one\n", "downstream/SICK/b.txt": b"two\n"}
     asked = len(online.requests)
-    assert data.fetch_senteval() == folder and len(online.requests) == asked
+    assert data.fetch_senteval() == folder
+    assert len(online.requests) == asked
 
 
 HOSTILE: dict[str, dict[str, bytes | tarfile.TarInfo]] = {
@@ -299,7 +304,8 @@ def test_hostile_archives_are_refused(kind: str, online: FakeHub, apart: Path, t
     with pytest.raises(UserError, match="is refused"):
         data.fetch_senteval()
     assert left_behind(apart) == ["senteval.tar"]  # kept as evidence, not unpacked
-    assert not list(tmp_path.rglob("*evil*")) and not Path("/tmp/sentbench-evil.txt").exists()
+    assert not list(tmp_path.rglob("*evil*"))
+    assert not Path("/tmp/sentbench-evil.txt").exists()
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(online: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,12 +340,13 @@ def test_a_backbone_comes_without_pickles_and_code(online: FakeHub, tmp_path: Pa
     assert lock["revision"] == online.commit(MODEL)
     assert lock["files"]["model.safetensors"] == hashlib.sha256(b"weights" * 100).hexdigest()
     asked = len(online.requests)
-    assert data.fetch_backbone(MODEL) == folder and len(online.requests) == asked
+    assert data.fetch_backbone(MODEL) == folder
+    assert len(online.requests) == asked
 
 
 def test_pickled_weights_are_refused(online: FakeHub, tmp_path: Path) -> None:
     del online.repositories[MODEL]["model.safetensors"]
-    with pytest.raises(UserError, match="only pickled weights.*refused"):
+    with pytest.raises(UserError, match=r"only pickled weights.*refused"):
         data.fetch_backbone(MODEL)
     assert not [request for request in online.requests if "resolve" in request]
 
@@ -357,7 +364,7 @@ def test_other_weights_than_pinned_are_refused_and_removed(online: FakeHub, tmp_
     digest = hashlib.sha256(b"weights" * 100).hexdigest()
     pin(tmp_path, MODEL, files={"model.safetensors": {"sha256": digest}})
     online.served["model.safetensors"] = b"WEIGHTS" * 100
-    with pytest.raises(UserError, match="model.safetensors of someone/small-bert arrived altered"):
+    with pytest.raises(UserError, match=r"model.safetensors of someone/small-bert arrived altered"):
         data.fetch_backbone(MODEL)
     online.served.clear()
     assert (data.fetch_backbone(MODEL) / "model.safetensors").read_bytes() == b"weights" * 100
@@ -375,6 +382,18 @@ def test_an_unfinished_snapshot_is_completed(online: FakeHub) -> None:
     folder = data.fetch_backbone(MODEL)
     (folder / "tokenizer.json").unlink()
     assert (data.fetch_backbone(MODEL) / "tokenizer.json").is_file()
+
+
+def test_a_snapshot_that_another_program_began(online: FakeHub, tmp_path: Path) -> None:
+    """Its pickled weights are neither taken for weights nor summed nor touched."""
+    pin(tmp_path, MODEL, revision=online.commit(MODEL))
+    folder = Path(huggingface_hub.HfApi(endpoint=online.endpoint).hf_hub_download(MODEL, "pytorch_model.bin")).parent
+    (folder / "config.json").write_bytes(online.repositories[MODEL]["config.json"])
+    assert data.fetch_backbone(MODEL) == folder
+    assert (folder / "model.safetensors").is_file()
+    assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
+    lock = json.loads((tmp_path / "lock.json").read_text())[MODEL]
+    assert sorted(lock["files"]) == ["config.json", "model.safetensors", "tokenizer.json"]
 
 
 def test_a_named_revision_has_a_pin_of_its_own(online: FakeHub, tmp_path: Path) -> None:
@@ -402,5 +421,6 @@ def test_shipped_pins_are_well_formed_and_carry_their_source() -> None:
         for file in entry["files"].values():
             assert file["sha256"] is None or len(bytes.fromhex(file["sha256"])) == 32, key
     for name, entry in content["corpora"].items():
-        assert entry["source"] and entry["rows"], name
+        assert entry["source"], name
+        assert entry["rows"], name
         assert all(len(bytes.fromhex(digest)) == 32 for digest in entry.get("sha256", [])), name

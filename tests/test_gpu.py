@@ -133,7 +133,7 @@ def test_a_broken_driver_is_no_reason_to_train_on_the_cpu(monkeypatch: pytest.Mo
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho Driver/library version mismatch >&2; exit 18\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(UserError, match="version mismatch.*CUDA_VISIBLE_DEVICES= "):
+    with pytest.raises(UserError, match=r"version mismatch.*CUDA_VISIBLE_DEVICES= "):
         gpu.visible()
 
 
@@ -167,7 +167,8 @@ def test_a_lock_on_a_file_that_was_cleaned_away_is_none(monkeypatch: pytest.Monk
     assert gpu._take(path) is None
     monkeypatch.setattr(fcntl, "flock", flock)
     first = gpu._take(path)
-    assert first is not None and gpu._take(path) is None
+    assert first is not None
+    assert gpu._take(path) is None
     os.close(first)
     gpu._held.discard(first)
 
@@ -182,7 +183,8 @@ def test_a_killed_job_gives_its_device_back(kind: str, monkeypatch: pytest.Monke
         wait_for(log, 1)
         second = start(log)
         time.sleep(0.3)
-        assert second.poll() is None and len(events(log)) == 1  # it waits
+        assert second.poll() is None
+        assert len(events(log)) == 1
         time.sleep(0.2)  # the first has made its child by now
         first.kill()
         assert second.wait(20) == 0
@@ -234,7 +236,8 @@ def test_jobs_compete_for_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_many_jobs_compete_for_eight_devices(tmp_path: Path) -> None:
     compete(tmp_path / "log", jobs=24, kills=6, seconds=0.8)
     for uuid in EIGHT:  # every device can be leased again
-        assert (descriptor := gpu._take(tmp_path / "leases" / uuid)) is not None
+        descriptor = gpu._take(tmp_path / "leases" / uuid)
+        assert descriptor is not None
         gpu._held.discard(descriptor)
         os.close(descriptor)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -244,16 +245,22 @@ def public_seeds(backbone: str) -> NDArray[np.float64]:
     return seeds.pivot(index="run", columns="task", values="value")[list(TASKS)].to_numpy()
 
 
-def judged_table(rng: np.random.Generator, n: int, scale: float = 1.0, gap: float = 0.0) -> list[str]:
-    """The 64 verdicts of a table of eight rows, two a backbone, each `n` seeds against one more of the same seeds.
+def judged_table(
+    rng: np.random.Generator, n: int, *, scale: float = 1.0, gap: float = 0.0, normal: bool = False
+) -> list[str]:
+    """The 64 verdicts of a table of eight rows, two a backbone, each `n` public seeds against one more of them.
 
-    The deviations are multiplied by `scale`, while the prior stays as it is; the first row, bert-base, prints `gap`
-    points too much in every cell.
+    Deviations from the backbone's mean are multiplied by `scale`, while the prior stays as it is; the first row,
+    bert-base, prints `gap` points too much in every cell. With `normal`, seeds are drawn from a normal distribution
+    with the mean and covariance of the public ones.
     """
     table = []
     for row, backbone in enumerate(name for name in BACKBONES for _ in range(2)):
         seeds = public_seeds(backbone)
-        drawn = seeds[rng.permutation(len(seeds))[: n + 1]]
+        if normal:
+            drawn = rng.multivariate_normal(seeds.mean(0), np.cov(seeds.T), n + 1, method="eigh")
+        else:
+            drawn = seeds[rng.permutation(len(seeds))[: n + 1]]
         drawn = seeds.mean(0) + scale * (drawn - seeds.mean(0))
         for column, task in enumerate(TASKS):
             prior = prior_sd(backbone, task)
@@ -263,10 +270,10 @@ def judged_table(rng: np.random.Generator, n: int, scale: float = 1.0, gap: floa
     return [found.kind for found in verdicts(table)]
 
 
-def accusation_rate(n: int, tables: int, scale: float = 1.0) -> float:
+def accusation_rate(n: int, tables: int, **how: Any) -> float:
     """Share of tables with at least one `lower` or `higher`, although print is a draw like ours."""
     rng = np.random.default_rng([n, 1])
-    return float(np.mean([bool({"lower", "higher"} & set(judged_table(rng, n, scale))) for _ in range(tables)]))
+    return float(np.mean([bool({"lower", "higher"} & set(judged_table(rng, n, **how))) for _ in range(tables)]))
 
 
 def power(n: int, gap: float, tables: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from methods.sscl import SSCL
 
-N, WIDTH, DEPTH = 4, 6, 4
+N, WIDTH, DEPTH = 4, 5, 4
 BATCH_SIZE = 5  # of a full batch; those below are shorter, as the last one of an epoch is
 TOTAL = 6
 SEED = 3
@@ -38,7 +39,13 @@ class Case:
 
 
 def _sscl(
-    name: str, t: float = 0.05, positive: str = "dropout", negatives: str = "all", sides: str = "both", hosted_by: Any = None, **keys: Any
+    name: str,
+    t: float = 0.05,
+    positive: str = "dropout",
+    negatives: str = "all",
+    sides: str = "both",
+    hosted_by: Any = None,
+    **keys: Any,
 ) -> Case:
     hyper = {"positive": positive, "negatives": negatives, "sides": sides, **keys}
     host = [] if hosted_by is None else [hosted_by]
@@ -52,7 +59,9 @@ def _sscl(
         "average": keys.get("average", False),
         "same": positive == "self",
     }
-    return Case(name, (*host, (SSCL, hyper if hosted_by else {"temperature": t, **hyper})), lambda: Oracle(t, layers=layers), t)
+    return Case(
+        name, (*host, (SSCL, hyper if hosted_by else {"temperature": t, **hyper})), lambda: Oracle(t, layers=layers), t
+    )
 
 
 def _smoothing(**changes: Any) -> dict[str, Any]:
@@ -78,7 +87,16 @@ _OFFICIAL, _PAPER = _smoothing(), _smoothing(official=False)
 _RISING = _smoothing(alpha=0.4, start=0.05)
 _NOISE = (8, 1.0, 1.0)  # M = 1.6 x 5
 _GS: dict[str, Any] = {"multiple": 1.6, "std": 1.0}
-_LAYERS = {"depth": DEPTH, "stack": 2, "layer": None, "own": False, "both": True, "detach": False, "average": True, "same": False}
+_LAYERS = {
+    "depth": DEPTH,
+    "stack": 2,
+    "layer": None,
+    "own": False,
+    "both": True,
+    "detach": False,
+    "average": True,
+    "same": False,
+}
 _SSCL: dict[str, Any] = {"stack": 2, "average": True}
 
 CASES = [
@@ -86,7 +104,9 @@ CASES = [
     Case("simcse-cold", ((SimCSE, {"temperature": 0.001}),), lambda: Oracle(0.001), 0.001),
     Case("simcse-warm", ((SimCSE, {"temperature": 1.0}),), lambda: Oracle(1.0), 1.0),
     Case("gs", ((GSInfoNCE, _GS),), lambda: Oracle(noise=_NOISE)),
-    Case("gs-lambda", ((GSInfoNCE, {"multiple": 0.8, "std": 0.5, "weight": 40.0}),), lambda: Oracle(noise=(4, 0.5, 40.0))),
+    Case(
+        "gs-lambda", ((GSInfoNCE, {"multiple": 0.8, "std": 0.5, "weight": 40.0}),), lambda: Oracle(noise=(4, 0.5, 40.0))
+    ),
     Case("gs-small-lambda", ((GSInfoNCE, {"multiple": 3.0, "weight": 0.01}),), lambda: Oracle(noise=(15, 1.0, 0.01))),
     Case("gs-cold", ((GSInfoNCE, {**_GS, "temperature": 0.001}),), lambda: Oracle(0.001, noise=_NOISE), 0.001),
     Case("is-cse-official", (_is_cse(_OFFICIAL),), lambda: Oracle(smoothing=_OFFICIAL)),
@@ -94,7 +114,12 @@ CASES = [
     Case("is-cse-rising", (_is_cse(_RISING),), lambda: Oracle(smoothing=_RISING)),
     Case("is-cse-from-0", (_is_cse(_smoothing(start=0.0)),), lambda: Oracle(smoothing=_smoothing(start=0.0))),
     Case("is-cse-sharp", (_is_cse(_smoothing(beta=0.1, k=5)),), lambda: Oracle(smoothing=_smoothing(beta=0.1, k=5))),
-    Case("is-cse-cold", (_with_temperature(_is_cse(_OFFICIAL), 0.001),), lambda: Oracle(0.001, smoothing=_OFFICIAL), 0.001),
+    Case(
+        "is-cse-cold",
+        (_with_temperature(_is_cse(_OFFICIAL), 0.001),),
+        lambda: Oracle(0.001, smoothing=_OFFICIAL),
+        0.001,
+    ),
     *(
         _sscl(
             f"sscl-{positive}-{negatives}-{sides}{'-detach' * detach}{'-average' * average}",
@@ -116,10 +141,17 @@ CASES = [
     Case("gs+sscl", ((GSInfoNCE, _GS), (SSCL, _SSCL)), lambda: Oracle(noise=_NOISE, layers=_LAYERS)),
     Case("sscl+gs", ((SSCL, _SSCL), (GSInfoNCE, _GS)), lambda: Oracle(noise=_NOISE, layers=_LAYERS)),
     Case(
-        "gs+sscl-self", ((SSCL, {"positive": "self"}), (GSInfoNCE, _GS)), lambda: Oracle(noise=_NOISE, layers=_LAYERS | {"average": False, "same": True})
+        "gs+sscl-self",
+        ((SSCL, {"positive": "self"}), (GSInfoNCE, _GS)),
+        lambda: Oracle(noise=_NOISE, layers=_LAYERS | {"average": False, "same": True}),
     ),
     Case("is-cse+sscl", (_is_cse(_OFFICIAL), (SSCL, _SSCL)), lambda: Oracle(layers=_LAYERS, smoothing=_OFFICIAL)),
-    Case("sscl+is-cse", ((SSCL, {**_SSCL, "temperature": 0.1}), _is_cse(_PAPER)), lambda: Oracle(0.1, layers=_LAYERS, smoothing=_PAPER), 0.1),
+    Case(
+        "sscl+is-cse",
+        ((SSCL, {**_SSCL, "temperature": 0.1}), _is_cse(_PAPER)),
+        lambda: Oracle(0.1, layers=_LAYERS, smoothing=_PAPER),
+        0.1,
+    ),
     Case(
         "gs+is-cse+sscl",
         ((GSInfoNCE, _GS), _is_cse(_RISING), (SSCL, _SSCL)),
@@ -160,10 +192,17 @@ def batch(kind: str, number: int, n: int = N) -> Batch:
     second = first + noise * normal() if noise < 1 else normal()
     if kind == "opposites":
         second = -first + 0.01 * normal()
-    lower = {layer: (first + (DEPTH - layer) * noise * normal(), second + (DEPTH - layer) * noise * normal()) for layer in range(1, DEPTH)}
+    lower = {
+        layer: (first + (DEPTH - layer) * noise * normal(), second + (DEPTH - layer) * noise * normal())
+        for layer in range(1, DEPTH)
+    }
     tensors = [first, second, *(view for pair in lower.values() for view in pair)]
     if kind in ("tiny", "huge", "mixed-norms"):
-        powers = {"tiny": torch.full((n,), -8.0), "huge": torch.full((n,), 8.0), "mixed-norms": torch.linspace(-6, 6, n)}[kind]
+        powers = {
+            "tiny": torch.full((n,), -8.0),
+            "huge": torch.full((n,), 8.0),
+            "mixed-norms": torch.linspace(-6, 6, n),
+        }[kind]
         tensors = [10 ** powers.double().unsqueeze(1) * tensor for tensor in tensors]
     first, second, *rest = [tensor.float().double() for tensor in tensors]
     return Batch((first, second), {layer: (rest[2 * i], rest[2 * i + 1]) for i, layer in enumerate(lower)})
@@ -177,10 +216,13 @@ def step(index: int, batch_size: int = BATCH_SIZE) -> Step:
     return Step(index, TOTAL, batch_size, SEED)
 
 
-def method_step(method: Any, leaves: Sequence[Tensor], index: int, batch_size: int = BATCH_SIZE) -> tuple[Tensor, list[Tensor]]:
+def method_step(
+    method: Any, leaves: Sequence[Tensor], index: int, batch_size: int = BATCH_SIZE
+) -> tuple[Tensor, list[Tensor]]:
     """Loss of a method and its gradient with respect to every leaf (views first, then layers 1, 2, ...)."""
     loss = method.loss(_views(leaves), step(index, batch_size))
-    assert loss.dtype == leaves[0].dtype and loss.shape == ()
+    assert loss.dtype == leaves[0].dtype
+    assert loss.shape == ()
     return loss.detach(), _gradients(loss, leaves)
 
 
@@ -198,28 +240,29 @@ def _gradients(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
     return [torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(found, leaves, strict=True)]
 
 
-def disagreement(case: Case, batches: Sequence[Batch], *, dtype: torch.dtype = torch.float64, method: Any = None) -> float:
-    """The largest relative difference between a method and its oracle in loss or gradient, over consecutive steps.
+def disagreement(
+    case: Case, kind: str, *, dtypes: Sequence[torch.dtype] = (torch.float64,), build: Callable[[], Any] | None = None
+) -> dict[torch.dtype, float]:
+    """The largest relative difference between a method and its oracle in loss or gradient over consecutive steps, for each type.
 
     A gradient's natural unit is 1 / (temperature x norm of the vector x batch size). Differences are relative to the oracle's value,
-    or to 1e-3 of the natural unit (float64) or the unit itself (float32) where the value is smaller: what rounding leaves of a
-    vanishing loss is not compared digit by digit.
+    or to a floor where the value is smaller, for rounding alone decides the digits of a vanishing loss: 1e-3 in float64; in float32 a
+    cosine is off by about 1e-7, which the temperature divides, and 1e-4 of the floor allows 2.5 of these.
     """
-    method = case.build() if method is None else method
+    methods = {dtype: (build or case.build)() for dtype in dtypes}
+    floors = {torch.float64: 1e-3, torch.float32: 0.0025 / case.temperature}
     oracle = case.oracle()
-    floor = 1e-3 if dtype == torch.float64 else 1.0
-    worst = 0.0
-    for index, content in zip(STEPS, batches, strict=False):
-        own_leaves, oracle_leaves = content.leaves(dtype), content.leaves(torch.float64)
-        own_loss, own_gradients = method_step(method, own_leaves, index)
-        loss, gradients = oracle_step(oracle, oracle_leaves, index)
-        if not torch.isfinite(own_loss):
-            return float("inf")
-        worst = max(worst, abs(own_loss.item() - loss.item()) / max(abs(loss.item()), floor))
-        for leaf, own, expected in zip(oracle_leaves, own_gradients, gradients, strict=True):
-            unit = case.temperature * len(leaf) * leaf.detach().norm(dim=1, keepdim=True)
-            difference = ((own.double() - expected) * unit).abs().max().item()
-            worst = max(worst, difference / max((expected * unit).abs().max().item(), floor))
-            if not torch.isfinite(own).all():
-                return float("inf")
+    worst = dict.fromkeys(dtypes, 0.0)
+    for index in STEPS if oracle.memory else STEPS[:2]:
+        content = batch(kind, index)
+        leaves = content.leaves(torch.float64)
+        loss, gradients = oracle_step(oracle, leaves, index)
+        for dtype, method in methods.items():
+            own_loss, own_gradients = method_step(method, content.leaves(dtype), index)
+            differences = [abs(own_loss.item() - loss.item()) / max(abs(loss.item()), floors[dtype])]
+            for leaf, own, expected in zip(leaves, own_gradients, gradients, strict=True):
+                unit = case.temperature * len(leaf) * leaf.detach().norm(dim=1, keepdim=True)
+                difference = ((own.double() - expected) * unit).abs().max().item()
+                differences.append(difference / max((expected * unit).abs().max().item(), floors[dtype]))
+            worst[dtype] = max(worst[dtype], *(value if math.isfinite(value) else math.inf for value in differences))
     return worst

@@ -43,11 +43,6 @@ def unit(u: Vector) -> list[Tensor]:
     return [x / length for x in u]
 
 
-def sim(u: Vector, v: Vector) -> Tensor:
-    """Cosine similarity."""
-    return dot(u, v) / (dot(u, u).sqrt() * dot(v, v).sqrt())
-
-
 def minus_log_share(positive: Tensor, weighted: Sequence[tuple[float, Tensor]]) -> Tensor:
     """-log( e^positive / sum of w e^score ), the largest exponent taken out so that e^(1 / 0.001) does not overflow."""
     largest = max(score.item() for _, score in weighted)
@@ -58,13 +53,14 @@ def minus_log_share(positive: Tensor, weighted: Sequence[tuple[float, Tensor]]) 
 def infonce(h: Batch, p: Batch, t: float, extra: Sequence[Sequence[Candidate]] | None = None) -> Tensor:
     """Mean over i of -log( e^{sim(h_i, p_i)/t} / ( sum_j e^{sim(h_i, p_j)/t} + sum_{(w, v) in extra_i} w e^{sim(h_i, v)/t} ) )."""
     total = torch.zeros((), dtype=torch.float64)
+    h, p = [unit(u) for u in h], [unit(v) for v in p]  # sim(u, v) is the product of unit vectors
     for i in range(len(h)):
         scores = []
         for j in range(len(p)):
-            scores.append((1.0, sim(h[i], p[j]) / t))
+            scores.append((1.0, dot(h[i], p[j]) / t))
         for weight, vector in extra[i] if extra else ():
-            scores.append((weight, sim(h[i], vector) / t))
-        total = total + minus_log_share(sim(h[i], p[i]) / t, scores)
+            scores.append((weight, dot(h[i], unit(vector)) / t))
+        total = total + minus_log_share(scores[i][1], scores)
     return total / len(h)
 
 
@@ -120,7 +116,8 @@ class Memory:
 
 def nearest(u: Vector, rows: Sequence[Vector], first: int, last: int) -> list[Vector]:
     """Rows ranked `first` to `last` (from 0, `last` excluded) by cosine with `u`."""
-    ranked = sorted(rows, key=lambda row: -sim([x.detach() for x in u], row).item())
+    query = [x.item() for x in unit(u)]
+    ranked = sorted(rows, key=lambda row: -sum(a * b.item() for a, b in zip(query, row, strict=True)))
     return list(ranked[first:last])
 
 
@@ -214,13 +211,24 @@ class Oracle:
     """
 
     def __init__(
-        self, t: float = 0.05, noise: tuple[int, float, float] | None = None, layers: dict | None = None, smoothing: dict | None = None
+        self,
+        t: float = 0.05,
+        noise: tuple[int, float, float] | None = None,
+        layers: dict | None = None,
+        smoothing: dict | None = None,
     ) -> None:
         self.t, self.noise, self.layers, self.smoothing = t, noise, layers, smoothing
         self.memory = Memory(smoothing["length"]) if smoothing else None
 
     def __call__(
-        self, first: Tensor, second: Tensor, lower: dict[int, tuple[Tensor, Tensor]], *, index: int, total: int, seed: int
+        self,
+        first: Tensor,
+        second: Tensor,
+        lower: dict[int, tuple[Tensor, Tensor]],
+        *,
+        index: int,
+        total: int,
+        seed: int,
     ) -> Tensor:
         h, p = scalars(first), scalars(second)
         n, same = len(h), bool(self.layers and self.layers["same"])

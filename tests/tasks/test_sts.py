@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def oracle(task: sts.StsTask, table: dict[str, np.ndarray]) -> dict[str, float]:
         for s in task.subsets
     ]
     golds = [subset.gold.tolist() for subset in task.subsets]
-    values = {"all": oracle_spearman(sum(orders, []), sum(golds, []))}
+    values = {"all": oracle_spearman(list(chain(*orders)), list(chain(*golds)))}
     if len(golds) > 1:
         each = [oracle_spearman(order, gold) for order, gold in zip(orders, golds, strict=True)]
         values["mean"] = sum(each) / len(each)
@@ -306,9 +307,12 @@ def test_years_are_read_with_their_subsets(folder: Path) -> None:
         ["MSRpar", "surprise.OnWN"],
     )
     par, onwn = task.subsets
-    assert par.first == ("a b .", "e", "g") and par.second == ("c d .", "f", "h")  # split and joined by one space
-    assert par.gold.tolist() == [4.4, 0.0, 5.0] and par.gold.dtype == np.float64
-    assert onwn.first == ("i", "k") and onwn.gold.tolist() == [1.5, 2.25]
+    assert par.first == ("a b .", "e", "g")
+    assert par.second == ("c d .", "f", "h")
+    assert par.gold.tolist() == [4.4, 0.0, 5.0]
+    assert par.gold.dtype == np.float64
+    assert onwn.first == ("i", "k")
+    assert onwn.gold.tolist() == [1.5, 2.25]
 
 
 def test_rows_without_gold_are_dropped(folder: Path) -> None:
@@ -325,7 +329,8 @@ def test_sts_b_and_sick_have_splits(split: str, folder: Path) -> None:
     assert benchmark.gold.tolist() == [i + 0.5 for i in range(pairs)]
     (sick,) = sts.read("SICK-R", folder, split).subsets
     pairs = COUNTS["SICK-R"][split]
-    assert sick.first == (f"A {split}",) * pairs and sick.second == tuple(f"B {i}" for i in range(pairs))
+    assert sick.first == (f"A {split}",) * pairs
+    assert sick.second == tuple(f"B {i}" for i in range(pairs))
     assert sick.gold.tolist() == [i + 1.5 for i in range(pairs)]
 
 

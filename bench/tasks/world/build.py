@@ -85,7 +85,9 @@ def _write_sick(folder: Path, seed: int) -> dict[str, int]:
             sentences = (" ".join(sentence.tokens) for sentence in (pair.first, pair.second))
             # SICK's scale runs from 1 to 5.
             rows.append("\t".join((str(number), *sentences, f"{1 + pair.gold * 0.8:.2f}", _entailment(pair))))
-        _write(folder / "downstream" / "SICK" / f"SICK_{split}.txt", rows, "\r\n" if split == "test_annotated" else "\n")
+        _write(
+            folder / "downstream" / "SICK" / f"SICK_{split}.txt", rows, "\r\n" if split == "test_annotated" else "\n"
+        )
     return {"train": SICK["train"], "dev": SICK["trial"], "test": SICK["test_annotated"]}
 
 

@@ -11,7 +11,7 @@ from bench.tasks.world.meaning import Meaning, sample_event
 
 # An encyclopedia mostly, in one sober style, so that what tells its sentences apart is what they say; a quarter is other text,
 # from which the words of the other registers are known.
-_SHARE_WIKI = 0.75
+_SHARE_WIKI = 0.6
 _OTHERS = ("news", "parliament", "forum", "caption", "answer", "tweet", "question", "definition", "plain")
 
 
@@ -35,7 +35,9 @@ def sample_document(rng: random.Random) -> Document:
             continue
         events = []
         for _ in range(2 if register in ("news", "wiki", "parliament") and rng.random() < 0.12 else 1):
-            event = sample_event(rng, topic, rng.choice((0.1, 0.4, 0.7)), hero if rng.random() < 0.3 else None, register == "wiki")
+            event = sample_event(
+                rng, topic, rng.choice((0.1, 0.4, 0.7)), hero if rng.random() < 0.3 else None, register == "wiki"
+            )
             if event.agent == hero and event.name:
                 event = replace(event, name=person)
             if event.town:
@@ -49,7 +51,9 @@ def sample_document(rng: random.Random) -> Document:
             question = rng.choice(("whether", "whether", "who", "where", "when", "why", "how"))
             if question == "who":
                 events[0] = replace(events[0], agent=None, name=None, agent_many=False)
-        stance = rng.choice(("glad", "sorry")) if register not in ("definition", "wiki") and rng.random() < 0.1 else None
+        stance = (
+            rng.choice(("glad", "sorry")) if register not in ("definition", "wiki") and rng.random() < 0.1 else None
+        )
         voice = rng.choice(("frame", "definition")) if register == "definition" else register
         sentences.append(Speaker(voice, rng.getrandbits(32)).say(Meaning(tuple(events), link, question, stance)))
     title = Speaker("headline", rng.getrandbits(32)).say(Meaning((sample_event(rng, topic, 0.2, hero),)))

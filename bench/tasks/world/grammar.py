@@ -97,7 +97,13 @@ _PLURAL_FORM = {
 _LINKS = {  # which event comes first, what stands before it and between the two
     "and": ((0, "", "and"), (0, "", ", while"), (1, "", "and"), (0, "", ", and also")),
     "then": ((0, "", ", and then"), (0, "after", ","), (0, "", "before"), (1, "before", ","), (1, "", "after")),
-    "because": ((0, "", "because"), (1, "", ", so"), (1, "because", ","), (1, "", ", and therefore"), (0, "", ", since")),
+    "because": (
+        (0, "", "because"),
+        (1, "", ", so"),
+        (1, "because", ","),
+        (1, "", ", and therefore"),
+        (0, "", ", since"),
+    ),
 }
 _STANCES = {
     "glad": ("luckily ,", "fortunately ,", "it is great that", "to our joy"),
@@ -284,7 +290,9 @@ class Speaker:
 
     def _infinitive(self, event: Event) -> Tree:
         negation = ("not",) if event.negative else ()
-        return Tree("VP", (*negation, "to", self._word("verb", event.verb), *self._object(event), *self._adjuncts(event)))
+        return Tree(
+            "VP", (*negation, "to", self._word("verb", event.verb), *self._object(event), *self._adjuncts(event))
+        )
 
     def _gerund(self, event: Event) -> Tree:
         negation = ("not",) if event.negative else ()
@@ -293,7 +301,10 @@ class Speaker:
     def _frame(self, event: Event) -> Tree:
         someone = self._pick("someone", ("somebody", "a person", "an agent", "someone"))
         front, back = self._placed(event)
-        return Tree("S", (*front, Tree("NP", (someone,)), Tree("VP", (*self._verb(event, many=False), *self._object(event), *back))))
+        return Tree(
+            "S",
+            (*front, Tree("NP", (someone,)), Tree("VP", (*self._verb(event, many=False), *self._object(event), *back))),
+        )
 
     # -- phrases
 
@@ -309,7 +320,11 @@ class Speaker:
         if not forms:  # a plain affirmative fact
             if passive:
                 be = _agree("was" if event.tense == "past" else "is", many)
-                return (be, participle) if event.tense == "past" or self._chance("simple", 0.5) else (f"{be} being", participle)
+                return (
+                    (be, participle)
+                    if event.tense == "past" or self._chance("simple", 0.5)
+                    else (f"{be} being", participle)
+                )
             if event.tense == "past":
                 return (past,)
             return ((base if many else third),) if self._chance("simple", 0.4) else (_agree("is", many), ing)
@@ -366,9 +381,13 @@ class Speaker:
         """Where and when, in the style's order."""
         adjuncts = []
         if event.place is not None:
-            adjuncts.append(Tree("PP", (self._pick("preposition", ("in", "at", "inside")), self._noun("place", event.place, False))))
+            adjuncts.append(
+                Tree("PP", (self._pick("preposition", ("in", "at", "inside")), self._noun("place", event.place, False)))
+            )
         if event.town is not None:
-            adjuncts.append(Tree("PP", (self._pick("town word", ("in", "at", "down in")), Tree("NNP", (event.town.name,)))))
+            adjuncts.append(
+                Tree("PP", (self._pick("town word", ("in", "at", "down in")), Tree("NNP", (event.town.name,))))
+            )
         if event.time is not None:
             time = Tree("PP", (self._word("time", event.time),))
             adjuncts = [time, *adjuncts] if self._chance("time first", 0.3) else [*adjuncts, time]
@@ -393,7 +412,9 @@ def gloss(concept: Concept, style: int) -> Sentence:
     if concept.kind == "verb":
         words = speaker._pick("gloss", (f"to {first} is to {second}", f"to {first} means to {second}"))
     elif concept.kind in ("agent", "thing", "place"):
-        words = speaker._pick("gloss", (f"the {first} is also called the {second}", f"every {first} is the same as some {second}"))
+        words = speaker._pick(
+            "gloss", (f"the {first} is also called the {second}", f"every {first} is the same as some {second}")
+        )
     else:
         words = speaker._pick("gloss", (f"{first} means {second}", f"{first} is to say {second}"))
     return Sentence(Tree("ROOT", (Tree("S", (words,)), Tree("STOP", (".",)))), speaker.register)

@@ -31,13 +31,6 @@ _TOPICS = {
         "verbs": "slice|carve: onion loaf cake, heat|warm: soup pan, scrub/scrubbed|wash: pan onion, "
         "taste|sample: soup cake, serve|plate: soup loaf cake",
     },
-    "farm": {
-        "agents": "farmer|grower, shepherd|herdsman/herdsmen, milkmaid|dairymaid, picker|harvester",
-        "things": "pumpkin|gourd, lamb|yearling, field|meadow, apple|pippin, fence|railing",
-        "places": "barn|stable, orchard|grove, hill|hillside",
-        "verbs": "gather|reap|collect: pumpkin apple, feed/fed|fatten: lamb, plough|till: field, "
-        "mend|repair: fence, guard|watch: lamb field",
-    },
     "clinic": {
         "agents": "doctor|physician|medic, nurse|carer, surgeon|operator, patient|invalid",
         "things": "wound|injury, fever|temperature, pill|tablet, bandage|dressing, bone|limb",
@@ -58,13 +51,6 @@ _TOPICS = {
         "places": "court|courthouse, prison|jail, office|chamber",
         "verbs": "announce|declare: verdict fine, deny|dispute: crime appeal verdict, sign|endorse: contract appeal, "
         "confess|admit/admitted: crime, reject|dismiss: appeal contract",
-    },
-    "stadium": {
-        "agents": "striker|forward, coach|trainer, referee|umpire, runner|sprinter",
-        "things": "match|game, goal|point, ball|football, race|sprint, trophy|cup",
-        "places": "stadium|arena, track|racecourse, gym|gymnasium",
-        "verbs": "win/won|clinch: match race trophy, lose/lost|forfeit: match race, kick|boot: ball, "
-        "score|tally: goal, start|open: race match",
     },
     "concert": {
         "agents": "singer|vocalist, drummer|percussionist, conductor|bandmaster, fan|admirer",
@@ -87,20 +73,6 @@ _TOPICS = {
         "verbs": "buy/bought|purchase: share coin, sell/sold|auction: share coin loan, refuse|decline: loan tax, "
         "close|terminate: account loan, raise|increase: tax share",
     },
-    "site": {
-        "agents": "builder|bricklayer, carpenter|joiner, painter|decorator, architect|planner",
-        "things": "wall|partition, roof|rooftop, bridge|viaduct, plan|blueprint, door|gate",
-        "places": "tower|skyscraper, street|road, cellar|basement",
-        "verbs": "build/built|construct|erect: wall bridge roof, paint|varnish: door wall, demolish|raze: bridge wall, "
-        "draw/drew/drawn|sketch: plan bridge, measure|gauge: door roof plan",
-    },
-    "laboratory": {
-        "agents": "scientist|researcher, chemist|alchemist, astronomer|stargazer, engineer|technician",
-        "things": "rocket|missile, star|sun, acid|poison, engine|motor, theory|hypothesis/hypotheses",
-        "places": "laboratory|testroom, observatory|skywatch, factory|plant",
-        "verbs": "launch|fire: rocket, observe|view: star rocket, mix|blend: acid, test|try: engine theory acid, "
-        "prove|confirm: theory",
-    },
     "palace": {
         "agents": "minister|secretary, king|sovereign, soldier|trooper, voter|elector",
         "things": "law|statute, treaty|pact, war|conflict, rebel|insurgent, election|poll",
@@ -111,9 +83,7 @@ _TOPICS = {
 }
 
 # Done by persons to persons, in every topic: what makes "who does it to whom" matter.
-_SOCIAL = (
-    "thank, warn|caution, help|assist, visit, blame|accuse, telephone|call, follow|chase, praise|commend, meet/met|encounter"
-)
+_SOCIAL = "thank, warn|caution, help|assist, visit, blame|accuse, telephone|call, follow|chase, praise|commend, meet/met|encounter"
 
 _QUALITIES = {
     "size": "big|large|huge, small|little|tiny",
@@ -131,7 +101,9 @@ _TIMES = {
 
 _TOWNS = "Varnholm Eskby Tollmere Quenby Ardwick Lissa Morvane Pellgate Ostrel Zandia Kirrun Belmore".split()
 _GIVEN = "Orla Bram Tessa Ivo Maren Jonas Petra Silas Nadia Hugo Greta Emil Wanda Otis Selma Boris".split()
-_FAMILY = "Tenn Brandt Okafor Lindqvist Marsh Vale Duarte Kovac Reyes Holm Abara Stone Fenwick Ilves Moreau Quist".split()
+_FAMILY = (
+    "Tenn Brandt Okafor Lindqvist Marsh Vale Duarte Kovac Reyes Holm Abara Stone Fenwick Ilves Moreau Quist".split()
+)
 
 
 @dataclass(frozen=True)

@@ -80,14 +80,19 @@ def similarity(a: Meaning, b: Meaning) -> float:
     longer, shorter = (a, b) if len(a.events) >= len(b.events) else (b, a)
     best, kept_order = max(
         (
-            (sum(event_similarity(longer.events[i], event) for i, event in zip(order, shorter.events, strict=True)), order)
+            (
+                sum(event_similarity(longer.events[i], event) for i, event in zip(order, shorter.events, strict=True)),
+                order,
+            )
             for order in permutations(range(len(longer.events)), len(shorter.events))
         ),
         key=lambda match: (match[0], match[1] == tuple(sorted(match[1]))),
     )
     value = 5 * best / len(longer.events)
     for feature, factor in SENTENCE_FACTORS.items():
-        if getattr(a, feature) != getattr(b, feature) or (feature == "link" and kept_order != tuple(sorted(kept_order))):
+        if getattr(a, feature) != getattr(b, feature) or (
+            feature == "link" and kept_order != tuple(sorted(kept_order))
+        ):
             value *= factor
     return value
 
@@ -97,7 +102,9 @@ def pick_topic(rng: random.Random) -> Topic:
     return rng.choice(TOPICS)
 
 
-def sample_event(rng: random.Random, topic: Topic, detail: float = 0.5, agent: Concept | None = None, sober: bool = False) -> Event:
+def sample_event(
+    rng: random.Random, topic: Topic, detail: float = 0.5, agent: Concept | None = None, sober: bool = False
+) -> Event:
     """An event of a topic; `detail` is the chance of each optional role, `sober` text tells past facts nine times in ten.
 
     Agents prefer two of their topic's verbs and events prefer one place, so that words are known by their company; one in
@@ -166,7 +173,9 @@ def change(event: Event, role: str, rng: random.Random) -> Event:
         return event if role == "agent_many" and event.name else replace(event, **{role: not value})
     if role == "tense":
         tenses = [tense for tense in ("past", "present", "future") if tense != value]
-        return replace(event, tense=rng.choice([tense for tense in tenses if (tense, event.mood) != ("present", "may")]))
+        return replace(
+            event, tense=rng.choice([tense for tense in tenses if (tense, event.mood) != ("present", "may")])
+        )
     if role == "mood":
         moods = [mood for mood in ("fact", "must", "want", "may") if mood != value]
         return replace(event, mood=rng.choice([mood for mood in moods if (event.tense, mood) != ("present", "may")]))
@@ -185,7 +194,9 @@ def _rivals(event: Event, role: str, rng: random.Random) -> tuple[Concept, ...]:
     pools = {"time": TIMES, "town": TOWNS, "name": PERSONS}
     if role in pools:
         return pools[role]
-    slot = {"verb": "verbs", "agent": "agents", "place": "places", "thing": "things"}["agent" if value.kind == "agent" else value.kind]
+    slot = {"verb": "verbs", "agent": "agents", "place": "places", "thing": "things"}[
+        "agent" if value.kind == "agent" else value.kind
+    ]
     home = next(topic for topic in TOPICS if topic.name == value.family)
     topic = home if rng.random() < 2 / 3 else rng.choice([other for other in TOPICS if other is not home])
     pool: tuple[Concept, ...] = getattr(topic, slot)

@@ -80,14 +80,14 @@ SICK_SOURCE = Source("SICK", 0, ("plain", "plain"), 0.25, echo=0.5)
 
 # Changes to the first meaning that make the second, and how often: none (a paraphrase), one, two, ... roles; or, as negative
 # numbers, a new meaning from the same topic (-1) or from any (-2).
-_CHANGES = (0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 5, -1, -1, -2, -2)
+_CHANGES = (0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 5, -1, -1, -1, -2, -2, -2)
 _CHANGEABLE = ("verb", "agent", "patient", "verb", "agent", "patient", "swap", *ROLES, *EVENT_FACTORS)
 
 
 def new_meaning(rng: random.Random, source: Source, topic_of: Meaning | None = None) -> Meaning:
     """A meaning as the source has them, in the topic of another meaning where one is given."""
     topic = pick_topic(rng) if topic_of is None else topic_for(topic_of)
-    events = tuple(sample_event(rng, topic, source.detail) for _ in range(source.events))
+    events = tuple(sample_event(rng, topic, source.detail, sober=rng.random() < 0.7) for _ in range(source.events))
     link = rng.choice(("and", "then", "because")) if source.events == 2 else None
     stance = rng.choice(("glad", "sorry")) if source.shape == "told" and rng.random() < 0.1 else None
     question = None

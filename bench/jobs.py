@@ -1,4 +1,4 @@
-"""From a run, or from any encoder, to a file of scores."""
+"""A run of a suite, from its words to its files; and any encoder, to a file of scores."""
 
 from __future__ import annotations
 
@@ -32,6 +32,20 @@ class _UntrainedContext:
         return TransformerEncoder.load(self._run.backbone.folder(self._suite), stored, device=self._device)
 
 
+def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
+    """Train a run of a suite in its own folder; one that has ended there is not trained again."""
+    from bench.train import train
+
+    return train(
+        run,
+        backbone=run.backbone.folder(suite),
+        corpus=paths.corpus_file(run.corpus, suite),
+        data=paths.data_folder(run.data, suite),
+        folder=paths.run_folder(suite, run.id),
+        device=device,
+    )
+
+
 def score_run(run: Run, suite: Path, tasks: Sequence[str], out: Path, device: str) -> None:
     """Score a run of a suite; one that was skipped or diverged leaves a file without records that says so."""
     data = paths.data_folder(run.data, suite)
@@ -49,8 +63,18 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], out: Path, device: st
         encoder = load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
     else:
         encoder = run.build().encoder(_UntrainedContext(run, suite, device))
-    common = {"source": "sentbench", "method": run.text, "backbone": run.backbone.name, "variant": run.setting, "seed": run.seed}
-    write_scores(out, described | {"encoder": encoder.identity}, [common | record for record in score_tasks(encoder, read_tasks(tasks, data))])
+    common = {
+        "source": "sentbench",
+        "method": run.text,
+        "backbone": run.backbone.name,
+        "variant": run.setting,
+        "seed": run.seed,
+    }
+    write_scores(
+        out,
+        described | {"encoder": encoder.identity},
+        [common | record for record in score_tasks(encoder, read_tasks(tasks, data))],
+    )
 
 
 def _outcome(run: Run, suite: Path) -> dict[str, Any]:
@@ -72,7 +96,13 @@ def score_model(model: str, pooler: str | None, tasks: Sequence[str], data: Path
     read = read_tasks(tasks, data)
     encoder = load_encoder(model, pooler=pooler, device=device)
     name = getattr(encoder, "pooler", encoder.kind)
-    common = {"source": "sentbench", "method": f"encoder[{name}]", "backbone": str(model), "variant": None, "seed": None}
+    common = {
+        "source": "sentbench",
+        "method": f"encoder[{name}]",
+        "backbone": str(model),
+        "variant": None,
+        "seed": None,
+    }
     records = [common | record for record in score_tasks(encoder, read)]
     described = {"data": {"name": sts.manifest(data)["name"], "folder": str(data)}, "encoder": encoder.identity}
     write_scores(out, described | provenance(device, threads=1), records)

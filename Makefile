@@ -1,0 +1,72 @@
+# The two commands a stranger needs: make smoke, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
+SMOKE_REFERENCE := results/reference/smoke.json
+
+.PHONY: help smoke test test-slow check bench reference gpu-smoke wiki-mini lock clean
+
+help:
+	@echo "make smoke      the whole DAG on the embedded world, in minutes, without network or GPU"
+	@echo "make test       fast tests"
+	@echo "make test-slow  tests with real data (BENCH_DATA, BENCH_MODELS), many processes"
+	@echo "make check      ruff, snakefmt, mypy"
+	@echo "make bench      benchmarks"
+	@echo "make reference  20 seeds of the smoke suite: the distribution that make smoke is checked against"
+	@echo "make wiki-mini  a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
+	@echo "make gpu-smoke  the smoke suite's runs on a real device, with the core's imports only"
+	@echo "make lock       write requirements.lock anew"
+
+$(READY): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentbench needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@touch $@
+
+smoke: $(READY)
+	@$(SNAKEMAKE) --configfile config/smoke.yaml --quiet rules
+	@$(BIN)/python -m bench reference --check --suite results/smoke --reference $(SMOKE_REFERENCE)
+	@echo
+	@echo "tables:  results/smoke/tables/   (sts.md is the suite's own)"
+	@echo "figures: figures/smoke/"
+	@echo "page:    results/smoke/report/index.html"
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not slow" -n $(CORES) --dist loadfile -q
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow -n $(CORES) --dist loadfile -q
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q
+
+reference: $(READY)
+	$(SNAKEMAKE) --configfile config/smoke.yaml --config suite=reference-runs 'seeds=[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]' --quiet rules
+	$(BIN)/python -m bench reference --suite results/reference-runs --reference $(SMOKE_REFERENCE)
+
+wiki-mini: $(READY)
+	$(SNAKEMAKE) --configfile config/wiki-mini.yaml
+
+gpu-smoke: $(READY)
+	$(BIN)/python -m bench gpu_smoke --suite results/smoke --out results/gpu-smoke
+
+lock:
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	.venv-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock.part
+	mv requirements.lock.part requirements.lock
+	rm -rf .venv-lock sentbench.egg-info
+
+clean:
+	rm -rf results/smoke figures/smoke

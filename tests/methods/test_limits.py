@@ -1,0 +1,360 @@
+"""Limits and known answers: what each method becomes when a part of it is switched off, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import pytest
+import torch
+from cases import BATCH_SIZE, BY_NAME, CASES, DEPTH, HARD, STEPS, TOTAL, WIDTH, Case, batch, method_step, step
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from methods.base import Negatives, Refusal, Shape, Step, Views, compose, cosine, info_nce, stream_seed
+from methods.gs_infonce import GSInfoNCE
+from methods.is_cse import ISCSE
+from methods.simcse import SimCSE
+from methods.sscl import SSCL
+from methods.untrained import Untrained
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+Parts = list[tuple[type, dict[str, Any]]]
+
+
+def build(parts: Parts, shape: Shape = Shape(WIDTH, DEPTH)) -> Any:
+    return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], shape)
+
+
+def assert_same_bits(left: Parts, right: Parts, dtype: torch.dtype) -> None:
+    one, other = build(left), build(right)
+    for kind in ("random", "close", *HARD):
+        for index in STEPS:
+            content = batch(kind, index)
+            loss, gradients = method_step(one, content.leaves(dtype), index)
+            expected, expected_gradients = method_step(other, content.leaves(dtype), index)
+            assert torch.equal(loss, expected), (kind, index)
+            assert all(torch.equal(a, b) for a, b in zip(gradients, expected_gradients, strict=True)), (kind, index)
+
+
+@DTYPES
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(GSInfoNCE, {"multiple": 0.0})],
+        [(GSInfoNCE, {"weight": 0.0})],
+        [(ISCSE, {"alpha": 0.0, "buffer": 10, "neighbours": 3})],
+        [(ISCSE, {"alpha": 0.0, "alpha_start": 0.0, "buffer": 10, "neighbours": 3})],
+        [(ISCSE, {"alpha": 0.3, "buffer": 1024})],  # never full in these few steps
+        [(ISCSE, {"alpha": 0.3, "buffer": 1024, "neighbours": 500, "current_first": False})],  # never k rows
+        [(SSCL, {"stack": 0})],
+        [(SSCL, {"stack": 0, "average": True})],
+        [(SimCSE, {}), (GSInfoNCE, {"multiple": 0.0}), (ISCSE, {"alpha": 0.0}), (SSCL, {"stack": 0, "average": True})],
+    ],
+    ids=lambda parts: "+".join(f"{cls.name}{hyper}" for cls, hyper in parts),
+)
+def test_switched_off_it_is_simcse_bit_for_bit(parts: Parts, dtype: torch.dtype) -> None:
+    assert_same_bits(parts, [(SimCSE, {})], dtype)
+
+
+@DTYPES
+def test_a_switched_off_ingredient_leaves_its_host_bit_for_bit(dtype: torch.dtype) -> None:
+    host: Parts = [(GSInfoNCE, {"multiple": 1.6})]
+    assert_same_bits([*host, (SSCL, {"stack": 0, "average": True})], host, dtype)
+    assert_same_bits([*host, (ISCSE, {"alpha": 0.0})], host, dtype)
+    host = [(SSCL, {"average": True})]
+    assert_same_bits([*host, (GSInfoNCE, {"multiple": 0.0})], host, dtype)
+
+
+@DTYPES
+def test_order_of_gs_and_is_cse_is_no_matter(dtype: torch.dtype) -> None:
+    """Both leave pairs, recipe and temperature alone, so either may be written first."""
+    gs, smoothing = (GSInfoNCE, {"multiple": 1.6}), (ISCSE, {"buffer": 10, "neighbours": 3})
+    assert_same_bits([gs, smoothing], [smoothing, gs], dtype)
+
+
+@DTYPES
+@pytest.mark.parametrize("std", [0.125, 0.5, 2.0, 1024.0])
+def test_noise_of_another_power_of_two_has_the_same_bits(std: float, dtype: torch.dtype) -> None:
+    """The cosine ignores lengths, and a power of two shifts no bit of a direction (methods.md b.15)."""
+    assert_same_bits([(GSInfoNCE, {"multiple": 1.6, "std": std})], [(GSInfoNCE, {"multiple": 1.6})], dtype)
+
+
+@DTYPES
+@pytest.mark.parametrize("std", [0.1, 3.0])
+def test_noise_of_any_std_gives_the_same_loss(std: float, dtype: torch.dtype) -> None:
+    content = batch("random", 0)
+    one, other = (
+        method_step(build([(GSInfoNCE, {"std": value})]), content.leaves(dtype), 0)[0] for value in (std, 1.0)
+    )
+    torch.testing.assert_close(one, other, rtol=1e-6, atol=0)  # noise is drawn in float32
+
+
+@pytest.mark.parametrize("name", ["simcse", "simcse-cold", "is-cse-official", "is-cse-paper"])
+def test_a_batch_of_one_without_further_negatives_costs_nothing(name: str) -> None:
+    """One candidate, which is the positive: -log 1 (methods.md a.1: the last batch of 1,000,001 rows)."""
+    method = BY_NAME[name].build()
+    for index in STEPS:
+        loss, gradients = method_step(method, batch("one", index).leaves(torch.float64), index)
+        assert loss.item() == 0
+        assert all((gradient == 0).all() for gradient in gradients)
+
+
+@DTYPES
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_zero_vector_gives_finite_numbers(case: Case, dtype: torch.dtype) -> None:
+    method = case.build()
+    for index in STEPS:
+        leaves = batch("random", index).leaves(dtype)
+        with torch.no_grad():
+            for leaf in leaves:
+                leaf[1] = 0
+        loss, gradients = method_step(method, leaves, index)
+        assert torch.isfinite(loss)
+        assert all(torch.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_simcse_by_hand() -> None:
+    """Orthonormal sentences, views alike: each loss is log(e^{1/t} + n - 1) - 1/t."""
+    vectors = torch.eye(WIDTH, dtype=torch.float64)
+    expected = math.log(math.exp(2.0) + WIDTH - 1) - 2.0
+    assert info_nce(vectors, 3 * vectors, 0.5).item() == pytest.approx(expected, rel=1e-14)
+
+
+def test_gs_infonce_in_high_dimension_adds_a_constant() -> None:
+    """methods.md b.15: with d = 768 the mean of e^{cos/t} over Gaussian directions is e^{1 / (2 d t^2)} = 1.297."""
+    shape = Shape(768, 12)
+    method = build([(GSInfoNCE, {"multiple": 20.0})], shape)
+    anchors = torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
+    (group,) = method.negatives(anchors, None, Step(0, 1, 256, 1))
+    assert group.vectors.shape == (5120, 768)
+    assert (cosine(anchors, group.vectors) / 0.05).exp().mean().item() == pytest.approx(
+        1.297, abs=0.03
+    )  # 20,480 draws of standard deviation 1
+
+
+def test_noise_is_fresh_each_step_and_owes_nothing_to_the_batch() -> None:
+    method = build([(GSInfoNCE, {"multiple": 2.0})])
+
+    def draw(index: int, seed: int, n: int) -> torch.Tensor:
+        (group,) = method.negatives(torch.randn(n, WIDTH), None, Step(index, TOTAL, BATCH_SIZE, seed))
+        return group.vectors
+
+    torch.manual_seed(0)
+    first = draw(0, 1, 5)
+    torch.manual_seed(99)
+    assert torch.equal(first, draw(0, 1, 2))  # neither the global generator nor a short batch changes it
+    assert not torch.equal(first, draw(1, 1, 5))
+    assert not torch.equal(first, draw(0, 2, 5))
+
+
+def test_drawing_noise_leaves_the_global_generator_alone() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    method_step(BY_NAME["gs+is-cse+sscl"].build(), batch("random", 0).leaves(torch.float32), 0)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
+def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n: int, fills_at: int) -> None:
+    """methods.md b.16: from step 16 on with batches of 64, from step 2 on with batches of 512."""
+    method = build([(ISCSE, {})], Shape(8, 4))
+    terms = []
+    for index in range(fills_at + 1):
+        vectors = torch.randn(n, 8, generator=torch.Generator().manual_seed(index))
+        terms.append(bool(method.terms(vectors, vectors, 0.05, Step(index, 100, n, 1))))
+    assert terms == [False] * (fills_at - 1) + [True, True]
+
+
+@DTYPES
+def test_is_cse_remembers_the_last_rows_normalised_without_gradient(dtype: torch.dtype) -> None:
+    method = build([(ISCSE, {"buffer": 7, "neighbours": 2})])
+    entered = []
+    for index in range(4):
+        leaves = batch("random", index).leaves(dtype)
+        method_step(method, leaves, index)
+        entered.append(F.normalize(leaves[1].detach(), dim=1))
+    torch.testing.assert_close(method.rows.to(dtype), torch.cat(entered)[-7:], rtol=1e-6, atol=1e-7)
+    assert not method.rows.requires_grad
+    assert int(method.filled) == 7
+
+
+def test_is_cse_memory_smaller_than_a_batch_keeps_its_last_rows() -> None:
+    method = build([(ISCSE, {"buffer": 3, "neighbours": 2})])
+    leaves = batch("random", 0).leaves(torch.float32)
+    method_step(method, leaves, 0)
+    torch.testing.assert_close(method.rows, F.normalize(leaves[1].detach(), dim=1)[-3:])
+
+
+def test_is_cse_goes_on_from_a_stored_state() -> None:
+    """What it remembers is in its state, so a loaded copy takes the next step alike."""
+    method, copy = build([(ISCSE, {"buffer": 10, "neighbours": 3})]), build([(ISCSE, {"buffer": 10, "neighbours": 3})])
+    for index in range(4):
+        method_step(method, batch("random", index).leaves(torch.float32), index)
+    copy.load_state_dict(method.state_dict())
+    losses = [method_step(one, batch("random", 4).leaves(torch.float32), 4)[0] for one in (method, copy)]
+    plain = method_step(build([(SimCSE, {})]), batch("random", 4).leaves(torch.float32), 4)[0]
+    assert torch.equal(*losses)
+    assert losses[0] != plain
+
+
+def test_eq8_by_hand() -> None:
+    """From 0.005 at the first step over its middle to 0.05 at half of the training, then constant."""
+    method = build([(ISCSE, {"alpha": 0.05, "alpha_start": 0.005})])
+    alphas = [method.alpha(Step(index, 12, 64, 1)) for index in range(12)]
+    assert alphas[0] == pytest.approx(0.005)
+    assert alphas[4] == pytest.approx(0.05 - 0.045 / 2)
+    assert alphas[6:] == pytest.approx([0.05] * 6)
+    assert sorted(alphas[:7]) == alphas[:7]
+    assert build([(ISCSE, {"alpha": 0.1})]).alpha(Step(0, 12, 64, 1)) == 0.1
+
+
+def test_attention_of_beta_2_is_nearly_uniform() -> None:
+    """methods.md b.16: the self weight is 7.4 % when 16 neighbours have cosine 0.5 (uniform: 5.9 %)."""
+    unit = F.normalize(torch.eye(32)[:1])
+    neighbours = torch.stack([0.5 * torch.eye(32)[0] + math.sqrt(0.75) * torch.eye(32)[i] for i in range(1, 17)])
+    method = build([(ISCSE, {"buffer": 17, "current_first": False})], Shape(32, 4))
+    method._remember(neighbours)
+    (smoothed,) = method._smooth(unit)
+    # smoothed = a e_1 + (1 - a) mean of neighbours; its parts orthogonal to e_1 are (1 - a) sqrt(0.75) / 16
+    own = 1 - smoothed[1].item() * 16 / math.sqrt(0.75)
+    assert own == pytest.approx(0.074, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("depth", "stack", "layers"), [(12, 2, [11, 10]), (24, 3, [23, 22, 21]), (4, 9, [3, 2, 1]), (12, 0, [])]
+)
+def test_sscl_stacks_from_the_last_but_one_layer_down(depth: int, stack: int, layers: list[int]) -> None:
+    """methods.md b.17: of 12 layers, 11 and 10; a stack ends at layer 1."""
+    shape = Shape(WIDTH, depth)
+    hyper = SSCL.fit(SSCL.Hyper(stack=stack), shape)
+    method = SSCL(hyper, shape)
+    assert method.layers == layers
+    assert method.needs_layers == bool(layers)
+
+
+@pytest.mark.parametrize(
+    ("hyper", "count"),
+    [
+        ({}, (16, False)),
+        ({"sides": "one"}, (8, False)),
+        ({"negatives": "own"}, (2, True)),
+        ({"negatives": "own", "sides": "one"}, (1, True)),
+    ],
+)
+def test_sscl_negatives_per_anchor_and_layer(hyper: dict[str, str], count: tuple[int, bool]) -> None:
+    """methods.md b.17: 2N in the released code, one in the paper."""
+    vectors = torch.randn(2, 8, WIDTH)
+    groups = build([(SSCL, hyper)]).negatives(vectors[0], Views(tuple(vectors), lambda layer: tuple(vectors)), step(0))
+    assert len(groups) == 2
+    for group in groups:
+        assert (group.vectors.dim() == 3) == count[1]
+        assert group.vectors.shape[-2] == count[0]
+
+
+def test_a_host_decides_whether_layers_are_needed() -> None:
+    assert not build([(GSInfoNCE, {})]).needs_layers
+    assert not build([(GSInfoNCE, {}), (SSCL, {"stack": 0})]).needs_layers
+    assert build([(GSInfoNCE, {}), (SSCL, {})]).needs_layers
+
+
+# The one formula
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
+    n, d = draw(st.integers(1, 6)), draw(st.integers(2, 8))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 10_000)))
+    return tuple(torch.randn(2, n, d, generator=generator, dtype=torch.float64))
+
+
+@given(tensors(), st.floats(0.01, 2.0))
+def test_loss_ignores_lengths_and_order_of_the_batch(
+    pair: tuple[torch.Tensor, torch.Tensor], temperature: float
+) -> None:
+    first, second = pair
+    loss = info_nce(first, second, temperature)
+    scale = torch.linspace(0.1, 10, len(first), dtype=torch.float64).unsqueeze(1)
+    order = torch.randperm(len(first))
+    torch.testing.assert_close(info_nce(scale * first, second / scale, temperature), loss, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(info_nce(first[order], second[order], temperature), loss, rtol=1e-9, atol=1e-12)
+
+
+@given(tensors(), st.floats(0.05, 2.0), st.integers(2, 5))
+def test_a_negative_k_times_is_a_negative_of_weight_k(
+    pair: tuple[torch.Tensor, torch.Tensor], temperature: float, k: int
+) -> None:
+    first, second = pair
+    extra = second.flip(0)
+    once = info_nce(first, second, temperature, [Negatives(extra, weight=float(k))])
+    times = info_nce(first, second, temperature, [Negatives(extra)] * k)
+    weights = info_nce(
+        first,
+        second,
+        temperature,
+        [Negatives(extra, weights=torch.full((len(first), len(first)), float(k), dtype=torch.float64))],
+    )
+    own = info_nce(first, second, temperature, [Negatives(extra.expand(len(first), -1, -1), weight=float(k))])
+    for other in (times, weights, own):
+        torch.testing.assert_close(once, other, rtol=1e-9, atol=1e-12)
+
+
+@given(tensors(), st.floats(0.05, 2.0))
+def test_a_further_negative_never_lowers_the_loss(pair: tuple[torch.Tensor, torch.Tensor], temperature: float) -> None:
+    first, second = pair
+    assert info_nce(first, second, temperature, [Negatives(second)]) > info_nce(first, second, temperature)
+
+
+def test_weights_leave_candidates_out() -> None:
+    """A weight of 0 for all but the own positive leaves -log 1; a mask of one candidate is the loss without it."""
+    first, second = torch.randn(2, 4, WIDTH, dtype=torch.float64)
+    assert info_nce(first, second, 0.05, weights=torch.eye(4, dtype=torch.float64)).item() == 0
+    weights = torch.ones(4, 4, dtype=torch.float64)
+    weights[:3, 3] = 0
+    own = info_nce(first[3:], second[3:], 0.05, [Negatives(second[:3])])
+    expected = (3 * info_nce(first[:3], second[:3], 0.05) + own) / 4
+    torch.testing.assert_close(info_nce(first, second, 0.05, weights=weights), expected)
+
+
+@pytest.mark.parametrize("arguments", [(1, "order", 0), (42, "head"), (0, "dropout", 15_625)])
+def test_named_streams_are_equal_on_every_machine(arguments: tuple[object, ...]) -> None:
+    """The first 63 bits of SHA-256 of "seed/name/step"."""
+    text = "/".join(map(str, arguments))
+    assert stream_seed(*arguments) == int(hashlib.sha256(text.encode()).hexdigest()[:16], 16) // 2  # type: ignore[arg-type]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ([(Untrained, {}), (GSInfoNCE, {})], "not trained"),
+        ([(GSInfoNCE, {}), (SimCSE, {})], "adds nothing"),
+        ([(SSCL, {}), (GSInfoNCE, {}), (GSInfoNCE, {})], "twice"),
+        ([(GSInfoNCE, {}), (GSInfoNCE, {})], "twice"),
+        ([(GSInfoNCE, {}), (SSCL, {"positive": "self"})], "only be written first"),
+        ([(SSCL, {"positive": "self"}), (ISCSE, {})], "dropout positive"),
+        ([(GSInfoNCE, {}), (ISCSE, {"temperature": 0.1})], "written first"),
+        ([(GSInfoNCE, {"std": 0.0})], "std > 0"),
+        ([(GSInfoNCE, {"multiple": -1.0})], "multiple >= 0"),
+        ([(ISCSE, {"neighbours": 16, "buffer": 16})], "neighbours < buffer"),
+        ([(ISCSE, {"beta": 0.0})], "beta > 0"),
+        ([(SSCL, {"negatives": "none"})], "one of all, own"),
+        ([(SSCL, {"layer": 0})], "layer 1 upwards"),
+        ([(SSCL, {"stack": -1})], "0 or more"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_reason(parts: Parts, reason: str) -> None:
+    with pytest.raises(Refusal, match=reason):
+        build(parts)
+
+
+@pytest.mark.parametrize("cls", [SimCSE, GSInfoNCE, ISCSE, SSCL])
+@pytest.mark.parametrize("temperature", [0.0, -0.05])
+def test_a_temperature_must_be_positive(cls: type, temperature: float) -> None:
+    with pytest.raises(Refusal, match="temperature"):
+        build([(cls, {"temperature": temperature})])
