@@ -49,7 +49,7 @@ BACKBONE_FILES = (
 )
 # No sentence comes near it; a longer "line" is a file of another kind, and would be read into memory whole.
 LONGEST_LINE = 1 << 20
-# SentEval's text is some 50 MB; an archive that unpacks to more than this is hostile.
+# SentEval's text is far below this many bytes; an archive that unpacks to more is hostile.
 LARGEST_ARCHIVE = 1 << 32
 
 Sums = Mapping[str, str | None]  # name of a file -> SHA-256 in hex, None where unknown

@@ -104,7 +104,8 @@ def _compared(panel: Axes, backbone: str, rows: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
-def _compare(suite: Suite, table: pd.DataFrame) -> Figure:
+def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
+    """The averages of one printed table (rows of `cells`): a panel for each backbone."""
     backbones = table["backbone"].unique()
     panels = [table[table["backbone"] == backbone] for backbone in backbones]
     source, name = table.iloc[0][["source", "table"]]
@@ -128,7 +129,8 @@ def _compare(suite: Suite, table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _board(suite: Suite, board: pd.DataFrame) -> Figure:
+def board_figure(suite: Suite, board: pd.DataFrame) -> Figure:
+    """The suite's `leaderboard`: a panel for each backbone, a mark for each seed."""
     backbones = board["backbone"].unique()
     panels = [board[board["backbone"] == backbone] for backbone in backbones]
     title = f"Suite {suite.name}: every seed of every method"
@@ -174,6 +176,6 @@ def render_figures(suite_folder: Path, out: Path) -> None:
     suite = read_suite(suite_folder)
     board = leaderboard(suite_folder)
     with matplotlib.rc_context(STYLE):
-        _save(_board(suite, board), Path(out) / "leaderboard", board)
+        _save(board_figure(suite, board), Path(out) / "leaderboard", board)
         for stem, table in figure_stems(cells(suite_folder)).items():
-            _save(_compare(suite, table), Path(out) / stem, table)
+            _save(comparison(suite, table), Path(out) / stem, table)

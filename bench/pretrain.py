@@ -221,8 +221,11 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
         inputs = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
         with torch.autocast("cpu", torch.bfloat16):
             hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
-            logits = head(torch.cat((hidden[chosen], hidden[chosen.nonzero()[:, 0], 0])))
-        loss = torch.nn.functional.cross_entropy(logits.float(), ids[chosen].repeat(2))
+            import os
+            mode = os.environ.get("CLSMODE", "masked")
+            where = {"masked": chosen, "all": ordinary & (torch.rand(ids.shape, generator=generator) < 0.3), "none": torch.zeros_like(chosen)}[mode]
+            logits = head(torch.cat((hidden[chosen], hidden[where.nonzero()[:, 0], 0])))
+        loss = torch.nn.functional.cross_entropy(logits.float(), torch.cat((ids[chosen], ids[where])))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()

@@ -27,10 +27,10 @@ _CHOICES = {"positive": ("dropout", "self"), "negatives": ("all", "own"), "sides
 class SSCL(Contrastive):
     """Intermediate-layer vectors, through the same pooling and head, join the candidates (methods.md b.17).
 
-    The paper prints one negative an anchor and layer, its own sentence's; the formula as printed would count it once for
-    every sentence of the batch, which `paper` does not. The released code takes both views of all
-    sentences and averages two losses. SSCL-BERT ("no augmentation") is `positive=self`, read as the development code
-    computes it: same-view positive and in-batch negatives, one loss.
+    The paper prints one negative an anchor and layer, its own sentence's; the formula as printed would count it once
+    for every sentence of the batch, which `paper` does not. The released code takes both views of all sentences and
+    averages two losses. SSCL-BERT ("no augmentation") is `positive=self`, read as the development code computes it:
+    same-view positive and in-batch negatives, one loss.
     """
 
     name = "sscl"

@@ -1,6 +1,7 @@
 """Shared by all tests: two tiny random backbones in Hugging Face format, a tiny data folder, a tiny corpus.
 
-Nothing here knows anything: weights are random and gold scores are made up, so numbers only serve to be compared with each other.
+Nothing here knows anything: weights are random and gold scores are made up, so numbers only serve to be
+compared with each other.
 """
 
 from __future__ import annotations
@@ -15,55 +16,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 
-WORDS = [
-    "a",
-    "the",
-    "one",
-    "two",
-    "small",
-    "big",
-    "red",
-    "blue",
-    "old",
-    "new",
-    "man",
-    "woman",
-    "dog",
-    "cat",
-    "bird",
-    "child",
-    "car",
-    "boat",
-    "house",
-    "tree",
-    "river",
-    "road",
-    "plays",
-    "eats",
-    "sees",
-    "finds",
-    "takes",
-    "holds",
-    "moves",
-    "runs",
-    "jumps",
-    "sleeps",
-    "in",
-    "on",
-    "under",
-    "near",
-    "with",
-    "and",
-    "of",
-    "to",
-    "is",
-    "was",
-    "not",
-    "very",
-    "again",
-    "today",
-    "slowly",
-]
+_TEXT = (
+    "a the one two small big red blue old new man woman dog cat bird child car boat house tree river road plays eats "
+    "sees finds takes holds moves runs jumps sleeps in on under near with and of to is was not very again today slowly"
+)
+WORDS = _TEXT.split()
 LAYERS, WIDTH = 4, 32
 
 
@@ -122,7 +79,7 @@ def _roberta_tokenizer():
         show_progress=False,
     )
     tokenizer.train_from_iterator(make_sentences(50, seed=0), trainer)
-    tokenizer.post_processor = processors.RobertaProcessing(sep=("</s>", 2), cls=("<s>", 0), add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token="<s>",
@@ -243,7 +200,7 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train_tiny(
     tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
-    """Train a run's text on the tiny BERT and return its folder; trainings of equal settings are shared unless `fresh`."""
+    """Train a run's text on the tiny BERT and return its folder; equal settings share one unless `fresh`."""
     from bench.suite import resolve
     from bench.train import train
 

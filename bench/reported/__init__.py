@@ -102,7 +102,7 @@ def mapped() -> pd.DataFrame:
 def _spreads() -> dict[tuple[str, str, str], float]:
     seeds = pd.read_csv(FOLDER / "seeds.csv")
     spread = seeds[seeds.metric == "spearman"].groupby(["backbone", "task", "split"])["value"].std(ddof=1)
-    return {key: float(value) for key, value in spread.items()}  # type: ignore[misc]
+    return {key: float(value) for key, value in spread.items()}
 
 
 def prior_sd(backbone: str, task: str, split: str = "test") -> float | None:

@@ -1,4 +1,4 @@
-"""Every method, switch and composition with its oracle, inputs easy and hard, and the measure of how far two losses disagree."""
+"""Every method, switch and composition with its oracle, inputs easy and hard, and how far two losses disagree."""
 
 from __future__ import annotations
 
@@ -178,7 +178,10 @@ HARD = ("near-duplicates", "duplicates", "opposites", "tiny", "huge", "mixed-nor
 
 
 def batch(kind: str, number: int, n: int = N) -> Batch:
-    """The `number`-th batch of a kind: "random", "close" (views alike, as in training), or one of `HARD`; float32 numbers in float64."""
+    """The `number`-th batch of a kind: "random", "close" (views alike, as in training), or one of `HARD`.
+
+    Its numbers are float32's, written in float64.
+    """
     draw = torch.Generator().manual_seed(1000 + number)
 
     def normal() -> Tensor:
@@ -243,11 +246,12 @@ def _gradients(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
 def disagreement(
     case: Case, kind: str, *, dtypes: Sequence[torch.dtype] = (torch.float64,), build: Callable[[], Any] | None = None
 ) -> dict[torch.dtype, float]:
-    """The largest relative difference between a method and its oracle in loss or gradient over consecutive steps, for each type.
+    """The largest relative difference between method and oracle in loss or gradient over consecutive steps, by type.
 
-    A gradient's natural unit is 1 / (temperature x norm of the vector x batch size). Differences are relative to the oracle's value,
-    or to a floor where the value is smaller, for rounding alone decides the digits of a vanishing loss: 1e-3 in float64; in float32 a
-    cosine is off by about 1e-7, which the temperature divides, and 1e-4 of the floor allows 2.5 of these.
+    A gradient's natural unit is 1 / (temperature x norm of the vector x batch size). Differences are relative to the
+    oracle's value, or to a floor where the value is smaller, for rounding alone decides the digits of a vanishing loss:
+    1e-3 in float64; in float32 a cosine is off by about 1e-7, which the temperature divides, and 1e-4 of the floor
+    allows 2.5 of these.
     """
     methods = {dtype: (build or case.build)() for dtype in dtypes}
     floors = {torch.float64: 1e-3, torch.float32: 0.0025 / case.temperature}

@@ -127,8 +127,8 @@ def oldest_rows_kept(method: Any, patch: Patch) -> None:
     def remember(self: Any, unit: Tensor) -> None:
         free = self.hyper.buffer - int(self.filled)
         if free:
-            entering = unit.detach()[:free].to(self.rows)
-            self.rows = torch.cat([self.rows[len(entering) :], entering])
+            entering = unit.detach()[:free]
+            self.rows = torch.cat([self.rows[len(entering) :].to(unit), entering])
             self.filled = self.filled + len(entering)
 
     override(method, "_remember", remember)
@@ -188,7 +188,7 @@ def attention_with_its_query_detached(method: Any, patch: Patch) -> None:
 
 @mutation("is-cse-paper")
 def attention_with_its_value_detached(method: Any, patch: Patch) -> None:
-    # Its key alone would be no mistake: the gradient of a unit vector's product with itself is along it, and falls away.
+    # Its key alone would be no mistake: a unit vector's product with itself has a gradient along it, which falls away.
     def attend(unit: Tensor, found: Tensor, beta: float) -> Tensor:
         keys = torch.cat([unit.unsqueeze(1), found], dim=1)
         return attention(unit, keys, torch.cat([unit.detach().unsqueeze(1), found], dim=1), beta)

@@ -1,9 +1,10 @@
 """Independent oracles: each method once more, as plain loops over i, j, k on float64 scalars.
 
-Written from the printed formulas and, where the released code differs, from its description; nothing of `methods` is imported. Scalars
-are torch's, so that gradients can be compared as well.
+Written from the printed formulas and, where the released code differs, from its description; nothing of `methods` is
+imported. Scalars are torch's, so that gradients can be compared as well.
 
-Names: `h[i]` the anchors, `p[i]` their positives h_i^+, `t` the temperature; a vector is a list of scalars, a batch a list of vectors.
+Names: `h[i]` the anchors, `p[i]` their positives h_i^+, `t` the temperature; a vector is a list of scalars, a batch a
+list of vectors.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ def minus_log_share(positive: Tensor, weighted: Sequence[tuple[float, Tensor]]) 
 
 
 def infonce(h: Batch, p: Batch, t: float, extra: Sequence[Sequence[Candidate]] | None = None) -> Tensor:
-    """Mean over i of -log( e^{sim(h_i, p_i)/t} / ( sum_j e^{sim(h_i, p_j)/t} + sum_{(w, v) in extra_i} w e^{sim(h_i, v)/t} ) )."""
+    """Mean over i of -log( e^{sim(h_i, p_i)/t} / ( sum_j e^{sim(h_i, p_j)/t} + sum_k w_ik e^{sim(h_i, v_ik)/t} ) ).
+
+    `extra[i]` holds the (w_ik, v_ik).
+    """
     total = torch.zeros((), dtype=torch.float64)
     h, p = [unit(u) for u in h], [unit(v) for v in p]  # sim(u, v) is the product of unit vectors
     for i in range(len(h)):
@@ -135,7 +139,7 @@ def smooth(u: Vector, retrieved: Sequence[Vector], beta: float) -> list[Tensor]:
 
 
 def smoothed_official(positives: Batch, memory: Memory, k: int, beta: float) -> list[list[Tensor]] | None:
-    """Released code: the batch enters first; nothing until the memory is full; the best match is dropped, the next k are kept."""
+    """Released code: the batch enters first; nothing until the memory is full; the best match is dropped, k kept."""
     memory.enter(positives)
     if not memory.full():
         return None
@@ -143,7 +147,7 @@ def smoothed_official(positives: Batch, memory: Memory, k: int, beta: float) -> 
 
 
 def smoothed_paper(positives: Batch, memory: Memory, k: int, beta: float) -> list[list[Tensor]] | None:
-    """Paper: the memory holds earlier steps only; as soon as there are k rows the k nearest are kept; then the batch enters."""
+    """Paper: the memory holds earlier steps only; once there are k rows the nearest are kept; then the batch enters."""
     rows = memory.rows()
     memory.enter(positives)
     if len(rows) < k:
@@ -158,7 +162,7 @@ def alpha_eq8(step: int, total: int, start: float, end: float) -> float:
 
 
 def plus_smoothing(instance: Tensor, h: Batch, smoothed: Batch | None, t: float, alpha: float) -> Tensor:
-    """Eq. 6 and 7: L_instance + alpha L_smoothing, L_smoothing with the batch's own smoothed positives as its only candidates."""
+    """Eq. 6 and 7: L_instance + alpha L_smoothing, the latter with smoothed positives as only candidates."""
     if smoothed is None:
         return instance
     return instance + alpha * infonce(h, smoothed, t)
@@ -206,7 +210,8 @@ class Oracle:
     Args:
         t: temperature.
         noise: (M, std, lambda) of GS-InfoNCE, or None.
-        layers: options of SSCL: depth and stack, or layer; own, both, detach, average, same (the positive is the vector itself); or None.
+        layers: options of SSCL: depth and stack, or layer; own, both, detach, average, same (the positive is the
+            vector itself); or None.
         smoothing: options of IS-CSE: alpha, start (None: constant), length, k, beta, official; or None.
     """
 

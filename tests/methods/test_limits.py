@@ -21,10 +21,11 @@ from methods.sscl import SSCL
 from methods.untrained import Untrained
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+SHAPE = Shape(WIDTH, DEPTH)
 Parts = list[tuple[type, dict[str, Any]]]
 
 
-def build(parts: Parts, shape: Shape = Shape(WIDTH, DEPTH)) -> Any:
+def build(parts: Parts, shape: Shape = SHAPE) -> Any:
     return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], shape)
 
 

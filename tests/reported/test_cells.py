@@ -1,0 +1,40 @@
+"""One test for each printed score: does the suite's verdict bear it out?
+
+The suite is the folder in SENTBENCH_RESULTS, by default results/paper. What says nothing either way is skipped with
+its reason, so `pytest -m reported -rs` is the account of what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+RESULTS = Path(os.environ.get("SENTBENCH_RESULTS") or Path(__file__).parents[2] / "results" / "paper")
+
+
+def _parameters() -> list[object]:
+    if not (RESULTS / "plan.json").is_file():
+        # Nothing to import or compare: the default test run pays nothing for this file.
+        missing = pytest.mark.skip(reason=f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS")
+        return [pytest.param(None, marks=missing, id="no-results")]
+    from bench.compare import cells
+
+    parameters = []
+    for cell in cells(RESULTS).itertuples():
+        name = "-".join(
+            filter(None, (cell.source, cell.table, cell.method, cell.backbone, cell.variant, cell.task, cell.split))
+        )
+        silent = cell.verdict in ("inconclusive", "not comparable", "not run")
+        skip = [pytest.mark.skip(reason=f"{cell.verdict}: {cell.reason}")] if silent else []
+        parameters.append(pytest.param(cell, marks=skip, id=name))
+    return parameters
+
+
+@pytest.mark.reported
+@pytest.mark.parametrize("cell", _parameters())
+def test_printed_score_is_borne_out(cell):
+    assert cell.verdict in ("reproduced", "consistent"), (
+        f"{cell.verdict}: {cell.printed:.2f} is printed, {cell.mean:.2f} is the mean of {cell.n} ({cell.reason})"
+    )

@@ -1,0 +1,128 @@
+"""The papers' numbers: all there, every label mapped, and where they contradict themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import yaml
+
+from bench.errors import UserError
+from bench.records import STS_TASKS
+from bench.reported import COLUMNS, FOLDER, LABEL, SCORES, SOURCES, load_recipes, mapped, printed, prior_sd
+
+
+def test_nothing_got_lost():
+    numbers = printed()
+    assert list(numbers.columns) == COLUMNS
+    assert len(numbers) == 967
+    assert len(list(FOLDER.glob("*.csv"))) == 27 + 1
+    assert set(numbers["source"]) == set(SOURCES)
+    assert not numbers.isna().any().any()
+    assert not numbers.duplicated([*LABEL, "task", "split", "metric"]).any()
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "method", "backbone", "task", "value"),
+    [
+        ("gs-infonce-v1", "Table 2", "GS-InfoNCE", "bert-large-uncased", "Avg", 79.13),
+        ("gs-infonce-v2", "Table 2", "GS-InfoNCE", "bert-large-uncased", "Avg", 78.96),
+        ("is-cse", "Table 1", "IS-CSE", "roberta-large", "STS-B", 82.87),
+        ("sscl", "Table 2", "SSCL-SimCSE", "bert-base-uncased", "SICK-R", 71.76),
+        ("sscl", "Table 4", "SSCL-SimCSE", "bert-large-uncased", "CoordinationInversion", 60.18),
+        ("simcse-zh-noise", "Figure 7", "SimCSE", "roberta-base", "STS12", 70.16),
+    ],
+)
+def test_known_numbers(source, table, method, backbone, task, value):
+    numbers = printed()
+    chosen = numbers[
+        numbers[["source", "table", "method", "backbone", "task"]]
+        .eq([source, table, method, backbone, task])
+        .all(axis=1)
+    ]
+    assert chosen["value"].tolist() == [value]
+
+
+def test_averages_that_are_not_the_mean_of_their_row():
+    """Contradictions in print, to the hundredth; a change here is a typing mistake of ours or a paper's correction."""
+    numbers = printed().query("metric == 'spearman' and split == 'test'")
+    odd = {}
+    for label, row in numbers.groupby(LABEL, sort=False):
+        values = dict(zip(row["task"], row["value"], strict=True))
+        if {*STS_TASKS, "Avg"} <= values.keys():
+            gap = values["Avg"] - sum(values[task] for task in STS_TASKS) / 7
+            if abs(gap) > 0.011:
+                odd[label[:4]] = round(gap, 2)
+    assert odd == {
+        ("gs-infonce-v2", "Table 2", "GS-InfoNCE", "bert-large-uncased"): -0.17,
+        ("gs-infonce-v2", "Table 2", "GS-InfoNCE", "roberta-large"): 0.03,
+        ("is-cse", "Table 1", "BERT", "bert-base-uncased"): 0.10,
+        ("is-cse", "Table 1", "CARDS", "roberta-large"): 0.03,
+        ("sscl", "Table 2", "SSCL-SimCSE", "bert-base-uncased"): 0.15,
+        ("sscl", "Table 2", "BERT-whitening", "bert-large-uncased"): -0.01,
+        ("sscl", "Table 2", "SSCL-SimCSE", "bert-large-uncased"): 0.10,
+        ("sscl", "Table 7", "SSCL-SimCSE", "bert-base-uncased"): 0.15,
+    }
+
+
+def test_two_versions_of_one_paper_share_their_cells():
+    numbers = printed().query("table == 'Table 2' and task != 'Avg'")
+    versions = [numbers[numbers["source"] == f"gs-infonce-{version}"]["value"].tolist() for version in ("v1", "v2")]
+    assert len(versions[0]) == 56
+    assert versions[0] == versions[1]
+
+
+def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
+    numbers = mapped()  # raises where a row has none or several
+    assert len(numbers) == 967
+    assert ((numbers["run"] == "") != (numbers["reason"] == "")).all()
+    assert set(numbers.loc[~numbers["metric"].isin(SCORES), "run"]) == {""}
+    rows = numbers[LABEL].drop_duplicates()
+    for entry in load_recipes():
+        found = rows
+        for field in set(entry) & set(LABEL):
+            found = found[found[field].isin(entry[field] if isinstance(entry[field], list) else [entry[field]])]
+        assert len(found), f"{entry} matches nothing"
+
+
+def test_every_run_is_one_that_the_suite_knows_by_that_name():
+    from bench.suite import resolve
+
+    chosen = mapped().query("run != ''")[["run", "backbone"]].drop_duplicates()
+    for run, backbone in chosen.itertuples(index=False):
+        resolved = resolve(run, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
+        assert (f"{resolved.text}@{resolved.setting}", resolved.skip) == (run, None)
+
+
+def test_released_code_is_judged_on_the_official_setting():
+    from bench.catalogue import method_class
+
+    for run in set(mapped()["run"]) - {""}:
+        text, _, setting = run.partition("@")
+        assert setting == ("official" if method_class(text.partition("[")[0]).official is not None else "paper")
+
+
+def test_reasons_are_a_closed_list(tmp_path):
+    content = yaml.safe_load((FOLDER / "recipes.yaml").read_text())
+    assert Counter(entry["reason"] for entry in content["entries"] if "reason" in entry).keys() == set(
+        content["reasons"]
+    )
+    broken = tmp_path / "recipes.yaml"
+    for entry, message in [
+        ({"method": "GloVe", "reason": "method not in suite"}, "did you mean 'method not in the suite'"),
+        ({"methd": "GloVe", "reason": content["reasons"][0]}, "did you mean 'method'"),
+        ({"method": "GloVe"}, "either a run or a reason"),
+    ]:
+        broken.write_text(yaml.safe_dump({"reasons": content["reasons"], "entries": [entry]}))
+        with pytest.raises(UserError, match=message):
+            load_recipes(broken)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "sd"),
+    [("bert-base-uncased", 0.84), ("bert-large-uncased", 1.74), ("roberta-base", 0.21), ("roberta-large", 0.50)],
+)
+def test_spread_of_public_seeds(backbone, sd):
+    assert prior_sd(backbone, "Avg") == pytest.approx(sd, abs=0.005)
+    assert prior_sd(backbone, "STS-B", "dev") != prior_sd(backbone, "STS-B", "test")
+    assert prior_sd("toy-bert", "Avg") is None

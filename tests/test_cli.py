@@ -1,0 +1,165 @@
+"""The command line: a user's mistake is one sentence and status 2, and what it writes is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import main
+from bench.records import STS_TASKS, average, read_scores
+
+
+@pytest.fixture
+def run_words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
+    """What names a run on the tiny backbone, behind the method."""
+    recipe = ["--recipe", "batch_size=8", "select_every=2"]
+    return [
+        "--backbone",
+        str(tiny_bert),
+        "--corpus",
+        str(tiny_corpus),
+        "--data",
+        str(tiny_data),
+        "--seed",
+        "1",
+        *recipe,
+    ]
+
+
+def test_evaluate_prints_a_table_and_writes_records(
+    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "scores.json"
+    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]) == 0
+    provenance, records = read_scores(out)
+    by_cell = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
+    assert {task for task, split, _ in by_cell if split == "test"} == {*STS_TASKS, "Avg"}
+    assert {task for task, split, _ in by_cell if split == "dev"} == {"STS-B", "SICK-R"}
+    assert {a for task, _, a in by_cell if task == "STS12"} == {"all", "mean", "wmean"}
+    assert by_cell["Avg", "test", "all"] == average([by_cell[task, "test", "all"] for task in STS_TASKS])
+    assert provenance["data"]["name"] == "tiny"
+    assert provenance["encoder"].startswith("transformer-")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == [*STS_TASKS, "Avg"]
+    assert printed[1].split()[1:] == [f"{by_cell[task, 'test', 'all']:.2f}" for task in (*STS_TASKS, "Avg")]
+
+
+def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Path) -> None:
+    suite = tmp_path / "suite"
+    assert main(["train", "gs-infonce+is-cse", *run_words, "--suite", str(suite)]) == 0
+    assert main(["score", "gs-infonce+is-cse", *run_words, "--suite", str(suite)]) == 0
+    (trained,), (scores,) = (suite / "trained").iterdir(), (suite / "scores").iterdir()
+    assert trained.name == scores.name
+    provenance, records = read_scores(scores)
+    assert provenance["outcome"]["status"] == "finished"
+    assert {record["method"] for record in records} == {"gs-infonce+is-cse"}
+    assert {record["seed"] for record in records} == {1}
+    assert not list(suite.rglob("*.part"))
+    log = [json.loads(line) for line in (suite / "runs" / scores.stem / "log.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in log] == [1, 2, 3, 4, 5, 6]
+    assert [bool(row.get("dev")) for row in log] == [False, True] * 3
+
+
+def test_a_diverged_run_is_recorded_and_scored_as_such(
+    run_words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from methods.simcse import SimCSE
+
+    monkeypatch.setattr(SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan)
+    suite = tmp_path / "suite"
+    assert main(["train", "simcse", *run_words, "--suite", str(suite)]) == 0
+    assert main(["score", "simcse", *run_words, "--suite", str(suite)]) == 0
+    provenance, records = read_scores(next((suite / "scores").iterdir()))
+    assert records == []
+    assert provenance["outcome"]["status"] == "diverged"
+    assert provenance["outcome"]["step"] == 1
+    assert "nan" in provenance["outcome"]["reason"]
+    assert len(provenance["outcome"]["sentences"]) == 8
+
+
+def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
+    suite = tmp_path / "suite"
+    assert main(["train", "sscl[layer=11]", *run_words, "--suite", str(suite)]) == 0
+    assert main(["score", "sscl[layer=11]", *run_words, "--suite", str(suite)]) == 0
+    provenance, records = read_scores(next((suite / "scores").iterdir()))
+    assert records == []
+    assert provenance["outcome"] == {
+        "status": "skipped",
+        "reason": "layer 11 is not an intermediate layer of a backbone with 4 layers",
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("simsce", "unknown method 'simsce'; did you mean 'simcse'?"),
+        ("simcse@offical", "unknown setting 'offical'"),
+        ("untrained+is-cse", "'untrained' is not trained, so nothing can be added to it"),
+        ("simcse[temprature=1]", "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?"),
+        ("simcse[batch_size=0]", "'batch_size' should be at least 1, not 0"),
+        ("sscl[layer=0]", "'sscl' takes negatives from layer 1 upwards, not from layer 0"),
+    ],
+)
+def test_a_mistaken_run_is_one_sentence(
+    method: str, sentence: str, run_words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = tmp_path / "suite"
+    assert main(["train", method, *run_words, "--suite", str(suite)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert sentence in error
+    assert not suite.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"model": "/nowhere/model"}, "model folder /nowhere/model does not exist"),
+        ({"--pooler": "average"}, "unknown pooler 'average'; did you mean"),
+        ({"--pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
+        ({"--tasks": "STS17"}, "unknown task 'STS17'; did you mean"),
+        ({"--data": "/nowhere"}, "data folder /nowhere holds no downstream/"),
+    ],
+)
+def test_a_mistaken_evaluation_is_one_sentence(
+    change: dict[str, str],
+    sentence: str,
+    tiny_bert: Path,
+    tiny_data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = {"--pooler": "avg", "--tasks": "sts", "--data": str(tiny_data), "--out": str(tmp_path / "x.json")}
+    model = change.get("model", str(tiny_bert))
+    options |= {key: value for key, value in change.items() if key != "model"}
+    assert main(["evaluate", model, *(word for pair in options.items() for word in pair)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert sentence in error
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_no_permission_is_one_sentence(
+    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "locked").mkdir(mode=0o555)
+    out = tmp_path / "locked" / "x.json"
+    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_output_below_a_file_is_one_sentence(
+    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "x.json"
+    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: cannot write {out}")

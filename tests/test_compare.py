@@ -1,0 +1,168 @@
+"""The join of printed numbers with a suite's: which runs meet which cell, and what they may be called."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_suite import seeds, write_suite
+
+from bench.compare import cells, leaderboard, read_suite
+from bench.errors import UserError
+from bench.files import write_json
+from bench.records import STS_TASKS
+
+ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0, 77.0)]
+CLOSE = {task: value for task, value in zip(STS_TASKS, (39.70, 59.38, 49.67, 66.03, 66.19, 53.87, 62.06), strict=True)}
+
+
+def cell(folder, source="gs-infonce-v2", table="Table 2", method="SimCSE", backbone="bert-base-uncased", task="Avg"):
+    found = cells(folder).query(
+        "source == @source and table == @table and method == @method and backbone == @backbone and task == @task"
+    )
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_numbers_of_a_cell(tmp_path):
+    found = cell(write_suite(tmp_path, seeds("simcse", ROWS)))
+    assert found["ours"] == (75.0, 76.0, 77.0)
+    assert (found["n"], found["mean"], found["sd"]) == (3, 76.0, 1.0)
+    assert found["difference"] == pytest.approx(76.0 - 76.25)
+    assert (found["run"], found["measured_on"], found["deterministic"]) == (
+        "simcse@official",
+        "bert-base-uncased",
+        False,
+    )
+    assert found["half_width"] > 2  # three seeds with a spread of 1 decide nothing at a tolerance of 1
+    assert (found["verdict"], found["seeds"]) == ("inconclusive", 9)
+
+
+def test_the_seven_tasks_and_no_other_aggregation(tmp_path):
+    folder = write_suite(tmp_path, seeds("simcse", [{**ROWS[0], "STS12": 60.0}] * 3))
+    assert cell(folder, task="STS12")["mean"] == 60.0  # "mean" over parts is 0 in these files
+    assert cell(folder)["mean"] == pytest.approx((60.0 + 6 * 75.0) / 7)
+
+
+def test_both_settings_stand_side_by_side(tmp_path):
+    folder = write_suite(tmp_path, [*seeds("simcse", ROWS), *seeds("simcse", ROWS[:2], setting="paper")])
+    found = cell(folder)
+    assert found["ours"] == (75.0, 76.0, 77.0)
+    assert (found["other_setting"], found["other"], found["other_mean"]) == ("paper", (75.0, 76.0), 75.5)
+
+
+def test_untrained_cells_go_by_tolerance(tmp_path):
+    entry = {"method": "untrained", "setting": "paper", "seed": None, "scores": CLOSE}
+    folder = write_suite(tmp_path, [entry])
+    assert cell(folder, "simcse-zh-noise", "Figure 7", "BERT")["verdict"] == "reproduced"  # 56.70
+    quoted = cell(folder, "is-cse", "Table 1", "BERT")  # 56.80 is misprinted there
+    assert (quoted["verdict"], quoted["deterministic"]) == ("lower", True)
+    assert cell(folder, "is-cse", "Table 1", "BERT", task="STS16")["verdict"] == "reproduced"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"corpus": "wiki-mini"}, "trained on wiki-mini"),
+        ({"data": "world"}, "scored on world"),
+        ({"recipe_changes": {"sentences": 100, "threads": 2}}, "recipe changed (sentences)"),
+    ],
+)
+def test_another_experiment_is_never_called_a_reproduction(tmp_path, more, words):
+    found = cell(write_suite(tmp_path, seeds("simcse", [dict.fromkeys(STS_TASKS, 76.25)] * 3, **more)))
+    assert (found["verdict"], found["reason"], found["mean"]) == ("not comparable", words, 76.25)
+
+
+def test_threads_and_precision_change_nothing(tmp_path):
+    more = {"recipe_changes": {"threads": 4, "precision": "float32"}}
+    assert cell(write_suite(tmp_path, seeds("simcse", ROWS, **more)))["verdict"] == "inconclusive"
+
+
+def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
+    folder = write_suite(
+        tmp_path,
+        seeds("simcse", ROWS, backbone="toy-bert", corpus="world"),
+        name="smoke",
+        data="world",
+        stand_ins={"bert-base-uncased": "toy-bert"},
+    )
+    found = cell(folder)
+    assert (found["verdict"], found["measured_on"], found["n"]) == ("not comparable", "toy-bert", 3)
+    assert found["reason"].startswith("toy-bert stands in for bert-base-uncased; scored on world")
+    assert cell(folder, backbone="roberta-base")["verdict"] == "not run"
+    assert "toy-bert" in read_suite(folder).remark
+    assert "with no paper" in read_suite(folder).remark
+
+
+def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
+    folder = write_suite(tmp_path, [*seeds("simcse", ROWS[:1], corpus="wiki-mini"), *seeds("simcse", ROWS)])
+    assert cell(folder)["ours"] == (75.0, 76.0, 77.0)
+
+
+def test_one_diverged_seed_is_not_averaged_away(tmp_path):
+    bad = {"method": "simcse", "seed": 9, "status": "diverged", "reason": "loss is nan"}
+    found = cell(write_suite(tmp_path, [*seeds("simcse", ROWS), bad]))
+    assert (found["verdict"], found["reason"], found["n"]) == ("diverged", "1 of 4 seeds diverged", 3)
+    alone = cell(write_suite(tmp_path / "alone", [bad]))
+    assert (alone["verdict"], alone["n"]) == ("diverged", 0)
+
+
+def test_what_was_not_run_says_why(tmp_path):
+    skipped = {"method": "simcse", "seed": 1, "status": "skipped", "reason": "this backbone has no layer 11"}
+    folder = write_suite(tmp_path, [skipped, {"method": "gs-infonce", "seed": 1}, *seeds("is-cse", [{"STS12": 70.0}])])
+    assert cell(folder)["reason"] == "this backbone has no layer 11"
+    assert cell(folder, method="GS-InfoNCE")["reason"] == "no scores in this suite"
+    assert cell(folder, "is-cse", "Table 1", "IS-CSE")["reason"] == "this score is not in the suite"
+    assert cell(folder, "is-cse", "Table 1", "CT-BERT")["reason"] == "method not in the suite"
+    assert set(cells(folder)["verdict"]) == {"not run", "inconclusive"}
+
+
+def test_holm_counts_the_cells_of_one_table_only(tmp_path):
+    rows = [{task: value + i % 2 / 10 for task, value in CLOSE.items()} for i in range(5)]
+    one = write_suite(tmp_path / "one", seeds("simcse", rows))
+    many = write_suite(tmp_path / "many", [*seeds("simcse", rows), *seeds("simcse", rows, backbone="roberta-base")])
+    reason = cell(one)["reason"]
+    assert reason != cell(many)["reason"]  # Table 2 has two rows now
+    only_bert = ("sscl", "Table 2")
+    assert cell(one, *only_bert)["reason"] == cell(many, *only_bert)["reason"]
+
+
+def test_leaderboard_is_sorted_and_counts_what_is_missing(tmp_path):
+    folder = write_suite(
+        tmp_path,
+        [
+            {"method": "untrained", "setting": "paper", "seed": None, "scores": CLOSE, "backbone": "roberta-base"},
+            *seeds("simcse", ROWS[:2]),
+            *seeds("is-cse", [dict.fromkeys(STS_TASKS, 80.0)]),
+            {"method": "simcse", "seed": 7},
+            *seeds("sscl", ROWS, backbone="roberta-base"),
+            {"method": "gs-infonce", "seed": 1, "status": "diverged", "reason": "loss is nan"},
+        ],
+    )
+    board = leaderboard(folder)
+    assert board[["backbone", "method", "n", "remark"]].to_numpy().tolist() == [
+        ["roberta-base", "sscl", 3, ""],
+        ["roberta-base", "untrained", 1, ""],
+        ["bert-base-uncased", "is-cse", 1, ""],
+        ["bert-base-uncased", "simcse", 2, "1 missing"],
+        ["bert-base-uncased", "gs-infonce", 0, "1 diverged: loss is nan"],
+    ]
+    simcse = board.iloc[3]
+    assert (simcse["Avg"], simcse["averages"]) == (75.5, (75.0, 76.0))
+    assert simcse["Avg sd"] == pytest.approx(0.5**0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("plan.json", None, "does not exist"),
+        ("plan.json", {"suite": "paper"}, "is not a plan"),
+        ("scores/run000.json", {"records": []}, "does not hold scores"),
+        ("scores/run000.json", {"provenance": {}, "records": []}, "not a scores file"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, name, content, message):
+    folder = write_suite(tmp_path, seeds("simcse", ROWS))
+    (folder / name).unlink()
+    if content is not None:
+        write_json(folder / name, content)
+    with pytest.raises(UserError, match=message):
+        cells(folder)

@@ -1,0 +1,81 @@
+"""Files are there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.errors import UserError
+from bench.files import atomic_file, atomic_folder, read_json, sha256_file, sha256_text, write_json, write_text
+
+
+def test_known_sums(tmp_path: Path) -> None:
+    # FIPS 180-2, appendix B.1
+    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    (tmp_path / "abc").write_bytes(b"abc")
+    assert sha256_text("abc") == sha256_file(tmp_path / "abc") == known
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.txt"
+    write_text(path, "old")
+    with pytest.raises(RuntimeError), atomic_file(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert os.listdir(path.parent) == ["file.txt"]
+
+
+def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    with atomic_folder(path) as temporary:
+        (temporary / "a").write_text("old")
+    with pytest.raises(RuntimeError), atomic_folder(path) as temporary:
+        (temporary / "a").write_text("half")
+        raise RuntimeError
+    assert (path / "a").read_text() == "old"
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    for name in ("a", "b"):
+        with atomic_folder(path) as temporary:
+            (temporary / name).write_text(name)
+    assert os.listdir(path) == ["b"]
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_others_may_read_what_is_written(tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        write_text(tmp_path / "file", "")
+        with atomic_folder(tmp_path / "folder") as temporary:
+            (temporary / "a").touch(mode=0o600)
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "folder" / "a").stat().st_mode & 0o777 == 0o644
+
+
+def test_json_round_trip_and_no_nan(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, {"é": [1.5, None, True]})
+    assert read_json(path) == json.loads(path.read_text()) == {"é": [1.5, None, True]}
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(path, float("nan"))
+    assert read_json(path) == {"é": [1.5, None, True]}
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b""])
+def test_what_is_no_json_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.json is not a readable JSON file"):
+        read_json(path)
+    with pytest.raises(UserError, match="does not exist"):
+        read_json(tmp_path / "missing.json")

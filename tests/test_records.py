@@ -1,0 +1,44 @@
+"""Names, averages and files of records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.errors import UserError, nearest
+from bench.records import STS_TASKS, average, canonical_task, read_scores, write_scores
+
+
+def test_the_average_is_that_of_the_printed_cells() -> None:
+    # SimCSE on bert-base-uncased as its paper prints it: seven cells and 76.25
+    cells = [68.40, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23]
+    assert round(average(cells), 2) == 76.25
+    # Rounding first matters: 0.004 and 0.004 print as 0.00 and 0.00.
+    assert average([0.004, 0.004]) == 0.0
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=9))
+def test_the_average_is_within_rounding_of_the_mean(values: list[float]) -> None:
+    assert abs(average(values) - sum(values) / len(values)) <= 0.005 + 1e-9
+
+
+def test_what_papers_print_has_one_name() -> None:
+    assert canonical_task("SICK15") == "STS15"
+    assert {canonical_task(task) for task in STS_TASKS} == set(STS_TASKS)
+
+
+def test_scores_round_trip(tmp_path: Path) -> None:
+    records = [{"task": "STS12", "value": 1 / 3}]
+    write_scores(tmp_path / "s.json", {"seed": 1}, records)
+    assert read_scores(tmp_path / "s.json") == ({"seed": 1}, records)
+    (tmp_path / "s.json").write_text("[]")
+    with pytest.raises(UserError, match="does not hold scores"):
+        read_scores(tmp_path / "s.json")
+
+
+def test_nearest_names_a_guess_only_where_one_is_near() -> None:
+    assert nearest("simsce", ["simcse", "sscl"]) == "; did you mean 'simcse'? (known: simcse, sscl)"
+    assert nearest("xyz", ["simcse"]) == "; (known: simcse)"

@@ -1,0 +1,171 @@
+"""Tables in four formats: the numbers in them, their captions, escaping."""
+
+from __future__ import annotations
+
+import csv
+import io
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_suite import seeds, write_suite
+
+from bench.compare import cells
+from bench.records import STS_TASKS
+from bench.tables import html, latex, markdown, render_tables, score_text, shown_table
+
+NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
+
+
+class Reader(HTMLParser):
+    """The texts of a table's cells, row by row."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: set[str] = set()
+        self.open = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.open = True
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = self.open and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.rows[-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory) -> tuple[Path, Path]:
+    """A suite with SimCSE in both settings and one row with a nasty label, and its rendered tables."""
+    folder = tmp_path_factory.mktemp("suite")
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.4, 75.8, 76.2, 76.6)]
+    nasty = {"method": "word-overlap", "setting": "paper", "backbone": "none", "label": NASTY, "seed": None}
+    write_suite(
+        folder,
+        [
+            *seeds("simcse", rows, label="SimCSE"),
+            *seeds("simcse", rows[:2], setting="paper", label="SimCSE"),
+            nasty | {"scores": dict.fromkeys(STS_TASKS, 40.0)},
+        ],
+    )
+    render_tables(folder, folder / "tables")
+    return folder, folder / "tables"
+
+
+def test_every_printed_table_in_four_formats(rendered):
+    _, out = rendered
+    stems = {path.stem for path in out.glob("*.csv")} - {"cells"}
+    assert {"sts", "gs-infonce-v1_table-2", "is-cse_table-1", "sscl_table-7", "simcse-zh-noise_figure-7"} <= stems
+    for suffix in ("md", "tex", "html"):
+        assert {path.stem for path in out.glob(f"*.{suffix}")} == stems
+
+
+def test_lines_of_a_printed_row(rendered):
+    folder, _ = rendered
+    table = cells(folder).query("source == 'gs-infonce-v2' and table == 'Table 2'")
+    lines = shown_table(table).to_numpy().tolist()
+    assert lines[0] == ["bert-base-uncased", "SimCSE", "printed, quoted", "68.40", "82.41", "74.38", "80.91", "78.56",
+                        "76.85", "72.23", "76.25", ""]  # fmt: skip
+    # 0.8 is the mean square deviation's root over the five seeds: sqrt((2 * 0.64 + 2 * 0.16) / 4) = 0.6325
+    assert lines[1][:3] == ["", "", "ours, official, n = 5"]
+    assert lines[1][-2:] == ["75.80 ± 0.63 =", "= reproduced"]
+    assert lines[1][3] == "75.80 ± 0.63 ↑"  # 68.40 is printed for STS12
+    assert lines[2][2:4] + lines[2][-2:] == ["ours, paper, n = 2", "75.20 ± 0.28", "75.20 ± 0.28", ""]
+    assert lines[3][2] == "printed"
+    assert lines[3][-1] == "– not run: no scores in this suite"
+
+
+def test_csv_keeps_unrounded_numbers_that_read_back(rendered):
+    folder, out = rendered
+    read = pd.read_csv(out / "cells.csv")
+    fresh = cells(folder)
+    assert len(read) == len(fresh)
+    assert read["mean"].dropna().tolist() == fresh["mean"].dropna().tolist()
+    row = read.query("source == 'sscl' and table == 'Table 2' and method == 'SimCSE' and task == 'Avg'").iloc[0]
+    assert [float(value) for value in row["ours"].split()] == [75.0, 75.4, 75.8, 76.2, 76.6]
+
+
+def test_all_formats_show_the_same_cells(rendered):
+    _, out = rendered
+    html_rows = Reader((out / "is-cse_table-1.html").read_text()).rows
+    markdown_rows = [
+        [text.strip() for text in line.strip("|").split("|")]
+        for line in (out / "is-cse_table-1.md").read_text().splitlines()
+        if line.startswith("| ")
+    ]
+    assert html_rows == markdown_rows
+    tex = (out / "is-cse_table-1.tex").read_text()
+    assert tex.count(" \\\\\n") == len(html_rows)
+    for rule in ("\\toprule", "\\midrule", "\\bottomrule"):
+        assert tex.count(rule) == 1
+    assert "75.80 $\\pm$ 0.63 $\\uparrow$" in tex
+    assert tex.isascii()
+
+
+def test_foreign_text_is_escaped_everywhere(rendered):
+    _, out = rendered
+    page = (out / "sts.html").read_text()
+    assert "<script>" not in page
+    assert NASTY in [text for row in Reader(page).rows for text in row]
+    assert NASTY.replace("|", "\\|").replace("{\\", "{\\\\") in (out / "sts.md").read_text()
+    tex = (out / "sts.tex").read_text()
+    assert "\\& 50\\% of\\_it" in tex
+
+
+@given(st.lists(st.lists(st.text(max_size=12), min_size=2, max_size=2), min_size=1, max_size=3))
+def test_html_returns_any_text(rows):
+    rows = [["".join(c for c in text if c.isprintable()) for text in row] for row in rows]
+    page = Reader(html(pd.DataFrame(rows, columns=["a<b", "c&d"]), "caption"))
+    assert page.rows == [["a<b", "c&d"], *rows]
+    assert page.tags == {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+
+
+def test_a_pipe_does_not_split_a_markdown_cell():
+    text = markdown(pd.DataFrame([["a|b", "c"]], columns=["x", "y"]), "Caption.")
+    assert text.splitlines()[-1] == "| a\\|b | c |"
+
+
+def test_latex_caption_and_label():
+    text = latex(pd.DataFrame([["50%", "1.00"]], columns=["Method", "Avg"]), "All of it & more, 100 %", "some")
+    assert "\\caption{All of it \\& more, 100 \\%}" in text
+    assert "\\label{tab:some}" in text
+    assert "50\\% & 1.00" in text
+
+
+def test_score_text():
+    nothing = float("nan")
+    assert (score_text(75.114, 0.8441), score_text(75.115, nothing), score_text(nothing, nothing)) == (
+        "75.11 ± 0.84", "75.11", "–",
+    )  # fmt: skip
+
+
+def test_a_toy_suite_says_that_it_proves_nothing(tmp_path):
+    rows = [dict.fromkeys(STS_TASKS, 60.0)] * 2
+    write_suite(
+        tmp_path, seeds("simcse", rows, backbone="toy-bert", corpus="world"),
+        name="smoke", data="world", stand_ins={"bert-base-uncased": "toy-bert"},
+    )  # fmt: skip
+    render_tables(tmp_path, tmp_path / "tables")
+    for name in ("sts.md", "sts.html", "sts.tex", "sscl_table-2.md"):
+        assert "comparable with each other, with no paper" in (tmp_path / "tables" / name).read_text()
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "tables" / "cells.csv").read_text())))
+    assert {row["verdict"] for row in rows} == {"not run", "not comparable"}
+
+
+def test_rendering_twice_gives_the_same_bytes(rendered, tmp_path):
+    folder, out = rendered
+    render_tables(folder, tmp_path)
+    for path in out.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()

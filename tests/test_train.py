@@ -1,0 +1,505 @@
+"""The training loop: what decides a run, what two runs share, and a second implementation of it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from torch.nn import functional as F
+
+import bench.train
+from bench.corpora import read_sentences
+from bench.encoders import POOLERS, load_backbone, load_encoder, pad
+from bench.errors import UserError
+from bench.evaluate import score_tasks
+from bench.suite import Recipe, resolve
+from bench.tasks import sts
+from bench.train import Embedder, Head, batches, learning_rate, train
+from methods.simcse import SimCSE
+
+Train = Callable[..., Path]
+FLOAT32 = contextlib.nullcontext
+METHODS = ["simcse", "gs-infonce", "is-cse[buffer=20,neighbours=3]", "sscl", "gs-infonce+is-cse+sscl"]
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    """The log without its one field that time decides."""
+    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "sentences_per_second"} for row in rows]
+
+
+def outcome_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "outcome.json").read_text())["outcome"]
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "encoder" / "model.safetensors")
+
+
+def assert_same_training(left: Path, right: Path) -> None:
+    one, other = weights_of(left), weights_of(right)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert log_of(left) == log_of(right)
+    assert {**outcome_of(left), "seconds": 0} == {**outcome_of(right), "seconds": 0}
+
+
+@pytest.fixture(autouse=True)
+def _global_state() -> Iterator[None]:
+    """A training sets torch's threads and determinism; other tests should not see that."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng(devices=[]):
+        yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic)
+
+
+# What decides a training
+
+
+@pytest.mark.parametrize("text", ["simcse", "gs-infonce+is-cse[buffer=20,neighbours=3]+sscl"])
+def test_equal_settings_give_equal_bits(train_tiny: Train, text: str) -> None:
+    torch.manual_seed(1)
+    first = train_tiny(text, fresh=True)
+    torch.manual_seed(2)  # the global generator decides nothing
+    assert_same_training(first, train_tiny(text, fresh=True))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gs-infonce[multiple=0]", "gs-infonce[weight=0]", "is-cse[alpha=0]", "is-cse[alpha=0]@paper", "sscl[stack=0]"],
+)
+def test_switched_off_it_trains_as_simcse_bit_for_bit(train_tiny: Train, text: str) -> None:
+    # GS-InfoNCE's released runs have another dropout, so it is named here.
+    assert_same_training(train_tiny(text, dropout=0.1), train_tiny("simcse", dropout=0.1))
+
+
+@pytest.mark.parametrize("text", METHODS[1:])
+def test_a_method_makes_a_difference(train_tiny: Train, text: str) -> None:
+    assert log_of(train_tiny(text, dropout=0.1)) != log_of(train_tiny("simcse", dropout=0.1))
+
+
+def test_std_of_the_noise_is_no_matter(train_tiny: Train) -> None:
+    assert_same_training(train_tiny("gs-infonce[std=0.5]"), train_tiny("gs-infonce[std=2]"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 2}, {"dropout": 0.2}, {"learning_rate": 2e-3}, {"batch_size": 9}, {"epochs": 2}]
+)
+def test_a_setting_makes_a_difference(train_tiny: Train, change: dict[str, Any]) -> None:
+    assert log_of(train_tiny("simcse", **change))[-1]["loss"] != log_of(train_tiny("simcse"))[-1]["loss"]
+
+
+# What two methods share
+
+
+class Seen:
+    """What the embedder was given and gave, step by step."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.tokens: list[list[list[int]]] = []
+        self.vectors: list[list[torch.Tensor]] = []
+        self.heads: list[torch.Tensor] = []
+        plain = Embedder.forward
+
+        def forward(embedder: Embedder, views: Any, autocast: Any) -> Any:
+            made = plain(embedder, views, autocast)
+            assert all(view == views[0] for view in views)
+            self.tokens.append([list(row) for row in views[0]])
+            self.vectors.append([vector.detach().clone() for vector in made.vectors])
+            self.heads.append(embedder.head[0].weight.detach().clone())  # type: ignore[index]
+            return made
+
+        patch.setattr(Embedder, "forward", forward)
+
+
+def test_methods_with_one_seed_share_batches_head_and_masks(train_tiny: Train) -> None:
+    seen = []
+    for text in METHODS:
+        with pytest.MonkeyPatch.context() as patch:
+            seen.append(Seen(patch))
+            train_tiny(text, fresh=True, dropout=0.1)
+    for other in seen[1:]:
+        assert other.tokens == seen[0].tokens
+        assert torch.equal(other.heads[0], seen[0].heads[0])
+        assert all(torch.equal(a, b) for a, b in zip(other.vectors[0], seen[0].vectors[0], strict=True))
+    first, second = seen[0].vectors[0]
+    assert not torch.equal(first, second)  # masks differ between views,
+    assert len({tuple(map(tuple, batch)) for batch in seen[0].tokens}) == 6  # and batches between steps
+    assert not torch.equal(seen[0].heads[0], seen[0].heads[1])  # the head learns
+
+
+def test_masks_depend_on_the_step_alone(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a method draws in between: with the weights held still, vectors of every step are equal."""
+    seen = []
+    for text in ("simcse", "gs-infonce"):
+        with monkeypatch.context() as patch:
+            seen.append(Seen(patch))
+            patch.setattr(
+                torch.optim.AdamW, "step", lambda self, text=text: torch.rand(7) if text == "simcse" else None
+            )
+            patch.setattr(bench.train, "score_tasks", dev_scores([1.0] * 3))
+            train_tiny(text, fresh=True, dropout=0.1)
+    for one, other in zip(*(each.vectors for each in seen), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_another_seed_has_another_head_and_order(train_tiny: Train) -> None:
+    assert not torch.equal(Head(8, 1)[0].weight, Head(8, 2)[0].weight)
+    assert list(batches(40, Recipe(batch_size=8), 1)) != list(batches(40, Recipe(batch_size=8), 2))
+
+
+def test_head_starts_as_simcse_does() -> None:
+    """methods.md a.2: weights N(0, 0.02), bias 0, tanh."""
+    head = Head(400, 3)
+    assert head[0].weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert abs(head[0].weight.mean().item()) < 2e-4
+    assert not head[0].bias.any()
+    torch.testing.assert_close(head(torch.ones(1, 400)), head[0].weight.sum(1).tanh().unsqueeze(0))
+
+
+# Batches and learning rates
+
+
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 3), st.integers(0, 99))
+def test_every_sentence_once_an_epoch(count: int, batch_size: int, epochs: int, seed: int) -> None:
+    drawn = list(batches(count, Recipe(batch_size=batch_size, epochs=epochs), seed))
+    steps = -(-count // batch_size)
+    assert len(drawn) == epochs * steps
+    for epoch in range(epochs):
+        own = drawn[epoch * steps : (epoch + 1) * steps]
+        assert Counter(index for batch in own for index in batch) == Counter(range(count))
+        assert [len(batch) for batch in own[:-1]] == [batch_size] * (steps - 1)
+        assert len(own[-1]) == count - (steps - 1) * batch_size
+
+
+def test_epochs_are_shuffled_anew() -> None:
+    first, second = batches(50, Recipe(batch_size=50, epochs=2), 1)
+    assert first != second != sorted(second)
+
+
+@pytest.mark.parametrize(("size", "steps", "last"), [(64, 15_626, 1), (128, 7_813, 65), (512, 1_954, 65)])
+def test_steps_of_a_million_and_one_sentences(size: int, steps: int, last: int) -> None:
+    """methods.md a.1 and a.3."""
+    sizes = [len(batch) for batch in batches(1_000_001, Recipe(batch_size=size), 0)]
+    assert (len(sizes), sizes[-1]) == (steps, last)
+
+
+def test_learning_rates_by_hand() -> None:
+    recipe = Recipe(learning_rate=3e-5)
+    assert learning_rate(500, 15_626, recipe) == pytest.approx(2.904e-5, abs=5e-10)  # SimCSE's log at step 500
+    assert learning_rate(0, 15_626, recipe) == 3e-5
+    assert learning_rate(15_625, 15_626, recipe) == pytest.approx(3e-5 / 15_626)
+    warm = [learning_rate(index, 10, Recipe(learning_rate=8.0, warmup=0.2)) for index in range(10)]
+    assert warm == pytest.approx([4, 8, 8, 7, 6, 5, 4, 3, 2, 1])
+    assert learning_rate(0, 1, recipe) == 3e-5
+
+
+# From token sequences to vectors
+
+
+def embedder_of(folder: Path, pooler: str = "cls_mlp", seed: int = 0) -> tuple[Embedder, Any]:
+    model, tokenizer = load_backbone(folder)
+    return Embedder(model, tokenizer.pad_token_id, pooler, seed).eval(), tokenizer
+
+
+def test_views_are_one_interleaved_forward_pass(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """methods.md a.1: s1, s1, s2, s2, ... in one tensor, padded to its longest."""
+    embedder, tokenizer = embedder_of(tiny_backbone)
+    first = tokenizer(["a man", "the old dog sees two birds", "a cat"])["input_ids"]
+    second = tokenizer(["a man sleeps", "the dog", "it is red"])["input_ids"]
+    given_ids = []
+    plain = embedder.model.forward
+    monkeypatch.setattr(embedder.model, "forward", lambda **keys: given_ids.append(keys["input_ids"]) or plain(**keys))
+    views = embedder([first, second], FLOAT32)
+    (ids,) = given_ids
+    rows = [[token for token in row.tolist() if token != tokenizer.pad_token_id] for row in ids]
+    assert rows == [first[0], second[0], first[1], second[1], first[2], second[2]]
+    assert ids.shape[1] == max(map(len, first + second))
+    for view, tokens in zip(views.vectors, (first, second), strict=True):
+        for vector, row in zip(view, tokens, strict=True):  # padding and neighbours change nothing
+            alone = plain(input_ids=torch.tensor([row])).last_hidden_state[:, 0]
+            torch.testing.assert_close(vector, embedder.head(alone)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooler", ["cls_mlp", *POOLERS])
+def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(tiny_bert: Path, pooler: str) -> None:
+    embedder, tokenizer = embedder_of(tiny_bert, pooler)
+    tokens = tokenizer(["a man sleeps", "the old dog sees two birds"])["input_ids"]
+    views = embedder([tokens, tokens], FLOAT32)
+    ids, mask = pad(tokens, tokenizer.pad_token_id)
+    states = embedder.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    assert len(states) == 5
+    for layer in (1, 2, 3, 4):
+        for i in range(2):
+            words = slice(0, len(tokens[i]))
+            state, below = states[layer][i], states[layer - 1][i]
+            expected = {
+                "cls_mlp": torch.tanh(F.linear(state[0], *embedder.head.parameters())) if pooler == "cls_mlp" else None,
+                "cls_before_pooler": state[0],
+                "avg": state[words].mean(0),
+                "avg_top2": (state + below)[words].mean(0) / 2,
+                "avg_first_last": (state + states[1][i])[words].mean(0) / 2,
+                "avg_embedding_last": (state + states[0][i])[words].mean(0) / 2,
+            }[pooler]
+            for view in views.at_layer(layer):
+                torch.testing.assert_close(view[i], expected, rtol=1e-5, atol=1e-6)
+    assert all(torch.equal(a, b) for a, b in zip(views.at_layer(4), views.vectors, strict=True))
+
+
+def test_loss_is_computed_in_float32_under_bfloat16(tiny_bert: Path, train_tiny: Train) -> None:
+    embedder, tokenizer = embedder_of(tiny_bert)
+    tokens = tokenizer(["a man sleeps", "the old dog"])["input_ids"]
+    half, full = (
+        embedder([tokens, tokens], bench.train._autocast(precision, "cpu")) for precision in ("bfloat16", "mixed")
+    )
+    for layer in (2, 4):
+        for a, b in zip(half.at_layer(layer), full.at_layer(layer), strict=True):
+            assert a.dtype == b.dtype == torch.float32
+            assert not torch.equal(a, b)
+            torch.testing.assert_close(a, b, rtol=0.1, atol=0.01)
+
+
+def test_a_corpus_is_cut_to_its_first_sentences_and_their_first_pieces(
+    train_tiny: Train, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
+) -> None:
+    seen = Seen(monkeypatch)
+    train_tiny("simcse", fresh=True, sentences=11, max_length=5)
+    _, tokenizer = load_backbone(tiny_bert)
+    expected = [tokenizer(line)["input_ids"] for line in read_sentences(tiny_corpus, 11)]
+    expected = [row if len(row) <= 5 else [*row[:4], row[-1]] for row in expected]
+    assert sorted(row for batch in seen.tokens for row in batch) == sorted(expected)
+    assert max(map(len, expected)) == 5
+
+
+# Selection and ends
+
+
+def dev_scores(
+    values: Sequence[float], states: list[dict[str, torch.Tensor]] | None = None
+) -> Callable[..., list[dict[str, Any]]]:
+    """A stand-in for scoring that says these values one after the other, and keeps the weights it saw."""
+    left = list(values)
+
+    def score(encoder: Any, tasks: Any) -> list[dict[str, Any]]:
+        if states is not None:
+            states.append({name: tensor.clone() for name, tensor in encoder.model.state_dict().items()})
+        return [{"task": "STS-B", "aggregation": "all", "value": left.pop(0)}]
+
+    return score
+
+
+def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[dict[str, torch.Tensor]] = []
+    monkeypatch.setattr(bench.train, "score_tasks", dev_scores([10, 30, 30, 20, -5, 29.9], states))
+    folder = train_tiny("simcse", fresh=True, select_every=1)
+    outcome = outcome_of(folder)
+    assert (outcome["status"], outcome["steps"], outcome["best_step"], outcome["best_dev"]) == ("finished", 6, 2, 30)
+    kept = weights_of(folder)
+    assert all(torch.equal(kept[name], states[1][name]) for name in kept)
+    assert not all(torch.equal(kept[name], states[2][name]) for name in kept)
+
+
+def test_a_negative_score_can_be_the_best(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.train, "score_tasks", dev_scores([-9, -3, -4]))
+    assert outcome_of(train_tiny("simcse", fresh=True))["best_step"] == 4
+
+
+@pytest.mark.parametrize(("patience", "steps"), [(1, 3), (2, 6), (3, 6)])
+def test_patience_counts_selections_without_gain(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, patience: int, steps: int
+) -> None:
+    monkeypatch.setattr(bench.train, "score_tasks", dev_scores([1, 2, 2, 3, 1, 1]))
+    outcome = outcome_of(train_tiny("simcse", fresh=True, select_every=1, patience=patience))
+    assert (outcome["steps"], outcome["best_step"]) == (steps, 2 if patience == 1 else 4)
+
+
+def test_selection_on_two_sets_takes_their_mean(train_tiny: Train, tiny_data: Path) -> None:
+    folder = train_tiny("simcse", select_on="STS-B+SICK-R")
+    devs = [row["dev"] for row in log_of(folder) if "dev" in row]
+    assert outcome_of(folder)["best_dev"] == max((dev["STS-B"] + dev["SICK-R"]) / 2 for dev in devs)
+
+
+def test_what_is_kept_scores_what_the_log_says(train_tiny: Train, tiny_data: Path) -> None:
+    """Read back from its folder, the encoder has the best dev score; its vectors are without the training head."""
+    folder = train_tiny("simcse")
+    encoder = load_encoder(folder / "encoder")
+    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
+    assert record["value"] == outcome_of(folder)["best_dev"]
+    assert encoder.pooler == "cls_before_pooler"  # type: ignore[attr-defined]
+    assert [row["step"] for row in log_of(folder) if "dev" in row] == [2, 4, 6]
+
+
+def test_a_training_shorter_than_an_interval_is_evaluated_at_its_end(train_tiny: Train) -> None:
+    folder = train_tiny("simcse", select_every=100)
+    assert outcome_of(folder)["best_step"] == 6
+    assert [row["step"] for row in log_of(folder) if "dev" in row] == [6]
+
+
+def diverging(monkeypatch: pytest.MonkeyPatch, value: float, at: int = 2) -> None:
+    plain = SimCSE.loss
+    monkeypatch.setattr(
+        SimCSE, "loss", lambda self, views, step: plain(self, views, step) * (value if step.index == at else 1)
+    )
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_and_is_recorded(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    diverging(monkeypatch, value)
+    folder = train_tiny("simcse", fresh=True)
+    outcome = outcome_of(folder)
+    assert (outcome["status"], outcome["step"], outcome["reason"]) == ("diverged", 3, f"the loss became {value}")
+    assert outcome["sentences"] == list(batches(44, Recipe(batch_size=8), 1))[2]
+    assert [row["step"] for row in log_of(folder)] == [1, 2]
+    assert not (folder / "encoder").exists()
+
+
+def test_vectors_that_cannot_be_scored_are_a_divergence(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    def collapsed(*_: Any) -> None:
+        raise UserError("STS-B: all similarities are equal")
+
+    monkeypatch.setattr(bench.train, "score_tasks", collapsed)
+    outcome = outcome_of(train_tiny("simcse", fresh=True))
+    assert (outcome["status"], outcome["step"], outcome["reason"]) == (
+        "diverged",
+        2,
+        "STS-B: all similarities are equal",
+    )
+
+
+@pytest.mark.parametrize("status", ["finished", "diverged", "skipped"])
+def test_what_has_ended_is_not_repeated(
+    tmp_path: Path, tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    if status == "diverged":
+        diverging(monkeypatch, math.nan)
+    text = "sscl[layer=4]" if status == "skipped" else "simcse"
+    run = resolve(
+        text,
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=1,
+        recipe={"sentences": 9},
+    )
+    places: dict[str, Any] = {
+        "backbone": tiny_bert,
+        "corpus": tiny_corpus,
+        "data": tiny_data,
+        "folder": tmp_path / "run",
+    }
+    run = resolve(
+        text,
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=1,
+        recipe={"batch_size": 3, "sentences": 9},
+    )
+    first = train(run, **places)
+    assert first["outcome"]["status"] == status
+    assert first["run"]["id"] == run.id
+    monkeypatch.setattr(bench.train, "load_backbone", None)  # a second training would fail
+    monkeypatch.setattr(bench.train.corpora, "read_sentences", None)
+    assert train(run, **places) == first
+    if status == "skipped":
+        assert "layer 4 is not an intermediate layer" in first["outcome"]["reason"]
+
+
+# A second implementation
+
+
+def named_seed(*names: object) -> int:
+    return int.from_bytes(hashlib.sha256("/".join(map(str, names)).encode()).digest()[:8], "big") >> 1
+
+
+def reference_simcse(
+    folder: Path,
+    lines: Sequence[str],
+    *,
+    seed: int,
+    size: int,
+    rate: float,
+    clip: float,
+    decay: float,
+    temperature: float,
+) -> tuple[dict[str, torch.Tensor], list[float], list[float]]:
+    """SimCSE without dropout as methods.md a describes it, with no optimiser, scheduler or loss of a library.
+
+    Returns:
+        Weights after the last step, and loss and gradient norm of every step.
+    """
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokenizer = (
+        AutoModel.from_pretrained(folder, add_pooling_layer=False).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
+    width = model.config.hidden_size
+    draw = torch.Generator().manual_seed(named_seed(seed, "head"))
+    dense, bias = (
+        (0.02 * torch.randn(width, width, generator=draw)).requires_grad_(),
+        torch.zeros(width, requires_grad=True),
+    )
+    weights = [*model.parameters(), dense, bias]
+    means, squares = [torch.zeros_like(w) for w in weights], [torch.zeros_like(w) for w in weights]
+    order = torch.randperm(len(lines), generator=torch.Generator().manual_seed(named_seed(seed, "order", 0))).tolist()
+    total = math.ceil(len(lines) / size)
+    losses, norms = [], []
+    for step in range(total):
+        batch = tokenizer([lines[i] for i in order[step * size : (step + 1) * size]], padding=True, return_tensors="pt")
+        states = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+        z = torch.tanh(states[:, 0] @ dense.T + bias)  # both views: without dropout they are equal
+        lengths = (z * z).sum(1).sqrt()
+        cosines = (z @ z.T) / (lengths[:, None] * lengths[None, :])
+        powers = (cosines / temperature).exp()
+        loss = -(powers.diagonal() / powers.sum(1)).log().mean()
+        gradients = torch.autograd.grad(loss, weights)
+        norm = sum(float((g.double() ** 2).sum()) for g in gradients) ** 0.5
+        scale = min(1.0, clip / (norm + 1e-6))
+        now = rate * (1 - step / total)
+        with torch.no_grad():
+            for w, g, m, v in zip(weights, gradients, means, squares, strict=True):
+                g = g * scale
+                m.copy_(0.9 * m + 0.1 * g)
+                v.copy_(0.999 * v + 0.001 * g * g)
+                w -= now * decay * w
+                w -= now * (m / (1 - 0.9 ** (step + 1))) / ((v / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+        losses.append(loss.item())
+        norms.append(norm)
+    return {name: tensor.detach() for name, tensor in model.state_dict().items()}, losses, norms
+
+
+@pytest.mark.parametrize(("clip", "decay"), [(1.0, 0.0), (0.05, 0.1)])
+def test_three_steps_equal_a_second_implementation(
+    train_tiny: Train, tiny_bert: Path, tiny_corpus: Path, clip: float, decay: float
+) -> None:
+    folder = train_tiny(
+        "simcse", sentences=20, select_every=100, dropout=0.0, learning_rate=1e-4, clip=clip, weight_decay=decay
+    )
+    lines = read_sentences(tiny_corpus, 20)
+    expected, losses, norms = reference_simcse(
+        tiny_bert, lines, seed=1, size=8, rate=1e-4, clip=clip, decay=decay, temperature=0.05
+    )
+    assert clip == 1.0 or max(norms) > clip  # clipping was at work
+    assert [row["loss"] for row in log_of(folder)] == pytest.approx(losses, rel=1e-5)
+    assert [row["learning_rate"] for row in log_of(folder)] == pytest.approx([1e-4, 1e-4 * 2 / 3, 1e-4 / 3])
+    kept, start = weights_of(folder), load_file(tiny_bert / "model.safetensors")
+    for name, tensor in kept.items():
+        # A bias of the keys shifts all scores of a query alike, so its gradient is 0 but for rounding, which Adam enlarges.
+        if not name.endswith("attention.self.key.bias"):
+            assert (tensor - expected[name]).abs().max() < 1e-6, name
+    assert max((kept[name] - start[name]).abs().max() for name in kept) > 1e-4
