@@ -80,6 +80,29 @@ def score(arguments: argparse.Namespace) -> None:
         score_run(run, arguments.suite, arguments.tasks, paths.scores_file(arguments.suite, run.id), device)
 
 
+def runs(arguments: argparse.Namespace) -> None:
+    """Train and score all runs of a suite's plan in this process, without a workflow."""
+    from bench import gpu
+    from bench.jobs import run_plan
+    from bench.progress import Progress
+
+    words = arguments.share.split("/")
+    if len(words) != 2 or not all(word.isdecimal() for word in words) or not 1 <= int(words[0]) <= int(words[1]):
+        raise UserError(f"--share is '{arguments.share}'; write k/n with 1 <= k <= n")
+    part, parts = map(int, words)
+    planned = len(read_plan(arguments.suite)[part - 1 :: parts])
+    with gpu.lease() as device, Progress(planned, "runs", "run") as progress:
+        for run in run_plan(arguments.suite, device, (part, parts)):
+            progress.advance(note=run.id)
+
+
+def read_plan(suite: Path) -> list[Any]:
+    """The runs of a suite's plan."""
+    from bench.files import read_json
+
+    return read_json(suite / "plan.json")["runs"]
+
+
 def evaluate(arguments: argparse.Namespace) -> None:
     """Score any encoder, print a table and write records."""
     from bench import gpu, paths
@@ -121,6 +144,8 @@ def plan(arguments: argparse.Namespace) -> None:
         content = json.loads(arguments.json) if arguments.json else config.load(arguments.config)
     except json.JSONDecodeError as error:
         raise UserError(f"--json is not JSON: {error}") from None
+    if arguments.seeds:
+        content["seeds"] = list(range(1, arguments.seeds + 1))
     config.validate(content)
     write_json(arguments.out, config.plan(content))
 
@@ -212,7 +237,12 @@ def _parser() -> argparse.ArgumentParser:
     source = added.add_mutually_exclusive_group(required=True)
     source.add_argument("--config", type=Path)
     source.add_argument("--json")
+    added.add_argument("--seeds", type=int, help="take seeds 1 to N instead of the configuration's")
     added.add_argument("--out", type=Path, required=True)
+
+    added = command(runs)
+    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--share", default="1/1", metavar="K/N", help="every N-th run, from the K-th on")
 
     for function in (tables, figures, page):
         added = command(function)

@@ -71,7 +71,7 @@ def _save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
     write_text(stem.with_name(stem.name + ".csv"), csv(data))
     for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None})):
         with atomic_file(stem.with_name(f"{stem.name}.{kind}")) as temporary:
-            figure.savefig(temporary, format=kind, dpi=200, metadata=metadata)
+            figure.savefig(temporary, format=kind, dpi=150, metadata=metadata)
 
 
 PRINTED: dict[str, Any] = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}

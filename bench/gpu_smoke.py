@@ -8,9 +8,8 @@ from pathlib import Path
 from bench import gpu, paths
 from bench.errors import UserError
 from bench.files import read_json, write_json
-from bench.jobs import score_run, train_run
+from bench.jobs import run_plan
 from bench.records import read_scores
-from bench.suite import resolve
 
 OUTSIDE_THE_CORE = ("pandas", "matplotlib", "snakemake", "yaml", "jinja2", "statsmodels")
 
@@ -26,7 +25,7 @@ def gpu_smoke(suite: Path, out: Path) -> None:
         UserError: there is no GPU, or a library outside the core was imported.
     """
     plan = read_json(suite / "plan.json")
-    seen: set[tuple[str, str, str]] = set()
+    first = {(entry["method"], entry["setting"], entry["backbone"]): entry for entry in reversed(plan["runs"])}
     with gpu.lease() as device:
         if device == "cpu":
             raise UserError("no GPU is visible; make gpu-smoke needs one")
@@ -34,23 +33,9 @@ def gpu_smoke(suite: Path, out: Path) -> None:
         for name in ("world", "backbones", "inputs"):
             if (suite / name).is_dir() and not (out / name).exists():
                 (out / name).symlink_to((suite / name).resolve(), target_is_directory=True)
+        write_json(out / "plan.json", plan | {"runs": list(reversed(first.values()))})
         print(f"{'Avg on the GPU':>16}{'on the CPU':>12}  run")
-        for entry in plan["runs"]:
-            key = (entry["method"], entry["setting"], entry["backbone"])
-            if key in seen:
-                continue
-            seen.add(key)
-            run = resolve(
-                f"{entry['method']}@{entry['setting']}",
-                backbone_name=entry["backbone"],
-                corpus=plan["corpus"],
-                data=plan["data"],
-                seed=entry["seed"],
-                recipe=entry["recipe_changes"],
-            )
-            if run.trained:
-                write_json(paths.trained_file(out, run.id), train_run(run, out, device))
-            score_run(run, out, ["sts"], paths.scores_file(out, run.id), device)
+        for run in run_plan(out, device):
             here, there = (_average(paths.scores_file(folder, run.id)) for folder in (out, suite))
             print(f"{here:16.2f}{there:12.2f}  {run.text}@{run.setting} on {run.backbone.name}", flush=True)
     foreign = [name for name in OUTSIDE_THE_CORE if name in sys.modules]

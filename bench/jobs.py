@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,10 @@ from bench import paths
 from bench.encoders import Encoder, TransformerEncoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import read_tasks, score_tasks
-from bench.files import read_json
+from bench.files import read_json, write_json
 from bench.provenance import provenance
 from bench.records import STS_TASKS, Record, write_scores
-from bench.suite import Run
+from bench.suite import Run, resolve
 from bench.tasks import sts
 
 
@@ -75,6 +75,34 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], out: Path, device: st
         described | {"encoder": encoder.identity},
         [common | record for record in score_tasks(encoder, read_tasks(tasks, data))],
     )
+
+
+def run_plan(suite: Path, device: str, share: tuple[int, int] = (1, 1)) -> Iterator[Run]:
+    """Train and score, in this process, what `plan.json` of a suite names; yields each run once it is scored.
+
+    For machines without a workflow, and where starting a process costs more than its work.
+
+    Args:
+        suite: the suite's folder; its world, backbones and inputs are there already.
+        share: (k, n) takes every n-th run, from the k-th on.
+    """
+    plan = read_json(suite / "plan.json")
+    part, parts = share
+    for entry in plan["runs"][part - 1 :: parts]:
+        run = resolve(
+            f"{entry['method']}@{entry['setting']}",
+            backbone_name=entry["backbone"],
+            corpus=plan["corpus"],
+            data=plan["data"],
+            seed=entry["seed"],
+            recipe=entry["recipe_changes"],
+        )
+        scores = paths.scores_file(suite, run.id)
+        if not scores.is_file():
+            if run.trained:
+                write_json(paths.trained_file(suite, run.id), train_run(run, suite, device))
+            score_run(run, suite, ["sts"], scores, device)
+        yield run
 
 
 def _outcome(run: Run, suite: Path) -> dict[str, Any]:

@@ -9,13 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from bench.compare import Suite, cells, leaderboard, read_suite
 from bench.errors import UserError
 from bench.figures import figure_stems
 from bench.files import write_text
-from bench.tables import captioned, html, leaderboard_caption, shown_leaderboard, shown_table, slug, templates
+from bench.tables import captioned, html_parts, leaderboard_caption, shown_leaderboard, shown_table, slug, templates
 from bench.verdict import MEANINGS, SYMBOLS
 
 
@@ -65,25 +63,22 @@ def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
             {
                 "stem": stem,
                 "title": f"{source}, {name}",
-                "table": Markup(html(shown_table(table), captioned(suite, table))),
+                "table": html_parts(shown_table(table), captioned(suite, table)),
                 "figure": _image(figures, f"sts_{stem}") if f"sts_{stem}" in stems else None,
                 "verdicts": Counter(table["verdict"]),
                 "measured": bool((table["n"] > 0).any()),
             }
         )
-    text = (
-        templates()
-        .get_template("page.html")
-        .render(
-            suite=suite,
-            board=Markup(html(shown_leaderboard(board), leaderboard_caption(suite))),
-            board_figure=_image(figures, "leaderboard"),
-            sections=sorted(sections, key=lambda section: not section["measured"]),
-            verdicts=Counter(all_cells["verdict"]),
-            symbols=SYMBOLS,
-            meanings=MEANINGS,
-            provenance=_provenance(suite),
-            tables=Path(os.path.relpath(suite_folder / "tables", out)).as_posix(),
-        )
+    page = templates().get_template("page.html")
+    text = page.render(
+        suite=suite,
+        board=html_parts(shown_leaderboard(board), leaderboard_caption(suite)),
+        board_figure=_image(figures, "leaderboard"),
+        sections=sorted(sections, key=lambda section: not section["measured"]),
+        verdicts=Counter(all_cells["verdict"]),
+        symbols=SYMBOLS,
+        meanings=MEANINGS,
+        provenance=_provenance(suite),
+        tables=Path(os.path.relpath(suite_folder / "tables", out)).as_posix(),
     )
     write_text(out / "index.html", text)

@@ -222,8 +222,13 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
         with torch.autocast("cpu", torch.bfloat16):
             hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
             import os
+
             mode = os.environ.get("CLSMODE", "masked")
-            where = {"masked": chosen, "all": ordinary & (torch.rand(ids.shape, generator=generator) < 0.3), "none": torch.zeros_like(chosen)}[mode]
+            where = {
+                "masked": chosen,
+                "all": ordinary & (torch.rand(ids.shape, generator=generator) < 0.3),
+                "none": torch.zeros_like(chosen),
+            }[mode]
             logits = head(torch.cat((hidden[chosen], hidden[where.nonzero()[:, 0], 0])))
         loss = torch.nn.functional.cross_entropy(logits.float(), torch.cat((ids[chosen], ids[where])))
         loss.backward()

@@ -45,7 +45,7 @@ def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
         shown[task] = [score_text(mean, sd) for mean, sd in zip(board[task], board[f"{task} sd"], strict=True)]
     if board["remark"].any():
         shown["Remark"] = board["remark"]
-    return shown.drop(columns=[name for name in ("Corpus",) if shown[name].nunique() <= 1])
+    return shown if len(set(board["corpus"]) - {""}) > 1 else shown.drop(columns="Corpus")
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -137,15 +137,15 @@ def templates() -> jinja2.Environment:
     return jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
+def html_parts(frame: pd.DataFrame, caption: str) -> dict[str, Any]:
+    """What the template of a table is filled with."""
+    numeric = [name in TASK_ORDER or name == "n" for name in frame.columns]
+    return {"caption": caption, "columns": list(frame.columns), "rows": frame.to_numpy().tolist(), "numeric": numeric}
+
+
 def html(frame: pd.DataFrame, caption: str) -> str:
     """A table of texts as an HTML element, escaped."""
-    numeric = [name in TASK_ORDER or name == "n" for name in frame.columns]
-    rows = frame.to_numpy().tolist()
-    return (
-        templates()
-        .get_template("table.html")
-        .render(caption=caption, columns=list(frame.columns), rows=rows, numeric=numeric)
-    )
+    return templates().get_template("table.html").render(table=html_parts(frame, caption))
 
 
 LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in SYMBOLS.items())

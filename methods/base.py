@@ -277,7 +277,7 @@ class Contrastive(Method):
 
     def loss(self, views: Views, step: Step) -> Tensor:
         temperature = self.hyper.temperature
-        slots: list[Contrastive] = [self, *self.parts]  # type: ignore[list-item]
+        slots: list[Contrastive] = [self, *self.parts]
         anchors, positives = self.pairs(views)
         negatives = [group for part in slots for group in part.negatives(anchors, views, step)]
         weights = None

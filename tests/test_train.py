@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 from collections import Counter
@@ -417,89 +416,3 @@ def test_what_has_ended_is_not_repeated(
     assert train(run, **places) == first
     if status == "skipped":
         assert "layer 4 is not an intermediate layer" in first["outcome"]["reason"]
-
-
-# A second implementation
-
-
-def named_seed(*names: object) -> int:
-    return int.from_bytes(hashlib.sha256("/".join(map(str, names)).encode()).digest()[:8], "big") >> 1
-
-
-def reference_simcse(
-    folder: Path,
-    lines: Sequence[str],
-    *,
-    seed: int,
-    size: int,
-    rate: float,
-    clip: float,
-    decay: float,
-    temperature: float,
-) -> tuple[dict[str, torch.Tensor], list[float], list[float]]:
-    """SimCSE without dropout as methods.md a describes it, with no optimiser, scheduler or loss of a library.
-
-    Returns:
-        Weights after the last step, and loss and gradient norm of every step.
-    """
-    from transformers import AutoModel, AutoTokenizer
-
-    model, tokenizer = (
-        AutoModel.from_pretrained(folder, add_pooling_layer=False).eval(),
-        AutoTokenizer.from_pretrained(folder),
-    )
-    width = model.config.hidden_size
-    draw = torch.Generator().manual_seed(named_seed(seed, "head"))
-    dense, bias = (
-        (0.02 * torch.randn(width, width, generator=draw)).requires_grad_(),
-        torch.zeros(width, requires_grad=True),
-    )
-    weights = [*model.parameters(), dense, bias]
-    means, squares = [torch.zeros_like(w) for w in weights], [torch.zeros_like(w) for w in weights]
-    order = torch.randperm(len(lines), generator=torch.Generator().manual_seed(named_seed(seed, "order", 0))).tolist()
-    total = math.ceil(len(lines) / size)
-    losses, norms = [], []
-    for step in range(total):
-        batch = tokenizer([lines[i] for i in order[step * size : (step + 1) * size]], padding=True, return_tensors="pt")
-        states = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
-        z = torch.tanh(states[:, 0] @ dense.T + bias)  # both views: without dropout they are equal
-        lengths = (z * z).sum(1).sqrt()
-        cosines = (z @ z.T) / (lengths[:, None] * lengths[None, :])
-        powers = (cosines / temperature).exp()
-        loss = -(powers.diagonal() / powers.sum(1)).log().mean()
-        gradients = torch.autograd.grad(loss, weights)
-        norm = sum(float((g.double() ** 2).sum()) for g in gradients) ** 0.5
-        scale = min(1.0, clip / (norm + 1e-6))
-        now = rate * (1 - step / total)
-        with torch.no_grad():
-            for w, g, m, v in zip(weights, gradients, means, squares, strict=True):
-                g = g * scale
-                m.copy_(0.9 * m + 0.1 * g)
-                v.copy_(0.999 * v + 0.001 * g * g)
-                w -= now * decay * w
-                w -= now * (m / (1 - 0.9 ** (step + 1))) / ((v / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
-        losses.append(loss.item())
-        norms.append(norm)
-    return {name: tensor.detach() for name, tensor in model.state_dict().items()}, losses, norms
-
-
-@pytest.mark.parametrize(("clip", "decay"), [(1.0, 0.0), (0.05, 0.1)])
-def test_three_steps_equal_a_second_implementation(
-    train_tiny: Train, tiny_bert: Path, tiny_corpus: Path, clip: float, decay: float
-) -> None:
-    folder = train_tiny(
-        "simcse", sentences=20, select_every=100, dropout=0.0, learning_rate=1e-4, clip=clip, weight_decay=decay
-    )
-    lines = read_sentences(tiny_corpus, 20)
-    expected, losses, norms = reference_simcse(
-        tiny_bert, lines, seed=1, size=8, rate=1e-4, clip=clip, decay=decay, temperature=0.05
-    )
-    assert clip == 1.0 or max(norms) > clip  # clipping was at work
-    assert [row["loss"] for row in log_of(folder)] == pytest.approx(losses, rel=1e-5)
-    assert [row["learning_rate"] for row in log_of(folder)] == pytest.approx([1e-4, 1e-4 * 2 / 3, 1e-4 / 3])
-    kept, start = weights_of(folder), load_file(tiny_bert / "model.safetensors")
-    for name, tensor in kept.items():
-        # A bias of the keys shifts all scores of a query alike, so its gradient is 0 but for rounding, which Adam enlarges.
-        if not name.endswith("attention.self.key.bias"):
-            assert (tensor - expected[name]).abs().max() < 1e-6, name
-    assert max((kept[name] - start[name]).abs().max() for name in kept) > 1e-4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
+from synthetic_suite import quick_holm  # noqa: F401
 
 from bench.errors import UserError
 from bench.records import STS_TASKS
@@ -31,16 +31,6 @@ from bench.verdict import (
     verdict,
     verdicts,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_holm():
-    """statsmodels collects garbage at every correction, which takes 0.1 s and frees nothing here."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(gc, "collect", lambda: 0)
-    yield
-    patch.undo()
-
 
 scores = st.floats(0, 100).map(lambda value: round(value, 3))
 samples = st.lists(scores, min_size=3, max_size=8)

@@ -35,7 +35,7 @@ SOURCES = {
 @cache
 def _printed() -> pd.DataFrame:
     files = sorted(path for path in FOLDER.glob("*.csv") if path.name != "seeds.csv")
-    tables = [pd.read_csv(path, dtype={name: str for name in COLUMNS}, keep_default_na=False) for path in files]
+    tables = [pd.read_csv(path, dtype=dict.fromkeys(COLUMNS, str), keep_default_na=False) for path in files]
     numbers = pd.concat(tables, ignore_index=True)[COLUMNS]
     return numbers.astype({"value": float})
 
