@@ -59,13 +59,19 @@ class Suite:
         """What the suite's numbers cannot be compared with, as a sentence; empty where they can."""
         foreign = []
         if self.stand_ins:
-            foreign.append("on " + " and ".join(sorted(set(self.stand_ins.values()))))
+            foreign.append("measured on " + " and ".join(sorted(set(self.stand_ins.values()))))
         if self.data != "senteval":
-            foreign.append("on the embedded world" if self.data == "world" else f"on the data set {self.data}")
-        corpora = {run.plan["corpus"] for run in self.runs if run.plan["seed"] is not None} - {"wiki1m"}
-        if corpora and self.data == "senteval":
-            foreign.append("trained on " + " and ".join(sorted(corpora)))
-        return f"Measured {', '.join(foreign)}: comparable with each other, with no paper." if foreign else ""
+            foreign.append(
+                "scored on " + ("the embedded world" if self.data == "world" else f"the data set {self.data}")
+            )
+        else:
+            trained = [run.plan for run in self.runs if run.plan["seed"] is not None]
+            if corpora := {plan["corpus"] for plan in trained} - {"wiki1m"}:
+                foreign.append("trained on " + " and ".join(sorted(corpora)))
+            if changed := {key for plan in trained for key in plan.get("recipe_changes") or {}} - NEUTRAL_CHANGES:
+                foreign.append(f"recipe changed ({', '.join(sorted(changed))})")
+        text = ", ".join(foreign)
+        return f"{text[0].upper()}{text[1:]}: comparable with each other, with no paper." if text else ""
 
 
 def _read_run(plan: Mapping[str, Any], path: Path) -> tuple[Scored, Mapping[str, Any]]:

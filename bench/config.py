@@ -10,6 +10,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from bench.catalogue import backbone
 from bench.errors import UserError, nearest
 from bench.suite import RECIPE_FIELDS, Run, convert_recipe, resolve, unique
 
@@ -51,7 +52,11 @@ def validate(config: Any) -> None:
         if name not in RECIPE_FIELDS:
             raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
-    strangers = set(config.get("stand_ins", {})) - set(config["backbones"])
+    stand_ins = config.get("stand_ins", {})
+    for printed in stand_ins.values():
+        if list(stand_ins.values()).count(printed) > 1:
+            raise UserError(f"configuration: two backbones stand in for '{printed}'; keep one in 'stand_ins'")
+    strangers = set(stand_ins) - set(config["backbones"])
     if strangers:
         raise UserError(
             f"configuration: 'stand_ins.{min(strangers)}' is not among the suite's backbones"
@@ -126,6 +131,6 @@ def plan(config: Mapping[str, Any]) -> dict[str, Any]:
         "suite": config["suite"],
         "data": config["data"],
         "corpus": config["corpus"],
-        "stand_ins": {printed: own for own, printed in config.get("stand_ins", {}).items()},
+        "stand_ins": {printed: backbone(own).name for own, printed in config.get("stand_ins", {}).items()},
         "runs": [run.describe() for run in runs(config)],
     }

@@ -7,6 +7,7 @@ and `load_encoder` reads it back. The transformer with a pooler is here; a metho
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -130,8 +131,9 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         options = (
             {"add_pooling_layer": pooling_layer} if config.model_type in ("bert", "roberta", "xlm-roberta") else {}
         )
-        model = AutoModel.from_pretrained(
+        model, loading = AutoModel.from_pretrained(
             folder,
+            output_loading_info=True,
             config=config,
             dtype=torch.float32,
             use_safetensors=True,
@@ -149,6 +151,9 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         if type(error).__name__ != "SafetensorError":
             raise
         raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from error
+    missing = sorted(loading["missing_keys"])
+    if missing:
+        raise UserError(f"the weights in {folder} lack {missing[0]} and would be random there; fetch them again")
     if tokenizer.pad_token is None:
         raise UserError(f"the tokenizer in {folder} has no padding token; name one in its tokenizer_config.json")
     return model, tokenizer
@@ -205,7 +210,9 @@ class TransformerEncoder:
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256(f"{self.pooler}/{self._limit}".encode())
+        tokenizer = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        words = {key: value for key, value in tokenizer.items() if key not in ("truncation", "padding")}  # set per call
+        digest = hashlib.sha256(json.dumps([self.pooler, self._limit, words], sort_keys=True).encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().numpy().tobytes())
@@ -279,6 +286,10 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
     stored_file = folder / "encoder.json"
     if stored_file.is_file():
         stored = read_json(stored_file)
+        if not isinstance(stored, dict) or "kind" not in stored:
+            raise UserError(f"{stored_file} names no kind of encoder; save the encoder again")
+        if stored["kind"] == TransformerEncoder.kind and stored.get("pooler") not in POOLER_NAMES:
+            raise UserError(f"{stored_file} names no pooler; save the encoder again")
         if pooler not in (None, stored.get("pooler")):
             raise UserError(
                 f"{folder} was saved with pooler '{stored.get('pooler')}', not '{pooler}'; leave --pooler out"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -29,6 +30,7 @@ STYLE: Any = {
     "axes.spines.left": False,
     "axes.edgecolor": GREY,
     "pdf.fonttype": 42,
+    "text.parse_math": False,  # labels are texts, whatever signs they hold
 }
 # Inches: the figure's width, its margins, the height of a row and of what a panel needs besides rows.
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38
@@ -53,10 +55,15 @@ def _panels(rows: Sequence[int], title: str, note: str) -> tuple[Figure, list[Ax
         axes.append(panel)
         top = bottom
     axes[-1].tick_params(axis="x", labelbottom=True)
+    axes[-1].locator_params(axis="x", nbins=8)
     axes[-1].set_xlabel("STS average (Spearman x 100)")
     figure.text(0.1 / WIDTH, 1 - 0.1 / height, title, va="top", weight="bold", size=9)
     figure.text(0.1 / WIDTH, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
     return figure, axes
+
+
+def _names(panel: Axes, names: Sequence[str]) -> None:
+    panel.set_yticks(range(len(names)), [fill(name, 38) for name in names], linespacing=0.9)
 
 
 def _legend(figure: Figure, handles: Sequence[Line2D]) -> None:
@@ -85,7 +92,7 @@ def _compared(panel: Axes, backbone: str, rows: pd.DataFrame) -> None:
     measured = set(rows["measured_on"]) - {"", backbone}
     aside = f"  (ours: {', '.join(sorted(measured))})" if measured else ""
     panel.set_title(backbone + aside, loc="left", size=8, weight="bold", pad=3)
-    panel.set_yticks(range(len(rows)), [row_name(row.method, row.variant) for row in rows.itertuples()])
+    _names(panel, [row_name(row.method, row.variant) for row in rows.itertuples()])
     for y, row in enumerate(rows.itertuples()):
         panel.plot(row.printed, y, **PRINTED, zorder=2)
         hollow = {"mfc": "none"} if row.verdict == "not comparable" else {}
@@ -137,8 +144,7 @@ def board_figure(suite: Suite, board: pd.DataFrame) -> Figure:
     figure, axes = _panels([len(rows) for rows in panels], title, suite.remark)
     for panel, backbone, rows in zip(axes, backbones, panels, strict=True):
         panel.set_title(backbone if backbone != "none" else "no backbone", loc="left", size=8, weight="bold", pad=3)
-        names = [row.label if row.corpus == "" else f"{row.label} ({row.setting})" for row in rows.itertuples()]
-        panel.set_yticks(range(len(rows)), names)
+        _names(panel, [row.label if row.corpus == "" else f"{row.label}, {row.setting}" for row in rows.itertuples()])
         for y, row in enumerate(rows.itertuples()):
             style = UNTRAINED if row.corpus == "" else OFFICIAL if row.setting == "official" else PAPER
             panel.plot(row.averages, [y] * len(row.averages), **style, zorder=3)

@@ -31,7 +31,7 @@ COLUMNS = (
 STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 
-# What papers print -> the name used here (design: one table, nowhere else).
+# What papers print -> the name used here; nowhere else is there such a table.
 TASK_ALIASES = {
     "SICK15": "STS15",
     "SST": "SST2",

@@ -23,6 +23,9 @@ from methods.base import Method, Refusal, compose, host_fields, refuse_compositi
 
 SETTINGS = ("paper", "official")
 
+# Raised when the training loop changes the numbers of every trained run.
+LOOP_VERSION = 1
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -96,6 +99,8 @@ class Run:
         if self.backbone != NO_BACKBONE:
             identity["backbone"] = self.backbone.fingerprint
         if self.trained:
+            if LOOP_VERSION > 1:  # absent means 1
+                identity["loop"] = LOOP_VERSION
             identity |= {"corpus": corpus_fingerprint(self.corpus), "seed": self.seed, "recipe": asdict(self.recipe)}
         return identity
 

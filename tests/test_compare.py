@@ -71,6 +71,21 @@ def test_another_experiment_is_never_called_a_reproduction(tmp_path, more, words
     assert (found["verdict"], found["reason"], found["mean"]) == ("not comparable", words, 76.25)
 
 
+@pytest.mark.parametrize(
+    ("more", "remark"),
+    [
+        ({}, ""),
+        ({"corpus": "wiki-mini"}, "Trained on wiki-mini: comparable with each other, with no paper."),
+        (
+            {"recipe_changes": {"sentences": 9}},
+            "Recipe changed (sentences): comparable with each other, with no paper.",
+        ),
+    ],
+)
+def test_remark_of_a_suite(tmp_path, more, remark):
+    assert read_suite(write_suite(tmp_path, seeds("simcse", ROWS, **more))).remark == remark
+
+
 def test_threads_and_precision_change_nothing(tmp_path):
     more = {"recipe_changes": {"threads": 4, "precision": "float32"}}
     assert cell(write_suite(tmp_path, seeds("simcse", ROWS, **more)))["verdict"] == "inconclusive"

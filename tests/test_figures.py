@@ -79,8 +79,8 @@ def test_leaderboard_draws_every_seed(suite):
         figure = board_figure(read_suite(suite), leaderboard(suite))
     (panel,) = figure.axes
     assert [label.get_text() for label in panel.get_yticklabels()] == [
-        "simcse (official)",
-        "simcse (paper)",
+        "simcse, official",
+        "simcse, paper",
         "untrained",
     ]
     assert points(panel, 0, "o") == [75.0, 75.5, 76.0, 76.5, 77.0]
@@ -89,12 +89,16 @@ def test_leaderboard_draws_every_seed(suite):
     assert [text.get_text() for text in panel.texts] == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70"]
 
 
-def test_nothing_is_written_over_the_edge(suite):
+def test_nothing_is_written_over_the_edge(suite, tmp_path):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    for stem, table in figure_stems(cells(suite)).items():
+    long = "A method (layer=3, the most this backbone has (of 11), alpha_start=0.005, $x^2$)"
+    write_suite(tmp_path, seeds("simcse", ROWS, label=long))
+    with matplotlib.rc_context(STYLE):
+        drawn = {stem: comparison(read_suite(suite), table) for stem, table in figure_stems(cells(suite)).items()}
+        drawn["leaderboard"] = board_figure(read_suite(tmp_path), leaderboard(tmp_path))
+    for stem, figure in drawn.items():
         with matplotlib.rc_context(STYLE):
-            figure = comparison(read_suite(suite), table)
             canvas = FigureCanvasAgg(figure)
             canvas.draw()
         box = figure.get_tightbbox(canvas.get_renderer())

@@ -217,7 +217,7 @@ KEYS = {
     "simcse": {"temperature": ("0.05", "0.001", "1e+06", "0.30000000000000004")},
     "gs-infonce": {"multiple": ("0", "0.5", "3", "16"), "std": ("0.1", "1"), "weight": ("0", "2.5")},
     "is-cse": {
-        "alpha": ("0", "0.1"),
+        "alpha": ("0.05", "0.1"),
         "alpha_start": ("none", "0.005"),
         "buffer": ("64", "1024"),
         "current_first": ("true", "false"),
@@ -411,7 +411,7 @@ def test_the_shared_recipe() -> None:
 
 
 def test_gs_infonce_as_published_and_as_released() -> None:
-    """methods.md b.15: M = 192 everywhere, which is 1.5 batches on roberta-large; std, dropout and learning rate by log."""
+    """methods.md b.15: M = 192 everywhere, 1.5 batches on roberta-large; std, dropout and learning rate by log."""
     names = ("batch_size", "learning_rate", "dropout", "std", "multiple", "weight")
     assert values("gs-infonce@official", *names) == [
         (64, 3e-5, 0.2, 0.5, 3, 1),

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from bench.tasks.world.grammar import Sentence, Speaker, gloss
 from bench.tasks.world.lexicon import PERSONS, QUALITIES, SOCIAL, TIMES, TOPICS, TOWNS, Topic
 from bench.tasks.world.meaning import Meaning, sample_event
+from bench.tasks.world.registers import REGISTERS
 
-# An encyclopedia mostly, in one sober style, so that what tells its sentences apart is what they say; a quarter is other text,
-# from which the words of the other registers are known.
-_SHARE_WIKI = 0.6
-_OTHERS = ("news", "parliament", "forum", "caption", "answer", "tweet", "question", "definition", "plain")
+_REGISTERS = tuple(REGISTERS)
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Document:
 def sample_document(rng: random.Random) -> Document:
     """A document: one topic, register, town and hero throughout; one sentence in eight explains a word."""
     topic = rng.choice(TOPICS)
-    register = "wiki" if rng.random() < _SHARE_WIKI else rng.choice(_OTHERS)
+    register = rng.choice(_REGISTERS)
     town, person, hero = rng.choice(TOWNS), rng.choice(PERSONS), rng.choice(topic.agents)
     sentences = []
     for _ in range(rng.randrange(6, 22)):
@@ -34,7 +32,7 @@ def sample_document(rng: random.Random) -> Document:
             sentences.append(_explain(rng, topic))
             continue
         events = []
-        for _ in range(2 if register in ("news", "wiki", "parliament") and rng.random() < 0.12 else 1):
+        for _ in range(2 if register in ("wiki", "news", "parliament") and rng.random() < 0.12 else 1):
             event = sample_event(
                 rng, topic, rng.choice((0.1, 0.4, 0.7)), hero if rng.random() < 0.3 else None, register == "wiki"
             )
@@ -42,7 +40,7 @@ def sample_document(rng: random.Random) -> Document:
                 event = replace(event, name=person)
             if event.town:
                 event = replace(event, town=town)
-            if register == "definition":
+            if register in ("definition", "frame"):
                 event = replace(event, agent=None, name=None, agent_many=False, tense="present", mood="fact")
             events.append(event)
         link = rng.choice(("and", "then", "because")) if len(events) == 2 else None
@@ -52,10 +50,9 @@ def sample_document(rng: random.Random) -> Document:
             if question == "who":
                 events[0] = replace(events[0], agent=None, name=None, agent_many=False)
         stance = (
-            rng.choice(("glad", "sorry")) if register not in ("definition", "wiki") and rng.random() < 0.1 else None
+            rng.choice(("glad", "sorry")) if register not in ("definition", "frame", "headline") and rng.random() < 0.05 else None
         )
-        voice = rng.choice(("frame", "definition")) if register == "definition" else register
-        sentences.append(Speaker(voice, rng.getrandbits(32)).say(Meaning(tuple(events), link, question, stance)))
+        sentences.append(Speaker(register, rng.getrandbits(32)).say(Meaning(tuple(events), link, question, stance)))
     title = Speaker("headline", rng.getrandbits(32)).say(Meaning((sample_event(rng, topic, 0.2, hero),)))
     return Document(title, tuple(sentences))
 

@@ -32,21 +32,21 @@ class Source:
     detail: float = 0.5
     events: int = 1
     shape: str = "told"
-    echo: float = 0.3
+    echo: float = 0.1
 
 
 STS: dict[str, tuple[Source, ...]] = {
     "STS12": (
         Source("MSRpar", 70, ("news", "news"), 0.6, events=2),
         Source("MSRvid", 70, ("caption", "caption"), 0.15),
-        Source("SMTeuroparl", 50, ("parliament", "parliament"), 0.6, echo=0.6),
+        Source("SMTeuroparl", 50, ("parliament", "parliament"), 0.6, echo=0.25),
         Source("surprise.OnWN", 60, ("definition", "definition"), 0.3, shape="defined"),
         Source("surprise.SMTnews", 50, ("news", "answer"), 0.5),
     ),
     "STS13": (
         Source("FNWN", 40, ("frame", "definition"), 0.5, shape="defined"),
         Source("headlines", 90, ("headline", "headline"), 0.5),
-        Source("OnWN", 70, ("definition", "definition"), 0.4, shape="defined", echo=0.5),
+        Source("OnWN", 70, ("definition", "definition"), 0.4, shape="defined", echo=0.25),
     ),
     "STS14": (
         Source("deft-forum", 50, ("forum", "forum"), 0.4),
@@ -58,7 +58,7 @@ STS: dict[str, tuple[Source, ...]] = {
     ),
     "STS15": (
         Source("answers-forums", 60, ("forum", "answer"), 0.5),
-        Source("answers-students", 70, ("answer", "answer"), 0.3, echo=0.6),
+        Source("answers-students", 70, ("answer", "answer"), 0.3, echo=0.25),
         Source("belief", 60, ("forum", "parliament"), 0.3),
         Source("headlines", 60, ("headline", "headline"), 0.5),
         Source("images", 60, ("caption", "caption"), 0.5),
@@ -66,8 +66,8 @@ STS: dict[str, tuple[Source, ...]] = {
     "STS16": (
         Source("answer-answer", 50, ("answer", "forum"), 0.5),
         Source("headlines", 50, ("headline", "headline"), 0.5),
-        Source("plagiarism", 50, ("wiki", "answer"), 0.6, echo=0.5),
-        Source("postediting", 50, ("parliament", "news"), 0.5, events=2, echo=0.7),
+        Source("plagiarism", 50, ("wiki", "answer"), 0.6, echo=0.25),
+        Source("postediting", 50, ("parliament", "news"), 0.5, events=2, echo=0.25),
         Source("question-question", 60, ("question", "question"), 0.4, shape="asked"),
     ),
 }
@@ -76,7 +76,7 @@ STS: dict[str, tuple[Source, ...]] = {
 _MIXED = tuple(replace(source, pairs=0) for subset in ("STS12", "STS14", "STS16") for source in STS[subset])
 STSB = {"train": 300, "dev": 400, "test": 240}
 SICK = {"train": 200, "trial": 80, "test_annotated": 300}
-SICK_SOURCE = Source("SICK", 0, ("plain", "plain"), 0.25, echo=0.5)
+SICK_SOURCE = Source("SICK", 0, ("plain", "plain"), 0.25, echo=0.25)
 
 # Changes to the first meaning that make the second, and how often: none (a paraphrase), one, two, ... roles; or, as negative
 # numbers, a new meaning from the same topic (-1) or from any (-2).

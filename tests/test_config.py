@@ -1,0 +1,229 @@
+"""Suite configurations: mistakes are named, sweeps unfold, and what is shipped resolves as its comments say."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench import config as suites
+from bench.errors import UserError
+from bench.suite import Run
+
+ROOT = Path(__file__).parent.parent
+SHIPPED = sorted(path for path in (ROOT / "config").glob("*.yaml") if path.name != "schema.yaml")
+SEEDS = {"bert-base-uncased": 5, "bert-large-uncased": 3, "roberta-base": 5, "roberta-large": 3}
+
+
+def suite(**changes: Any) -> dict[str, Any]:
+    """A small valid configuration with some keys changed; None removes one."""
+    content: dict[str, Any] = {
+        "suite": "mine",
+        "data": "world",
+        "corpus": "world",
+        "seeds": [1, 2],
+        "backbones": {"toy-bert": None, "toy-roberta": {"seeds": [7]}},
+        "methods": ["simcse"],
+    }
+    content |= changes
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def load(content: Any, folder: Path) -> dict[str, Any]:
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return suites.load(path)
+
+
+def runs(**changes: Any) -> list[Run]:
+    content = suite(**changes)
+    suites.validate(content)
+    return suites.runs(content)
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"suite": None}, "'suite' is missing at the top level"),
+        ({"seeds": None}, "'seeds' is missing at the top level"),
+        ({"bakbones": {"toy-bert": None}}, "unknown key 'bakbones'; did you mean 'backbones'?"),
+        ({"suite": "My Suite"}, "'suite' is 'My Suite', which cannot be; use small letters, digits and dashes"),
+        ({"seeds": []}, "'seeds' is [], which cannot be; list at least one seed"),
+        ({"seeds": [1, -1]}, "'seeds.1' is -1, which cannot be; seeds are whole numbers from 0 on"),
+        ({"seeds": [1, 1]}, "'seeds' is [1, 1], which cannot be"),
+        ({"seeds": [1.5]}, "'seeds.0' is 1.5"),
+        ({"seeds": "42"}, "'seeds' is '42', which cannot be"),
+        ({"backbones": {}}, "'backbones' is {}, which cannot be"),
+        ({"backbones": {"toy-bert": {"seed": [1]}}}, "unknown key 'backbones.toy-bert.seed'; did you mean 'seeds'?"),
+        ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which cannot be; map each backbone"),
+        ({"methods": []}, "'methods' is [], which cannot be; list at least one method"),
+        ({"methods": [3]}, "'methods.0' is 3, which cannot be; write a method as text"),
+        ({"methods": [{"method": "simcse", "sweeps": {}}]}, "unknown key 'methods.0.sweeps'; did you mean 'sweep'?"),
+        ({"methods": [{"seeds": [1]}]}, "'methods.0' is {'seeds': [1]}, which cannot be; write a method as text"),
+        ({"methods": [{"method": "simcse", "settings": ["offical"]}]}, "'methods.0.settings.0' is 'offical'"),
+        ({"methods": [{"method": "simcse", "sweep": {"x": 3}}]}, "'methods.0.sweep.x' is 3, which cannot be"),
+        ({"recipe": {"batch_sise": 3}}, "unknown key 'recipe.batch_sise'; did you mean 'batch_size'?"),
+        ({"recipe": {"batch_size": "many"}}, "'batch_size' should be of type int, not 'many'"),
+        ({"stand_ins": {"toy-bart": "bert-base-uncased"}}, "'stand_ins.toy-bart' is not among the suite's backbones"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        load(suite(**changes), tmp_path)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("configuration: ") or "recipe" in changes
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
+        ({"methods": [{"method": "simcse", "backbones": ["toy-brt"]}]}, "did you mean 'toy-bert'?"),
+        ({"methods": ["sscl[stack={n}]"]}, "'{n}' should stand both in 'sscl[stack={n}]' and in its sweep"),
+        ({"methods": [{"method": "simcse", "sweep": {"t": [1]}}]}, "'{t}' should stand both in"),
+        ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_content_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        runs(**changes)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "a list", ["simcse"], 3])
+def test_what_is_no_map_is_refused(content: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="'the top level' is"):
+        load(content, tmp_path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"missing\.yaml does not exist"):
+        suites.load(tmp_path / "missing.yaml")
+    for name, content in (("tabs.yaml", b"suite:\t- a\n\tb: ["), ("latin.yaml", b"suite: caf\xe9")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match="is not YAML") as caught:
+            suites.load(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+def test_yaml_runs_no_code(tmp_path: Path) -> None:
+    (tmp_path / "evil.yaml").write_text(f"suite: !!python/object/apply:os.mkdir ['{tmp_path / 'ran'}']\n")
+    with pytest.raises(UserError, match="is not YAML"):
+        suites.load(tmp_path / "evil.yaml")
+    assert not (tmp_path / "ran").exists()
+
+
+# Unfolding
+
+
+def test_backbones_and_their_seeds() -> None:
+    found = [(run.backbone.name, run.seed) for run in runs()]
+    assert found == [("toy-bert", 1), ("toy-bert", 2), ("toy-roberta", 7)]
+    found = [(run.backbone.name, run.seed) for run in runs(methods=[{"method": "simcse", "seeds": [9]}])]
+    assert found == [("toy-bert", 9), ("toy-roberta", 9)]
+    one = runs(methods=[{"method": "simcse", "backbones": ["toy-roberta"]}])
+    assert [(run.backbone.name, run.seed) for run in one] == [("toy-roberta", 7)]
+    assert runs(methods=[{"method": "simcse", "backbones": "all"}]) == runs()
+
+
+def test_sweeps_take_every_combination() -> None:
+    entry = {
+        "method": "is-cse[alpha={alpha},buffer={buffer}]",
+        "sweep": {"alpha": [0.01, 0.05], "buffer": [64, 256, 512]},
+        "settings": ["paper", "official"],
+        "seeds": [1],
+        "backbones": ["toy-bert"],
+    }
+    found = runs(methods=[entry])
+    wanted = {(s, a, b) for s in ("paper", "official") for a in (0.01, 0.05) for b in (64, 256, 512)}
+    assert {(run.setting, run.parts[0][2]["alpha"], run.parts[0][2]["buffer"]) for run in found} == wanted
+    assert len(found) == 12
+
+
+def test_what_is_written_twice_runs_once() -> None:
+    assert len(runs(methods=["simcse", "simcse[temperature=0.05]", "simcse@official"])) == len(runs())
+    assert len(runs(methods=["untrained"])) == 2  # no seed
+    assert len(runs(methods=["word-overlap"])) == 1  # no backbone either
+
+
+def test_the_suites_recipe_reaches_every_run() -> None:
+    found = runs(recipe={"batch_size": 7, "learning_rate": 1}, methods=["simcse", "gs-infonce", "sscl@paper"])
+    assert {(run.recipe.batch_size, run.recipe.learning_rate) for run in found} == {(7, 1.0)}
+    assert all(run.recipe_changes == {"batch_size": 7, "learning_rate": 1.0} for run in found)
+
+
+def test_a_plan_is_plain_data() -> None:
+    import json
+
+    content = suite(stand_ins={"toy-bert": "bert-base-uncased"})
+    plan = suites.plan(content)
+    assert json.loads(json.dumps(plan)) == plan
+    assert plan["stand_ins"] == {"bert-base-uncased": "toy-bert"}
+    assert [run["id"] for run in plan["runs"]] == [run.id for run in suites.runs(content)]
+
+
+# What is shipped
+
+
+@pytest.fixture
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a plan needs no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.mark.usefixtures("_no_network")
+@pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
+def test_what_is_shipped_resolves_without_network(
+    path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    # wiki-mini's backbone is a user's; any folder of that name will do here.
+    (tmp_path / "wiki-minilm").symlink_to(tiny_bert)
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
+    content = suites.load(path)
+    found = suites.runs(content)
+    assert content["suite"] == path.stem
+    assert len({run.id for run in found}) == len(found) > 5
+    assert all(run.recipe.batch_size > 0 and run.skip is None for run in found)
+    for run in found:
+        run.build()
+
+
+def test_the_paper_suite_is_what_the_papers_report() -> None:
+    found = suites.runs(suites.load(ROOT / "config" / "paper.yaml"))
+    per_row = Counter((run.text, run.setting, run.backbone.name) for run in found if run.trained)
+    assert all(count == SEEDS[backbone] for (_, _, backbone), count in per_row.items())
+    for text in ("simcse", "gs-infonce", "is-cse"):
+        for setting in ("official", "paper"):
+            assert {name for run_text, own, name in per_row if (run_text, own) == (text, setting)} == set(SEEDS)
+    assert {name for text, _, name in per_row if text.startswith("sscl")} == {"bert-base-uncased", "bert-large-uncased"}
+    multiples = {
+        run.parts[0][2]["multiple"] for run in found if run.parts[0][0] == "gs-infonce" and run.setting == "official"
+    }
+    assert multiples == {0, 0.5, 1, 1.5, 2, 3, 4, 8, 16}  # Table 3; 1.5 is roberta-large's own
+    assert not any(run.recipe_changes for run in found)  # its runs are the papers', unchanged
+    assert {run.corpus for run in found} == {"wiki1m"}
+
+
+def test_the_smoke_suite_stands_alone() -> None:
+    """Snakemake would merge configurations: a key that smoke left out would be the paper suite's."""
+    smoke, paper = (suites.load(ROOT / "config" / f"{name}.yaml") for name in ("smoke", "paper"))
+    assert paper.keys() <= smoke.keys()
+    assert not set(smoke["backbones"]) & set(paper["backbones"])
+    found = suites.runs(smoke)
+    assert {run.backbone.source for run in found} == {"toy", "none"}
+    assert {run.data for run in found} == {run.corpus for run in found} == {"world"}
+    methods = {name for run in found for name, _, _ in run.parts}
+    assert methods == {"simcse", "gs-infonce", "is-cse", "sscl", "untrained", "word-overlap"}
+    compositions = {run.text for run in found if "+" in run.text}
+    assert compositions == {"gs-infonce+is-cse", "gs-infonce+sscl", "is-cse+sscl"}
