@@ -84,7 +84,7 @@ _HUB = {
     "roberta-base": ("FacebookAI/roberta-base", Shape(768, 12)),
     "roberta-large": ("FacebookAI/roberta-large", Shape(1024, 24)),
 }
-TOY_SHAPE = Shape(96, 4)
+TOY_SHAPE = Shape(64, 4)
 _TOY = {"toy-bert": "bert", "toy-roberta": "roberta"}
 NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none")
 

@@ -1,14 +1,12 @@
 """Toy backbones: small BERT- and RoBERTa-like encoders, pre-trained on the embedded world by masked-language modelling.
 
-The recipe is BERT's (Devlin et al., 2019) scaled down: 15 % of the pieces are predicted, of which 80 % are masked, 10 % replaced by a
-random piece and 10 % kept; no next-sentence prediction, so no pooler exists, as in RoBERTa (Liu et al., 2019).
+The recipe is BERT's (Devlin et al., 2019) scaled down: 15 % of the pieces are predicted, of which 80 % are masked, 10 %
+replaced by a random piece and 10 % kept; no next-sentence prediction, so no pooler exists, as in RoBERTa (Liu et al.,
+2019). Word vectors start from co-occurrence counts.
 """
 
 from __future__ import annotations
 
-import gzip
-import logging
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +16,11 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from tqdm import tqdm
 
+from bench.corpora import corpus_path, read_sentences
 from bench.errors import UserError, nearest
 from bench.files import atomic_folder
-
-log = logging.getLogger(__name__)
+from bench.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Size:
     heads: int = 4
     vocabulary: int = 1500
     positions: int = 128
-    steps: int = 1400
+    steps: int = 800
     batch: int = 64
     learning_rate: float = 2e-3
     initial: float = 0.07  # BERT's 0.02 is for a width of 768; it scales with the root of the width
@@ -63,10 +60,7 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
     """
     if kind not in ("bert", "roberta"):
         raise UserError(f"there is no toy backbone of kind {kind!r}{nearest(kind, ('bert', 'roberta'))}")
-    corpus = Path(world) / "world.txt.gz"
-    if not corpus.is_file():
-        raise UserError(f"{corpus} does not exist; build the embedded world first")
-    lines = gzip.decompress(corpus.read_bytes()).decode().splitlines()
+    lines = read_sentences(corpus_path("world", world))
     tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
     rows = [encoding.ids[: LONGEST - 1] + encoding.ids[-1:] for encoding in tokenizer.encode_batch(lines)]
 
@@ -87,18 +81,26 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
 
 
 def _train_wordpiece(lines: list[str]) -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
+    def new(model: models.WordPiece) -> Tokenizer:
+        tokenizer = Tokenizer(model)
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
+        return tokenizer
+
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = trainers.WordPieceTrainer(vocab_size=SIZE.vocabulary, special_tokens=special, show_progress=False)
-    tokenizer.train_from_iterator(lines, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    # The trainer numbers the pieces of one character in the order of a hash table, and ties between merges follow the
+    # numbers. Naming those pieces first fixes the numbers.
+    characters = sorted({character for line in lines for character in line.lower() if not character.isspace()})
+    single = [*characters, *(f"##{character}" for character in characters)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=SIZE.vocabulary, special_tokens=special + single, show_progress=False
     )
+    trained = new(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
+    trained.train_from_iterator(lines, trainer)
+    tokenizer = new(models.WordPiece(trained.get_vocab(), unk_token="[UNK]"))  # noqa: S106
+    tokenizer.add_special_tokens(special)
+    _frame(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
     return tokenizer
 
 
@@ -113,12 +115,13 @@ def _train_byte_bpe(lines: list[str]) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(lines, trainer)
-    tokenizer.post_processor = processors.RobertaProcessing(
-        sep=("</s>", tokenizer.token_to_id("</s>")),
-        cls=("<s>", tokenizer.token_to_id("<s>")),
-        add_prefix_space=False,
-    )
+    _frame(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
     return tokenizer
+
+
+def _frame(tokenizer: Tokenizer, single: str, pair: str) -> None:
+    special = [(piece, tokenizer.token_to_id(piece)) for piece in single.split() if not piece.startswith("$")]
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special)
 
 
 def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
@@ -170,10 +173,11 @@ def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
 
 
 def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) -> torch.Tensor:
-    """Start vectors of the word pieces, [vocabulary, width], of unit variance: positive pointwise mutual information within and between
-    neighbouring sentences, cut to its leading eigenvectors (Levy and Goldberg, 2014).
+    """Start vectors of the word pieces, [vocabulary, width], each of unit variance over the width.
 
-    A minute on one core is too short for a transformer to find the topics of the world from nothing.
+    They are positive pointwise mutual information within a sentence and between neighbouring ones, cut to its leading
+    eigenvectors (after Levy and Goldberg, 2014): a minute on one core is too short for a transformer to find the topics
+    of the world from nothing.
     """
     counts = [len(row) - 2 for row in rows]
     indices = np.concatenate([np.asarray(row[1:-1]) for row in rows])
@@ -212,32 +216,23 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     batches = _batches(rows, min(SIZE.batch, len(rows) // 16), generator)
     model.train()
     mean = 0.0
-    for step in (bar := tqdm(range(steps), desc="masked language", disable=not sys.stderr.isatty())):
-        ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in next(batches)], True, pad)
-        ordinary = ids > 4  # the five special pieces come first in both vocabularies
-        chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
-        fate = torch.rand(ids.shape, generator=generator)
-        other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
-        inputs = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
-        with torch.autocast("cpu", torch.bfloat16):
-            hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
-            import os
-
-            mode = os.environ.get("CLSMODE", "masked")
-            where = {
-                "masked": chosen,
-                "all": ordinary & (torch.rand(ids.shape, generator=generator) < 0.3),
-                "none": torch.zeros_like(chosen),
-            }[mode]
-            logits = head(torch.cat((hidden[chosen], hidden[where.nonzero()[:, 0], 0])))
-        loss = torch.nn.functional.cross_entropy(logits.float(), torch.cat((ids[chosen], ids[where])))
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        schedule.step()
-        mean += (loss.item() - mean) / min(step + 1, 50)
-        bar.set_postfix(loss=f"{mean:.2f}")
-        if bar.disable and (step + 1) % 200 == 0:
-            log.info("step %d of %d, loss %.2f", step + 1, steps, mean)
+    with Progress(steps, "masked language", unit="step") as progress:
+        for step in range(steps):
+            ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in next(batches)], True, pad)
+            ordinary = ids > 4  # the five special pieces come first in both vocabularies
+            chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
+            fate = torch.rand(ids.shape, generator=generator)
+            other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
+            inputs = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
+            with torch.autocast("cpu", torch.bfloat16):
+                hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
+                logits = head(hidden[chosen])
+            loss = torch.nn.functional.cross_entropy(logits.float(), ids[chosen])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+            schedule.step()
+            mean += (loss.item() - mean) / min(step + 1, 50)
+            progress.advance(note=f"loss {mean:.2f}")
     model.eval()

@@ -1,0 +1,172 @@
+"""The embedded world: same bytes for a seed, gold from meaning alone, the quirks of the real files."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from bench import corpora
+from bench.catalogue import TOY_VERSION
+from bench.files import sha256_file
+from bench.tasks import sts
+from bench.tasks.world import build
+from bench.tasks.world.build import VERSION
+from bench.tasks.world.lexicon import TIMES, TOPICS
+from bench.tasks.world.meaning import FACTORS, RELATED, ROLES, Meaning, change, sample_meaning, similarity
+from bench.tasks.world.sets import STS, sample_pair
+from bench.tasks.world.speech import REGISTERS, STRUCTURES, say
+
+SEEDS = st.integers(0, 2**32)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world") / "world"
+    build(folder, lines=3000)
+    return folder
+
+
+def test_equal_seeds_give_equal_bytes(world: Path, tmp_path: Path) -> None:
+    build(tmp_path / "again", lines=3000)
+    build(tmp_path / "other", seed=1, lines=3000)
+    files = sorted(path.relative_to(world) for path in world.rglob("*") if path.is_file())
+    sums = {
+        folder: [sha256_file(folder / file) for file in files]
+        for folder in (world, tmp_path / "again", tmp_path / "other")
+    }
+    assert sums[world] == sums[tmp_path / "again"]
+    differing = sum(a != b for a, b in zip(sums[world], sums[tmp_path / "other"], strict=True))
+    assert differing == len(files)
+
+
+def test_the_bytes_are_those_of_this_version(world: Path) -> None:
+    """A change of these sums changes every number of the smoke suite: raise VERSION and TOY_VERSION with it."""
+    known = {
+        "world.txt": "263f11f20504481a",
+        "downstream/STS/STSBenchmark/sts-dev.csv": "c5fc458630da966b",
+    }
+    assert {name: sha256_file(world / name)[:16] for name in known} == known
+    assert VERSION == TOY_VERSION == 1
+
+
+def test_all_seven_sets_read_with_the_readers_of_the_real_ones(world: Path) -> None:
+    for task in sts.TASKS:
+        read = sts.read(task, world)
+        gold = np.concatenate([subset.gold for subset in read.subsets])
+        assert gold.min() >= (1 if task == "SICK-R" else 0)
+        assert gold.max() == 5
+        assert len(np.unique(np.round(gold))) >= 5
+    assert len(sts.read("STS-B", world, "dev").subsets[0].gold) == 400
+
+
+def test_the_quirks_of_the_real_files_are_there(world: Path) -> None:
+    folder = world / "downstream"
+    gold = (folder / "STS" / "STS16-en-test" / "STS.gs.headlines.txt").read_text().split("\n")[:-1]
+    assert Counter(bool(line) for line in gold) == {True: 50, False: 150}
+    assert all("." not in line for line in gold)
+    sick = (folder / "SICK" / "SICK_test_annotated.txt").read_bytes()
+    assert sick.count(b"\r\n") == sick.count(b"\n") == 301
+    assert b"\r" not in (folder / "SICK" / "SICK_train.txt").read_bytes()
+    assert any(char.isupper() for char in sick.decode().split("\r\n")[1])
+    rows = [row.split("\t") for row in (folder / "STS" / "STSBenchmark" / "sts-test.csv").read_text().splitlines()]
+    assert all(len(row) == 7 and row[5:] == [text.lower() for text in row[5:]] for row in rows)
+
+
+def test_the_documents_cover_the_corpus(world: Path) -> None:
+    sentences = corpora.read_sentences(corpora.corpus_path("world", world))
+    documents = corpora.read_documents(world / "world.txt", len(sentences))
+    assert [row for document in documents for row in document] == list(range(len(sentences)))
+    assert all(5 <= len(document) <= 13 for document in documents)
+    # Sentences of a document share their topic: their words repeat far more often than those of strangers.
+    words = [set(sentence.lower().split()) for sentence in sentences]
+    content = {word for topic in TOPICS for concept in (*topic.agents, *topic.things) for word in concept.words}
+    near = [len(words[d[1]] & words[d[2]] & content) for d in documents]
+    far = [len(words[a[1]] & words[b[2]] & content) for a, b in zip(documents, documents[1:], strict=False)]
+    assert sum(near) > 2 * sum(far)
+
+
+@given(SEEDS)
+def test_gold_is_symmetric_and_5_exactly_for_equal_meanings(seed: int) -> None:
+    rng = random.Random(seed)
+    a, b = sample_meaning(rng, 0.6), sample_meaning(rng, 0.6)
+    assert similarity(a, b) == similarity(b, a)
+    assert 0 <= similarity(a, b) <= 5
+    assert similarity(a, a) == 5
+    assert (similarity(a, b) == 5) == (a == b)
+
+
+@given(SEEDS, st.sampled_from([*ROLES, *FACTORS]))
+def test_each_changed_role_costs_what_it_is_worth(seed: int, role: str) -> None:
+    rng = random.Random(seed)
+    meaning = sample_meaning(rng, 1.0)
+    other = change(meaning, role, rng)
+    if role in FACTORS:
+        assert similarity(meaning, other) == pytest.approx(5 * FACTORS[role])
+    elif getattr(meaning, role) is None:
+        assert other == meaning
+    else:
+        a, b = getattr(meaning, role), getattr(other, role)
+        told = sum(worth for name, worth in ROLES.items() if getattr(meaning, name) is not None)
+        lost = ROLES[role] * (1 - (RELATED if a.family == b.family else 0))
+        assert similarity(meaning, other) == pytest.approx(5 * (told - lost) / told)
+
+
+def test_known_gold() -> None:
+    kitchen, sea = TOPICS[0], next(topic for topic in TOPICS if topic.name == "sea")
+    first = Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[0])
+    assert similarity(first, Meaning(kitchen.agents[0], kitchen.verbs[0], sea.things[0])) == pytest.approx(5 * 4 / 6)
+    assert similarity(first, Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[1])) == pytest.approx(
+        5 * 4.6 / 6
+    )
+    assert similarity(first, Meaning(sea.agents[0], sea.verbs[0], sea.things[0])) == 0
+    timed = Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[0], time=TIMES[0])
+    assert similarity(first, timed) == pytest.approx(5 * 6 / 6.75)
+
+
+@given(SEEDS, st.sampled_from(REGISTERS), st.sampled_from(STRUCTURES))
+def test_a_sentence_says_all_of_its_meaning(seed: int, register, structure: str) -> None:
+    rng = random.Random(seed)
+    meaning = sample_meaning(rng, 0.7)
+    text = say(meaning, rng, register, (structure,)).text.lower()
+    for role in ROLES:
+        concept = getattr(meaning, role)
+        if concept is not None:
+            assert sum(f" {word.lower()} " in f" {text} " for word in concept.words) >= 1, (role, text)
+    assert (f" {register.never} " in text) == meaning.negative
+
+
+def test_no_word_belongs_to_two_concepts() -> None:
+    words = Counter(
+        word
+        for topic in TOPICS
+        for concepts in (topic.agents, topic.verbs, topic.things, topic.places)
+        for concept in concepts
+        for word in concept.words
+    )
+    assert [word for word, count in words.items() if count > 1] == []
+
+
+def test_word_overlap_is_far_from_gold(world: Path) -> None:
+    """Paraphrases share few words and changed meanings many: Jaccard overlap explains little of the gold scores."""
+    for task in ("STS-B", "STS12", "SICK-R"):
+        read = sts.read(task, world)
+        pairs = [pair for subset in read.subsets for pair in zip(subset.first, subset.second, strict=True)]
+        gold = np.concatenate([subset.gold for subset in read.subsets])
+        bags = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
+        overlap = [len(a & b) / len(a | b) for a, b in bags]
+        assert 0.05 < spearmanr(overlap, gold).statistic < 0.4
+
+
+@given(SEEDS, st.sampled_from([source for year in STS.values() for source in year]))
+def test_pairs_are_in_their_sources_registers(seed: int, source) -> None:
+    pair = sample_pair(random.Random(seed), source)
+    stops = {REGISTERS[number].stop for number in source.registers}
+    assert {pair.first.text[-1], pair.second.text[-1]} <= stops
+    assert pair.gold == similarity(pair.first.meaning, pair.second.meaning)

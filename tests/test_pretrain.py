@@ -1,0 +1,127 @@
+"""Toy backbones: what is written, determinism, and the first steps of learning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bench.corpora import read_sentences
+from bench.encoders import load_backbone
+from bench.errors import UserError
+from bench.pretrain import SIZE, _batches, _cooccurrence_vectors, pretrain
+from bench.tasks.world import build
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("embedded") / "world"
+    build(folder, lines=1200)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def toy(request: pytest.FixtureRequest, world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    out = tmp_path_factory.mktemp("toys") / request.param
+    pretrain(world, request.param, out, steps=3)
+    return request.param, out
+
+
+def test_same_seed_same_bytes(toy: tuple[str, Path], world: Path, tmp_path: Path) -> None:
+    kind, folder = toy
+    torch.manual_seed(99)  # the caller's stream is neither used nor moved
+    before = torch.get_rng_state()
+    pretrain(world, kind, tmp_path / "again", steps=3)
+    assert torch.equal(torch.get_rng_state(), before)
+    names = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert {file.name for file in folder.iterdir()} == names
+    for name in names:
+        assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+    pretrain(world, kind, tmp_path / "other", seed=1, steps=3)
+    assert (folder / "tokenizer.json").read_bytes() == (tmp_path / "other" / "tokenizer.json").read_bytes()
+    assert (folder / "model.safetensors").read_bytes() != (tmp_path / "other" / "model.safetensors").read_bytes()
+
+
+def test_the_house_loads_it(toy: tuple[str, Path]) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    kind, folder = toy
+    model, tokenizer = load_backbone(folder)[:2]
+    assert model.config.num_hidden_layers >= 4
+    assert model.config.hidden_dropout_prob == model.config.attention_probs_dropout_prob == 0.1
+    plain, loading = AutoModel.from_pretrained(folder, output_loading_info=True)
+    assert sorted(key.split(".")[0] for key in loading["missing_keys"]) == ["pooler", "pooler"]
+    ids = AutoTokenizer.from_pretrained(folder)("the chef sliced the onion .")
+    assert ("token_type_ids" in ids) == (kind == "bert")
+    batch = torch.tensor([ids["input_ids"]])
+    model.eval()
+    plain.eval()
+    assert torch.equal(model(batch).last_hidden_state, plain(batch).last_hidden_state)
+    assert tokenizer.decode(ids["input_ids"], skip_special_tokens=True).replace(" ", "") == "thechefslicedtheonion."
+
+
+def test_tokenizers_treat_case_as_their_models_do(toy: tuple[str, Path]) -> None:
+    kind, folder = toy
+    tokenizer = load_backbone(folder)[1]
+    same = tokenizer("The Chef")["input_ids"] == tokenizer("the chef")["input_ids"]
+    assert same == (kind == "bert")
+    ends = (tokenizer.cls_token_id, tokenizer.sep_token_id)
+    for text in ("the chef", "Zürich !"):
+        ids = tokenizer(text)["input_ids"]
+        assert (ids[0], ids[-1]) == ends
+    if kind == "roberta":
+        assert tokenizer.decode(tokenizer("Zürich #7\t!")["input_ids"][1:-1]) == "Zürich #7\t!"
+        config = json.loads((folder / "config.json").read_text())
+        assert config["max_position_embeddings"] == SIZE.positions + 2
+        assert config["pad_token_id"] == tokenizer.pad_token_id == 1
+
+
+def test_a_few_steps_teach_something(world: Path, tmp_path: Path) -> None:
+    """Sixty steps bring the loss of a masked word of the corpus well below a new model's, about ln(vocabulary)."""
+    from transformers import AutoTokenizer, BertForMaskedLM
+
+    sentences = read_sentences(world / "world.txt.gz", 40)
+    losses = []
+    for steps in (1, 60):
+        pretrain(world, "bert", tmp_path / str(steps), steps=steps)
+        model = BertForMaskedLM.from_pretrained(tmp_path / str(steps)).eval()
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / str(steps))
+        total = 0.0
+        for sentence in sentences:
+            ids = tokenizer(sentence, return_tensors="pt")["input_ids"]
+            masked = ids.clone()
+            masked[0, 1] = tokenizer.mask_token_id
+            with torch.no_grad():
+                logits = model(masked).logits[0, 1:2]
+            total += torch.nn.functional.cross_entropy(logits, ids[0, 1:2]).item()
+        losses.append(total / len(sentences))
+    assert losses[0] > np.log(model.config.vocab_size) - 1
+    assert losses[1] < losses[0] - 1
+
+
+def test_words_of_one_topic_start_near_each_other() -> None:
+    """Two topics that never meet: their words' vectors agree within a topic and not between topics."""
+    rows = [[0, 5, 6, 7, 1], [0, 6, 7, 5, 1], [0, 8, 9, 10, 1], [0, 9, 10, 8, 1]] * 5
+    rows.sort(key=lambda row: row[1] > 7)
+    vectors = torch.nn.functional.normalize(_cooccurrence_vectors(rows, 11, 4), dim=-1)
+    alike = (vectors @ vectors.T).numpy()
+    assert alike[5:8, 5:8].min() > alike[5:8, 8:11].max() + 0.5
+
+
+def test_batches_visit_every_row_once_an_epoch() -> None:
+    rows = [[0, *range(5, 5 + n % 7), 1] for n in range(64)]
+    batches = _batches(rows, 4, torch.Generator().manual_seed(0))
+    epoch = [row for _ in range(16) for row in next(batches)]
+    assert sorted(epoch) == sorted(rows)
+    assert np.mean([len({len(row) for row in next(batches)}) for _ in range(16)]) < 2.5
+
+
+def test_mistakes(world: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="did you mean 'roberta'"):
+        pretrain(world, "robert", tmp_path / "toy")
+    with pytest.raises(UserError, match="neither a file nor in"):
+        pretrain(tmp_path, "bert", tmp_path / "toy")
+    assert not (tmp_path / "toy").exists()
