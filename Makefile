@@ -47,7 +47,7 @@ check: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q -s
 
 # The smoke suite's own world and backbones, 20 seeds, in two processes.
 reference: $(READY)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.corpora import read_sentences
+from bench.corpora import corpus_path, read_sentences
 from bench.encoders import load_backbone
 from bench.errors import UserError
 from bench.pretrain import SIZE, _batches, _cooccurrence_vectors, pretrain
@@ -83,7 +83,7 @@ def test_a_few_steps_teach_something(world: Path, tmp_path: Path) -> None:
     """Sixty steps bring the loss of a masked word of the corpus well below a new model's, about ln(vocabulary)."""
     from transformers import AutoTokenizer, BertForMaskedLM
 
-    sentences = read_sentences(world / "world.txt.gz", 40)
+    sentences = read_sentences(corpus_path("world", world), 40)
     losses = []
     for steps in (1, 60):
         pretrain(world, "bert", tmp_path / str(steps), steps=steps)

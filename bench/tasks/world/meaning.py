@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from typing import Any
 
 from bench.tasks.world.lexicon import NAMES, TIMES, TOPICS, Concept, Topic
 
@@ -95,4 +96,5 @@ def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
         home = next(topic for topic in TOPICS if topic.name == value.family)
         topic = home if rng.random() < 2 / 3 else rng.choice([other for other in TOPICS if other is not home])
         pools = {"agent": topic.agents, "verb": topic.verbs, "thing": topic.things, "place": topic.places}
-    return replace(meaning, **{role: rng.choice([other for other in pools[role] if other != value])})
+    changed: dict[str, Any] = {role: rng.choice([other for other in pools[role] if other != value])}
+    return replace(meaning, **changed)

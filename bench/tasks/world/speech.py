@@ -140,6 +140,7 @@ def say(
 
     structure = rng.choice(structures)
     it_was, that = register.cleft
+    clause: tuple[Tree | str, ...]
     if structure == "agent cleft":
         clause = (it_was, agent, that, Tree("VP", (verb, thing, *rest)))
     elif structure == "thing cleft":

@@ -1,0 +1,62 @@
+"""What encoding costs: each distinct sentence once, batched by length, against SentEval's way on the same model and text."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bench.encoders import TransformerEncoder, load_backbone, pad
+from bench.evaluate import read_tasks
+from bench.tasks import sts
+from bench.tasks.world import build
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_bert: Path) -> TransformerEncoder:
+    torch.set_num_threads(1)
+    return TransformerEncoder(*load_backbone(tiny_bert), "avg")
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[sts.StsTask]:
+    folder = tmp_path_factory.mktemp("world") / "world"
+    build(folder, lines=100)
+    return read_tasks(["sts"], folder)
+
+
+def as_senteval(encoder: TransformerEncoder, tasks: list[sts.StsTask]) -> np.ndarray:
+    """Both sides of every pair in file order, batches of 128, padded to the longest of each (methods.md d.2)."""
+    vectors = []
+    encoder.model.eval()
+    with torch.inference_mode():
+        for subset in (subset for task in tasks for subset in task.subsets):
+            for side in (subset.first, subset.second):
+                for start in range(0, len(side), 128):
+                    tokens = encoder.tokenize(side[start : start + 128])
+                    ids, mask = pad(tokens, encoder.tokenizer.pad_token_id)
+                    states = encoder.model(input_ids=ids, attention_mask=mask).last_hidden_state
+                    weights = mask.unsqueeze(-1).float()
+                    vectors.append(((states * weights).sum(1) / weights.sum(1)).numpy())
+    return np.concatenate(vectors)
+
+
+def test_distinct_sentences_once(benchmark, encoder: TransformerEncoder, tasks: list[sts.StsTask]) -> None:
+    started = time.perf_counter()
+    theirs = as_senteval(encoder, tasks)
+    seconds = time.perf_counter() - started
+    sentences = sts.sentences(tasks)
+    ours = benchmark.pedantic(encoder.encode, (sentences,), rounds=3, warmup_rounds=1)
+    rows = {sentence: row for row, sentence in enumerate(sentences)}
+    sides = [
+        text for task in tasks for subset in task.subsets for side in (subset.first, subset.second) for text in side
+    ]
+    np.testing.assert_allclose(ours[[rows[text] for text in sides]], theirs, atol=1e-4)
+    benchmark.extra_info["sentences"] = len(sides)
+    benchmark.extra_info["distinct"] = len(sentences)
+    if benchmark.stats:  # none where benchmarks are switched off
+        benchmark.extra_info["times faster"] = round(seconds / benchmark.stats["median"], 2)
+        print(f"\nencoding: {benchmark.extra_info['times faster']} times faster than both sides in file order")
