@@ -88,7 +88,8 @@ def run_plan(suite: Path, device: str, share: tuple[int, int] = (1, 1)) -> Itera
     """
     plan = read_json(suite / "plan.json")
     part, parts = share
-    for entry in plan["runs"][part - 1 :: parts]:
+    in_order = sorted(plan["runs"], key=lambda entry: entry["seed"] or 0)  # seed by seed: cut short, it has all methods
+    for entry in in_order[part - 1 :: parts]:
         run = resolve(
             f"{entry['method']}@{entry['setting']}",
             backbone_name=entry["backbone"],

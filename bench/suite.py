@@ -394,7 +394,8 @@ def _spell(name: str, shown: Mapping[str, str]) -> str:
 
 def _label(cls: type[Method], asked: Any, fitted: Any, shown: Mapping[str, Any]) -> str:
     """Title with what differs from the setting; a value that the backbone made smaller says so."""
-    notes = {key: f"{key}={_written(value)}" for key, value in shown.items()}
+    always = {item.name: getattr(fitted, item.name) for item in fields(fitted) if item.metadata.get("label")}
+    notes = {key: f"{key}={_written(value)}" for key, value in {**always, **shown}.items()}
     for item in fields(asked):
         before, after = getattr(asked, item.name), getattr(fitted, item.name)
         if before != after and isinstance(before, int) and not isinstance(before, bool):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
@@ -10,7 +10,8 @@ from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
 
 @dataclass(frozen=True)
 class UntrainedHyper(HyperParameters):
-    pooler: str = "avg_embedding_last"  # the definition behind the 56.70 in print (methods.md b.1)
+    # The default is the definition behind the 56.70 in print (methods.md b.1).
+    pooler: str = field(default="avg_embedding_last", metadata={"label": True})
 
 
 class Untrained(Method):
