@@ -7,12 +7,13 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 SMOKE_REFERENCE := results/reference/smoke.json
 
-.PHONY: help smoke test test-slow check bench reference gpu-smoke wiki-mini lock clean
+.PHONY: help smoke test test-slow reported check bench reference gpu-smoke wiki-mini lock clean
 
 help:
 	@echo "make smoke      the whole DAG on the embedded world, in minutes, without network or GPU"
 	@echo "make test       fast tests"
 	@echo "make test-slow  tests with real data (BENCH_DATA, BENCH_MODELS), many processes"
+	@echo "make reported   one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
 	@echo "make check      ruff, snakefmt, mypy"
 	@echo "make bench      benchmarks"
 	@echo "make reference  20 seeds of the smoke suite: the distribution that make smoke is checked against"
@@ -35,10 +36,13 @@ smoke: $(READY)
 	@echo "page:    results/smoke/report/index.html"
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow" -n $(CORES) --dist loadfile -q
+	$(BIN)/python -m pytest -m "not slow and not reported" -n $(CORES) --dist loadfile -q
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow -n $(CORES) --dist loadfile -q
+
+reported: $(READY)
+	$(BIN)/python -m pytest -m reported -rs -q
 
 check: $(READY)
 	$(BIN)/ruff check .

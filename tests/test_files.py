@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,17 @@ def test_known_sums(tmp_path: Path) -> None:
     assert sha256_text("abc") == sha256_file(tmp_path / "abc") == known
 
 
+def fail_halfway(block: AbstractContextManager[Path], name: str) -> None:
+    with block as temporary:
+        (temporary / name if temporary.is_dir() else temporary).write_text("half")
+        raise RuntimeError
+
+
 def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file.txt"
     write_text(path, "old")
-    with pytest.raises(RuntimeError), atomic_file(path) as temporary:
-        temporary.write_text("half")
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        fail_halfway(atomic_file(path), "")
     assert path.read_text() == "old"
     assert os.listdir(path.parent) == ["file.txt"]
 
@@ -33,9 +39,8 @@ def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:
     path = tmp_path / "folder"
     with atomic_folder(path) as temporary:
         (temporary / "a").write_text("old")
-    with pytest.raises(RuntimeError), atomic_folder(path) as temporary:
-        (temporary / "a").write_text("half")
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        fail_halfway(atomic_folder(path), "a")
     assert (path / "a").read_text() == "old"
     assert os.listdir(tmp_path) == ["folder"]
 

@@ -1,4 +1,4 @@
-"""What encoding costs: each distinct sentence once, batched by length, against SentEval's way on the same model and text."""
+"""What encoding costs: each distinct sentence once, batched by length, against SentEval's way on the same text."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_the_documents_cover_the_corpus(world: Path) -> None:
     words = [set(sentence.lower().split()) for sentence in sentences]
     content = {word for topic in TOPICS for concept in (*topic.agents, *topic.things) for word in concept.words}
     near = [len(words[d[1]] & words[d[2]] & content) for d in documents]
-    far = [len(words[a[1]] & words[b[2]] & content) for a, b in zip(documents, documents[1:], strict=False)]
+    far = [len(words[a[1]] & words[b[2]] & content) for a, b in pairwise(documents)]
     assert sum(near) > 2 * sum(far)
 
 
