@@ -224,10 +224,10 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
             fate = torch.rand(ids.shape, generator=generator)
             other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
             inputs = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
-            with torch.autocast("cpu", torch.bfloat16):
-                hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
-                logits = head(hidden[chosen])
-            loss = torch.nn.functional.cross_entropy(logits.float(), ids[chosen])
+            # In float32: bfloat16 saves a seventh of the time where the processor has it, and costs six times as much
+            # elsewhere.
+            hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
+            loss = torch.nn.functional.cross_entropy(head(hidden[chosen]), ids[chosen])
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
