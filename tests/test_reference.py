@@ -19,6 +19,8 @@ def test_known_interval() -> None:
     low, high = interval([1, 2, 3, 4, 5], floor=0.0)
     assert low == pytest.approx(3 - 8.6103 * math.sqrt(3), abs=1e-3)
     assert high == pytest.approx(3 + 8.6103 * math.sqrt(3), abs=1e-3)
+    # One value, nothing drawn: 3.2905 (tables of the normal distribution) times the floor.
+    assert interval([70.0], floor=0.25) == pytest.approx((70 - 3.2905 * 0.25, 70 + 3.2905 * 0.25), abs=1e-4)
 
 
 def test_one_draw_in_a_thousand_leaves_the_interval() -> None:

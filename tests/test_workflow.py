@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -123,7 +122,7 @@ def test_a_finished_training_is_not_repeated(suite: Suite) -> None:
     log = results / "runs" / trained.stem / "log.jsonl"
     before, bytes_before = log.stat().st_mtime_ns, trained.read_bytes()
     trained.unlink()
-    done = snakemake("--configfile", str(config()), str(trained.relative_to(folder)), cwd=folder)
+    done = snakemake(str(trained.relative_to(folder)), "--configfile", str(config()), cwd=folder)
     assert done.returncode == 0, done.stderr
     assert trained.read_bytes() == bytes_before
     assert log.stat().st_mtime_ns == before
@@ -173,10 +172,11 @@ def test_a_mistaken_configuration_is_a_sentence(
 
 
 def test_lint_only_advises_an_environment(tmp_path: Path) -> None:
-    done = snakemake("--lint", "json", cwd=tmp_path)
-    advice = json.loads(done.stdout[done.stdout.index("{") :])
-    titles = {lint["title"] for scope in advice.values() for group in scope for lint in group.get("lints", [])}
-    assert titles <= {"Specify a conda environment or container for each rule."}
+    # Snakemake 9.27 takes `--lint json` and prints text all the same.
+    done = snakemake("--lint", cwd=tmp_path)
+    titles = re.findall(r"^    \* (.+?):?$", done.stdout + done.stderr, re.MULTILINE)
+    assert len(titles) == 11  # one a rule: what is read is there
+    assert set(titles) == {"Specify a conda environment or container for each rule."}
 
 
 def test_run_names_cannot_hold_a_slash_or_be_confused() -> None:
