@@ -14,8 +14,8 @@ from bench.records import Record, read_scores
 
 COVERAGE = 0.999
 
-# Standard deviation, in points, that other arithmetic adds to a task's score. Pre-training a toy backbone in bfloat16 in place
-# of float32, a far coarser change than another processor, moved its untrained scores by at most FLOORMAX.
+# Standard deviation, in points, that other arithmetic adds to a task's score. Pre-training the toy backbones in bfloat16
+# in place of float32, a far coarser change than another processor, moved their untrained scores by at most 0.3.
 ROUNDING = 0.25
 
 Cells = dict[str, dict[str, list[float]]]
@@ -25,7 +25,7 @@ def interval(values: Sequence[float], floor: float, coverage: float = COVERAGE) 
     """Prediction interval of one further draw from the normal distribution that `values` come from.
 
     m -+ q sqrt(s^2 (1 + 1/n) + floor^2), q the quantile of Student's t with n - 1 degrees of freedom, or of the normal
-    distribution where n is 1 (nothing is drawn). `floor` is the standard deviation that another machine's rounding adds.
+    distribution where n is 1 (nothing is drawn). `floor` is the standard deviation that other rounding adds.
     """
     from scipy.stats import norm, t
 
