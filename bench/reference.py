@@ -14,8 +14,8 @@ from bench.records import Record, read_scores
 
 COVERAGE = 0.999
 
-# Standard deviation, in points, that other arithmetic adds to a task's score. Pre-training the toy backbones in bfloat16
-# in place of float32, a far coarser change than another processor, moved their untrained scores by at most 0.3.
+# Standard deviation, in points, that other arithmetic adds to a score. Pre-training the toy backbones in bfloat16
+# in place of float32, far coarser than another processor, moved their untrained scores by at most 0.3.
 ROUNDING = 0.25
 
 Cells = dict[str, dict[str, list[float]]]
