@@ -33,12 +33,13 @@ STYLE: Any = {
     "text.parse_math": False,  # labels are texts, whatever signs they hold
 }
 # Inches: the figure's width, its margins, the height of a row and of what a panel needs besides rows.
-WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38
+WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL, LINE = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38, 0.12
 
 
 def _panels(rows: Sequence[int], title: str, note: str) -> tuple[Figure, list[Axes]]:
     """A figure with one panel of `rows[i]` rows each, one below the other, over one axis of scores."""
-    height = TOP + BOTTOM + sum(count * ROW + PANEL for count in rows)
+    note = fill(note, 105)
+    height = TOP + BOTTOM + note.count("\n") * LINE + sum(count * ROW + PANEL for count in rows)
     figure = Figure(figsize=(WIDTH, height))
     axes: list[Axes] = []
     top = height - TOP
