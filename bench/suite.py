@@ -53,8 +53,6 @@ _RECIPE_CHOICES = {
     "pooler": ("cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last"),
     "precision": ("mixed", "bfloat16", "float32"),
 }
-# Recipe fields that a suite may change without making its runs another experiment.
-NEUTRAL_RECIPE_FIELDS = ("threads", "precision")
 
 
 @dataclass(frozen=True)
