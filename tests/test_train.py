@@ -386,14 +386,6 @@ def test_what_has_ended_is_not_repeated(
     if status == "diverged":
         diverging(monkeypatch, math.nan)
     text = "sscl[layer=4]" if status == "skipped" else "simcse"
-    run = resolve(
-        text,
-        backbone_name=str(tiny_bert),
-        corpus=str(tiny_corpus),
-        data=str(tiny_data),
-        seed=1,
-        recipe={"sentences": 9},
-    )
     places: dict[str, Any] = {
         "backbone": tiny_bert,
         "corpus": tiny_corpus,
