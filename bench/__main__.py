@@ -35,6 +35,20 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--suite", type=Path, required=True, help="the suite's folder, results/<suite>")
 
 
+def _task_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tasks", nargs="+", default=["sts"], metavar="NAME", help="sts, transfer, probing, all, or names of tasks"
+    )
+    parser.add_argument(
+        "--mode", choices=["test", "dev"], default="test", help="how classifiers are trained: as papers report, or fast"
+    )
+
+
+def _tasks(arguments: argparse.Namespace) -> list[str]:
+    """Names of tasks, between spaces or commas."""
+    return [name for word in arguments.tasks for name in word.split(",") if name]
+
+
 def _run(arguments: argparse.Namespace) -> Run:
     from bench.suite import resolve
 
@@ -77,30 +91,23 @@ def score(arguments: argparse.Namespace) -> None:
 
     run = _run(arguments)
     with gpu.lease() as device:
-        score_run(run, arguments.suite, arguments.tasks, paths.scores_file(arguments.suite, run.id), device)
+        out = paths.scores_file(arguments.suite, run.id)
+        score_run(run, arguments.suite, _tasks(arguments), arguments.mode, out, device)
 
 
 def runs(arguments: argparse.Namespace) -> None:
     """Train and score all runs of a suite's plan in this process, without a workflow."""
     from bench import gpu
-    from bench.jobs import run_plan
+    from bench.jobs import planned, run_plan
     from bench.progress import Progress
 
     words = arguments.share.split("/")
     if len(words) != 2 or not all(word.isdecimal() for word in words) or not 1 <= int(words[0]) <= int(words[1]):
         raise UserError(f"--share is '{arguments.share}'; write k/n with 1 <= k <= n")
-    part, parts = map(int, words)
-    planned = len(read_plan(arguments.suite)[part - 1 :: parts])
-    with gpu.lease() as device, Progress(planned, "runs", "run") as progress:
-        for run in run_plan(arguments.suite, device, (part, parts)):
+    entries = planned(arguments.suite, int(words[0]), int(words[1]))
+    with gpu.lease() as device, Progress(len(entries), "runs", "run") as progress:
+        for run in run_plan(arguments.suite, entries, device):
             progress.advance(note=run.id)
-
-
-def read_plan(suite: Path) -> list[Any]:
-    """The runs of a suite's plan."""
-    from bench.files import read_json
-
-    return read_json(suite / "plan.json")["runs"]
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
@@ -110,7 +117,8 @@ def evaluate(arguments: argparse.Namespace) -> None:
 
     data = paths.data_folder(arguments.data, Path("."))
     with gpu.lease() as device:
-        print(score_model(arguments.model, arguments.pooler, arguments.tasks, data, arguments.out, device))
+        tasks, mode = _tasks(arguments), arguments.mode
+        print(score_model(arguments.model, arguments.pooler, tasks, mode, data, arguments.out, device))
 
 
 def world(arguments: argparse.Namespace) -> None:
@@ -205,12 +213,12 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command(score)
     _run_arguments(added)
-    added.add_argument("--tasks", nargs="+", default=["sts"])
+    _task_arguments(added)
 
     added = command(evaluate)
     added.add_argument("model", help="hub id, Hugging Face folder, or a folder of this suite's runs")
     added.add_argument("--pooler", help="needed where the model stores none")
-    added.add_argument("--tasks", nargs="+", default=["sts"], help="sts, or names of tasks")
+    _task_arguments(added)
     added.add_argument(
         "--data", default="senteval", help="senteval (BENCH_DATA or the hub), or a folder that holds downstream/"
     )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -16,14 +16,13 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.files import read_json
-from bench.records import STS_TASKS, read_scores
+from bench.records import BOARDS, average, read_scores
 from bench.reported import LABEL, SCORES, mapped, prior_sd
 from bench.verdict import Cell, Verdict, tolerance, verdicts
 
 NEUTRAL_CHANGES = {"threads", "precision"}  # recipe fields that change an experiment's cost, not the experiment
 
 Key = tuple[str, str, str]  # task, split, metric
-AVERAGE: Key = ("Avg", "test", "spearman")
 
 
 @dataclass(frozen=True)
@@ -167,6 +166,10 @@ def _mean(values: list[float]) -> float | None:
     return fmean(values) if values else None
 
 
+def _present(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
 def _sd(values: list[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
@@ -234,13 +237,14 @@ def cells(suite_folder: Path) -> pd.DataFrame:
     return frame.astype({**dict.fromkeys(numeric, float), "seeds": "Int64"})
 
 
-def leaderboard(suite_folder: Path) -> pd.DataFrame:
-    """The suite's own table: a row for each method, setting, backbone and corpus, best average first within a backbone.
+def leaderboard(suite_folder: Path, board: str = "sts") -> pd.DataFrame:
+    """One of a suite's own tables: a row for each method, setting, backbone and corpus, best average first.
 
     Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark` (what became of the
-    others), `averages` (tuple, one a seed), and for each task of the seven and `Avg` its mean in points and `<task> sd`
-    (NaN for fewer than 2 seeds).
+    others), `averages` (tuple, one a seed), and for each task of `BOARDS[board]` and `Avg` its mean in points and
+    `<task> sd` (NaN for fewer than 2 seeds). Rows are sorted within a backbone.
     """
+    tasks, metric = BOARDS[board]
     groups: dict[tuple[Any, ...], list[Scored]] = {}
     for run in read_suite(suite_folder).runs:
         changes = sorted((run.plan.get("recipe_changes") or {}).items())
@@ -253,12 +257,13 @@ def leaderboard(suite_folder: Path) -> pd.DataFrame:
         remark = "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items()))
         row: dict[str, Any] = {"backbone": backbone, "label": label, "method": method, "setting": setting}
         row |= {"corpus": corpus, "n": len(runs) - len(unfinished), "remark": remark}
-        row |= {"averages": tuple(run.scores[AVERAGE] for run in runs if AVERAGE in run.scores)}
-        for task in (*STS_TASKS, "Avg"):
-            values = [run.scores[key] for run in runs if (key := (task, "test", "spearman")) in run.scores]
+        points = [[run.scores.get((task, "test", metric)) for task in tasks] for run in runs]
+        averages = [average(values) for values in map(_present, points) if len(values) == len(tasks)]
+        row |= {"averages": tuple(averages)}
+        for task, values in (*zip(tasks, map(_present, zip(*points, strict=True)), strict=True), ("Avg", averages)):
             row |= {task: _mean(values), f"{task} sd": _sd(values)}
         rows.append(row)
-    scores = [name for task in (*STS_TASKS, "Avg") for name in (task, f"{task} sd")]
+    scores = [name for task in (*tasks, "Avg") for name in (task, f"{task} sd")]
     frame = pd.DataFrame(
         rows, columns=["backbone", "label", "method", "setting", "corpus", "n", "remark", "averages", *scores]
     )

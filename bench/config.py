@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from bench.catalogue import backbone
 from bench.errors import UserError, nearest
+from bench.records import expand_tasks
 from bench.suite import RECIPE_FIELDS, Run, convert_recipe, resolve, unique
 
 SCHEMA = Path(__file__).parent.parent / "config" / "schema.yaml"
@@ -52,6 +53,7 @@ def validate(config: Any) -> None:
         if name not in RECIPE_FIELDS:
             raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
+    expand_tasks(config["tasks"])
     stand_ins = config.get("stand_ins", {})
     for printed in stand_ins.values():
         if list(stand_ins.values()).count(printed) > 1:
@@ -131,6 +133,8 @@ def plan(config: Mapping[str, Any]) -> dict[str, Any]:
         "suite": config["suite"],
         "data": config["data"],
         "corpus": config["corpus"],
+        "tasks": config["tasks"],
+        "mode": config.get("mode", "test"),
         "stand_ins": {printed: backbone(own).name for own, printed in config.get("stand_ins", {}).items()},
         "runs": [run.describe() for run in runs(config)],
     }

@@ -1,56 +1,158 @@
-"""Scores of an Encoder: every distinct sentence of all tasks is encoded once."""
+"""Scores of an Encoder on any tasks: every distinct sentence is encoded once, every task reads the same vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 
+from bench.classify import MODES, Settings
 from bench.encoders import Encoder
 from bench.errors import UserError, nearest
-from bench.records import STS_TASKS, Record, average
-from bench.tasks import sts
+from bench.files import read_json, write_json
+from bench.progress import Progress
+from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, Record, average, expand_tasks
+from bench.tasks import probing, sts, transfer
+from bench.tasks.labelled import KFOLD, NESTED, SPLIT, LabelledTask
+
+Task = sts.StsTask | LabelledTask
+Vectors = Callable[[Sequence[str]], np.ndarray]
 
 
-def read_tasks(names: Sequence[str], data: Path) -> list[sts.StsTask]:
-    """The test split of each task, and the dev split where it has one.
-
-    Args:
-        names: task names, or "sts" for all seven.
+def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
+    """Tasks by name or group, read and checked; of STS-B and SICK-R the dev split too.
 
     Raises:
-        UserError: an unknown task, or files that are not as the manifest says.
+        UserError: an unknown name, or files that are not as the manifest says.
     """
-    wanted: list[str] = []
-    for name in names:
-        if name != "sts" and name not in STS_TASKS:
-            raise UserError(f"unknown task '{name}'{nearest(name, ('sts', *STS_TASKS))}")
-        wanted += STS_TASKS if name == "sts" else [name]
-    tasks = []
-    for name in dict.fromkeys(wanted):
-        tasks.append(sts.read(name, data, "test"))
-        if name in ("STS-B", "SICK-R"):
-            tasks.append(sts.read(name, data, "dev"))
+    tasks: list[Task] = []
+    for name in expand_tasks(names):
+        if name in STS_TASKS:
+            splits = ("test", "dev") if name in ("STS-B", "SICK-R") else ("test",)
+            tasks += [sts.read(name, data, split) for split in splits]
+        else:
+            tasks.append((transfer if name in TRANSFER_TASKS else probing).read(name, data))
     return tasks
 
 
-def score_tasks(encoder: Encoder, tasks: Sequence[sts.StsTask]) -> list[Record]:
-    """Records (task, split, metric, aggregation, value) of each task, and the average where all seven are there.
+def sentences(tasks: Sequence[Task]) -> list[str]:
+    """The distinct sentences of some tasks, in order of first appearance."""
+    return list(dict.fromkeys(text for task in tasks for text in task.sentences()))
+
+
+def score_tasks(encoder: Encoder, tasks: Sequence[Task]) -> list[Record]:
+    """Records of tasks that need no classifier, from vectors in memory.
 
     Raises:
         UserError: the vectors are not finite or all alike.
     """
-    sentences = sts.sentences(tasks)
-    rows = {sentence: row for row, sentence in enumerate(sentences)}
-    vectors = encoder.encode(sentences)
+    distinct = sentences(tasks)
+    rows = {sentence: row for row, sentence in enumerate(distinct)}
+    vectors = encoder.encode(distinct)
+    return score(tasks, lambda texts: vectors[[rows[text] for text in texts]])
 
-    def look_up(texts: Sequence[str]) -> np.ndarray:
-        return vectors[[rows[text] for text in texts]]
 
-    records = [record for task in tasks for record in sts.score(task, look_up)]
-    test = {r["task"]: r["value"] for r in records if r["split"] == "test" and r["aggregation"] == "all"}
-    if set(test) == set(STS_TASKS):
-        value = average([test[task] for task in STS_TASKS])
-        records.append({"task": "Avg", "split": "test", "metric": "spearman", "aggregation": "all", "value": value})
-    return records
+def score(
+    tasks: Sequence[Task], vectors: Vectors, *, mode: str = "test", device: str = "cpu", kept: Path | None = None
+) -> list[Record]:
+    """Records (task, split, metric, aggregation, value) of each task, and the averages of whole groups.
+
+    Args:
+        vectors: of any sentence of the tasks, float32 [n, d].
+        mode: of `bench.classify.MODES`, for tasks with a classifier.
+        kept: folder for the records of finished tasks, which are not computed again.
+
+    Raises:
+        UserError: an unknown mode; vectors that are not finite or all alike.
+    """
+    if mode not in MODES:
+        raise UserError(f"unknown mode '{mode}'{nearest(mode, MODES)}")
+    records: list[Record] = []
+    labelled = [task for task in tasks if isinstance(task, LabelledTask)]
+    with Progress(sum(_work(task, MODES[mode]) for task in labelled), "classify", unit="sample") as progress:
+        for task in tasks:
+            if isinstance(task, sts.StsTask):
+                records += sts.score(task, vectors)
+                continue
+            file = kept / f"{task.name}-{mode}-{_sum(task)}.json" if kept else None
+            if file and file.is_file():
+                records += read_json(file)
+                progress.advance(_work(task, MODES[mode]), note=task.name)
+                continue
+            found = list(_score_labelled(task, vectors, MODES[mode], device, progress))
+            if file:
+                write_json(file, found)
+            records += found
+    return records + list(_averages(records))
+
+
+def _averages(records: Sequence[Record]) -> Iterator[Record]:
+    for group, metric in ((STS_TASKS, "spearman"), (TRANSFER_TASKS, "accuracy")):
+        test = {
+            record["task"]: record["value"]
+            for record in records
+            if (record["split"], record["metric"], record["aggregation"]) == ("test", metric, "all")
+        }
+        if set(group) <= set(test):
+            value = average([test[task] for task in group])
+            yield {"task": "Avg", "split": "test", "metric": metric, "aggregation": "all", "value": value}
+
+
+def _parts(task: LabelledTask) -> int:
+    return len(next(iter(task.splits.values())).labels)
+
+
+def _work(task: LabelledTask, settings: Settings) -> int:
+    """Heads times training samples, which is about what a task costs."""
+    from bench.tasks import protocol
+
+    networks = len(protocol.HIDDEN) * len(protocol.DROPOUTS) if task.name in PROBING_TASKS else 0
+    return (protocol.heads(task.protocol, settings) + networks) * _parts(task)
+
+
+def _sum(task: LabelledTask) -> str:
+    digest = hashlib.sha256()
+    for split, samples in task.splits.items():
+        for column in samples.columns:
+            digest.update("\n".join((split, *column)).encode())
+        digest.update(samples.labels.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _score_labelled(
+    task: LabelledTask, vectors: Vectors, settings: Settings, device: str, progress: Progress
+) -> Iterator[Record]:
+    from bench.tasks import protocol
+
+    parts = {
+        name: protocol.Part(
+            torch.from_numpy(task.features(name, vectors)).to(device), torch.from_numpy(samples.labels).to(device)
+        )
+        for name, samples in task.splits.items()
+    }
+    size = _parts(task)
+
+    def advance(heads: int) -> None:
+        progress.advance(heads * size, note=task.name)
+
+    def records(result: protocol.Result, metric: str) -> Iterator[Record]:
+        for part, value in (("test", result.test), ("dev", result.dev)):
+            yield {"task": task.name, "split": part, "metric": metric, "aggregation": "all", "value": value}
+
+    if task.protocol == NESTED:
+        yield from records(protocol.nested(parts["all"], task.classes, settings, advance), "accuracy")
+    elif task.protocol == KFOLD:
+        result = protocol.kfold(parts["train"], parts["test"], task.classes, settings, advance)
+        yield from records(result, "accuracy")
+        if task.name == "MRPC":
+            from sklearn.metrics import f1_score
+
+            value = round(100 * float(f1_score(task.splits["test"].labels, result.predicted)), 2)
+            yield {"task": task.name, "split": "test", "metric": "f1", "aggregation": "all", "value": value}
+    elif task.protocol == SPLIT:
+        yield from records(protocol.split(parts, task.classes, settings, advance), "accuracy")
+        if task.name in PROBING_TASKS:
+            yield from records(protocol.tuned_network(parts, task.classes, settings, advance), "accuracy_mlp")

@@ -13,11 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bench.compare import Suite, cells, leaderboard, read_suite
+from bench.compare import Suite, cells, read_suite
 from bench.files import atomic_file, write_text
-from bench.records import STS_TASKS
+from bench.records import STS_TASKS, TRANSFER_TASKS
 from bench.reported import SOURCES
-from bench.tables import csv, row_name, score_text, slug
+from bench.tables import BOARD_TITLES, csv, leaderboards, row_name, score_text, slug
 from bench.verdict import SYMBOLS
 
 # From Okabe and Ito's palette: told apart by all common kinds of colour vision, and by lightness in grey.
@@ -137,11 +137,16 @@ def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
     return figure
 
 
-def board_figure(suite: Suite, board: pd.DataFrame) -> Figure:
-    """The suite's `leaderboard`: a panel for each backbone, a mark for each seed."""
+def board_stem(board: str) -> str:
+    """The name of a leaderboard's files."""
+    return "leaderboard" if board == "sts" else f"leaderboard_{board}"
+
+
+def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure:
+    """A `leaderboard` of the suite: a panel for each backbone, a mark for the average of each seed."""
     backbones = board["backbone"].unique()
     panels = [board[board["backbone"] == backbone] for backbone in backbones]
-    title = f"Suite {suite.name}: every seed of every method"
+    title = f"Suite {suite.name}: every seed of every method, {BOARD_TITLES[name]}"
     figure, axes = _panels([len(rows) for rows in panels], title, suite.remark)
     for panel, backbone, rows in zip(axes, backbones, panels, strict=True):
         panel.set_title(backbone if backbone != "none" else "no backbone", loc="left", size=8, weight="bold", pad=3)
@@ -166,23 +171,23 @@ def board_figure(suite: Suite, board: pd.DataFrame) -> Figure:
 
 
 def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The printed STS tables that get a figure, by the name of its files: those with all seven tasks and an average."""
+    """The printed tables that get a figure, by the name of its files: those of seven tasks and an average."""
     stems = {}
     for (source, name), table in all_cells[all_cells["split"] == "test"].groupby(["source", "table"], sort=False):
-        if {*STS_TASKS, "Avg"} <= set(table["task"]):
-            stems[f"sts_{source}_{slug(name)}"] = table[table["task"] == "Avg"]
+        if any({*tasks, "Avg"} <= set(table["task"]) for tasks in (STS_TASKS, TRANSFER_TASKS)):
+            stems[f"{source}_{slug(name)}"] = table[table["task"] == "Avg"]
     return stems
 
 
 def render_figures(suite_folder: Path, out: Path) -> None:
-    """Write `leaderboard`, and `sts_<paper>_<table>` for every STS table, as PNG and PDF with their data as CSV.
+    """Write `leaderboard` (of STS), those of other tasks, and `<paper>_<table>`, as PNG and PDF with their data as CSV.
 
     Raises:
         UserError: the suite's files are missing or damaged, or `out` cannot be written.
     """
     suite = read_suite(suite_folder)
-    board = leaderboard(suite_folder)
     with matplotlib.rc_context(STYLE):
-        _save(board_figure(suite, board), Path(out) / "leaderboard", board)
+        for name, board in leaderboards(suite_folder).items():
+            _save(board_figure(suite, board, name), Path(out) / board_stem(name), board)
         for stem, table in figure_stems(cells(suite_folder)).items():
             _save(comparison(suite, table), Path(out) / stem, table)

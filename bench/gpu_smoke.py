@@ -8,7 +8,7 @@ from pathlib import Path
 from bench import gpu, paths
 from bench.errors import UserError
 from bench.files import read_json, write_json
-from bench.jobs import run_plan
+from bench.jobs import planned, run_plan
 from bench.records import read_scores
 
 OUTSIDE_THE_CORE = ("pandas", "matplotlib", "snakemake", "yaml", "jinja2", "statsmodels")
@@ -35,7 +35,7 @@ def gpu_smoke(suite: Path, out: Path) -> None:
                 (out / name).symlink_to((suite / name).resolve(), target_is_directory=True)
         write_json(out / "plan.json", plan | {"runs": list(reversed(first.values()))})
         print(f"{'Avg on the GPU':>16}{'on the CPU':>12}  run")
-        for run in run_plan(out, device):
+        for run in run_plan(out, planned(out), device):
             here, there = (_average(paths.scores_file(folder, run.id)) for folder in (out, suite))
             print(f"{here:16.2f}{there:12.2f}  {run.text}@{run.setting} on {run.backbone.name}", flush=True)
     foreign = [name for name in OUTSIDE_THE_CORE if name in sys.modules]

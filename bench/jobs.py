@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 from bench import paths
 from bench.encoders import Encoder, TransformerEncoder, load_encoder
 from bench.errors import UserError
-from bench.evaluate import read_tasks, score_tasks
+from bench.evaluate import Task, read_tasks, score, sentences
 from bench.files import read_json, write_json
 from bench.provenance import provenance
-from bench.records import STS_TASKS, Record, write_scores
+from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, Record, write_scores
 from bench.suite import Run, resolve
-from bench.tasks import sts
+from bench.tasks.tables import manifest
+from bench.vectors import VectorStore
 
 
 class _UntrainedContext:
@@ -46,10 +48,20 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     )
 
 
-def score_run(run: Run, suite: Path, tasks: Sequence[str], out: Path, device: str) -> None:
+def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
+    """Records of an encoder on tasks; `work` keeps what is finished until it is all there, so it can go on later."""
+    store = VectorStore(work / "vectors", encoder)
+    try:
+        store.add(sentences(tasks))
+        return score(tasks, store, mode=mode, device=device, kept=work / encoder.identity)
+    finally:
+        store.close()
+
+
+def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:
     """Score a run of a suite; one that was skipped or diverged leaves a file without records that says so."""
     data = paths.data_folder(run.data, suite)
-    described: dict[str, Any] = {"run": run.describe(), "data": {"name": sts.manifest(data)["name"]}}
+    described: dict[str, Any] = {"run": run.describe(), "data": {"name": manifest(data)["name"]}, "mode": mode}
     for kind in ("data", "corpus"):
         stamp = suite / "inputs" / f"{kind}.json"
         if stamp.is_file():
@@ -70,26 +82,29 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], out: Path, device: st
         "variant": run.setting,
         "seed": run.seed,
     }
-    write_scores(
-        out,
-        described | {"encoder": encoder.identity},
-        [common | record for record in score_tasks(encoder, read_tasks(tasks, data))],
-    )
+    work = paths.scoring_folder(suite, run.id)
+    records = score_encoder(encoder, read_tasks(tasks, data), mode, device, work)
+    write_scores(out, described | {"encoder": encoder.identity}, [common | record for record in records])
+    shutil.rmtree(work)
 
 
-def run_plan(suite: Path, device: str, share: tuple[int, int] = (1, 1)) -> Iterator[Run]:
-    """Train and score, in this process, what `plan.json` of a suite names; yields each run once it is scored.
+def planned(suite: Path, part: int = 1, parts: int = 1) -> list[dict[str, Any]]:
+    """Every n-th run of a suite's plan from the k-th on, seed by seed: cut short, each method has some."""
+    entries = read_json(suite / "plan.json")["runs"]
+    return sorted(entries, key=lambda entry: entry["seed"] or 0)[part - 1 :: parts]
+
+
+def run_plan(suite: Path, entries: Sequence[dict[str, Any]], device: str) -> Iterator[Run]:
+    """Train and score planned runs in this process; yields each once it is scored.
 
     For machines without a workflow, and where starting a process costs more than its work.
 
     Args:
         suite: the suite's folder; its world, backbones and inputs are there already.
-        share: (k, n) takes every n-th run, from the k-th on.
+        entries: some of `planned`.
     """
     plan = read_json(suite / "plan.json")
-    part, parts = share
-    in_order = sorted(plan["runs"], key=lambda entry: entry["seed"] or 0)  # seed by seed: cut short, it has all methods
-    for entry in in_order[part - 1 :: parts]:
+    for entry in entries:
         run = resolve(
             f"{entry['method']}@{entry['setting']}",
             backbone_name=entry["backbone"],
@@ -102,7 +117,7 @@ def run_plan(suite: Path, device: str, share: tuple[int, int] = (1, 1)) -> Itera
         if not scores.is_file():
             if run.trained:
                 write_json(paths.trained_file(suite, run.id), train_run(run, suite, device))
-            score_run(run, suite, ["sts"], scores, device)
+            score_run(run, suite, plan["tasks"], plan["mode"], scores, device)
         yield run
 
 
@@ -114,8 +129,12 @@ def _outcome(run: Run, suite: Path) -> dict[str, Any]:
     return read_json(paths.trained_file(suite, run.id))["outcome"]
 
 
-def score_model(model: str, pooler: str | None, tasks: Sequence[str], data: Path, out: Path, device: str) -> str:
-    """Score any encoder on tasks, write the records, and return a table to print.
+def score_model(
+    model: str, pooler: str | None, tasks: Sequence[str], mode: str, data: Path, out: Path, device: str
+) -> str:
+    """Score any encoder on tasks, write the records, and return tables to print.
+
+    What is finished stands in `OUT.part` until all is, so that an interrupted evaluation goes on.
 
     Raises:
         UserError: the model, the pooler, a task or a data file is not as it should be.
@@ -132,21 +151,35 @@ def score_model(model: str, pooler: str | None, tasks: Sequence[str], data: Path
         "variant": None,
         "seed": None,
     }
-    records = [common | record for record in score_tasks(encoder, read)]
-    described = {"data": {"name": sts.manifest(data)["name"], "folder": str(data)}, "encoder": encoder.identity}
-    write_scores(out, described | provenance(device, threads=1), records)
-    return table(records)
+    work = out.with_name(f"{out.name}.part")
+    records = [common | record for record in score_encoder(encoder, read, mode, device, work)]
+    described = {"data": {"name": manifest(data)["name"], "folder": str(data)}, "mode": mode}
+    write_scores(out, described | {"encoder": encoder.identity} | provenance(device, threads=1), records)
+    shutil.rmtree(work)
+    return tables(records)
 
 
-def table(records: Sequence[Record]) -> str:
-    """Records as the papers print them, one line an aggregation or split, for the terminal."""
+def tables(records: Sequence[Record]) -> str:
+    """Records as the papers print them, for the terminal: a table of STS, of transfer, of probing."""
+    groups = ((STS_TASKS, "Avg"), (TRANSFER_TASKS, "Avg"), (PROBING_TASKS, ""), (XPROBE_TASKS, ""))
+    return "\n\n".join(found for group in groups if (found := _table(records, [*group[0], group[1]])))
+
+
+def _table(records: Sequence[Record], tasks: Sequence[str]) -> str:
+    """One line for each metric, split and aggregation."""
+    metrics = {record["metric"] for record in records if record["task"] in tasks and record["task"] != "Avg"}
     lines: dict[str, dict[str, float]] = {}
     for record in records:
-        title = record["aggregation"] if record["split"] == "test" else record["split"]
-        lines.setdefault(title, {})[record["task"]] = record["value"]
-    columns = [task for task in (*STS_TASKS, "Avg") if any(task in line for line in lines.values())]
-    rows = ["".join([f"{'':8}", *(f"{task:>8}" for task in columns)])]
+        if record["task"] in tasks and record["metric"] in metrics:
+            words = [record["metric"], record["split"], record["aggregation"]]
+            lines.setdefault(" ".join(word for word in words if word != "all"), {})[record["task"]] = record["value"]
+    columns = [task for task in tasks if any(task in line for line in lines.values())]
+    if not columns:
+        return ""
+    widths = [max(8, len(task) + 2) for task in columns]
+    margin = max(map(len, lines)) + 1
+    rows = [" " * margin + "".join(f"{task:>{width}}" for task, width in zip(columns, widths, strict=True))]
     for title, line in lines.items():
-        cells = (f"{line[task]:8.2f}" if task in line else f"{'':8}" for task in columns)
-        rows.append(f"{title:8}" + "".join(cells))
+        cells = (f"{line[task]:{w}.2f}" if task in line else " " * w for task, w in zip(columns, widths, strict=True))
+        rows.append(f"{title:{margin}}" + "".join(cells))
     return "\n".join(rows)

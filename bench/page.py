@@ -9,11 +9,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.compare import Suite, cells, leaderboard, read_suite
+from bench.compare import Suite, cells, read_suite
 from bench.errors import UserError
-from bench.figures import figure_stems
+from bench.figures import board_stem, figure_stems
 from bench.files import write_text
-from bench.tables import captioned, html_parts, leaderboard_caption, shown_leaderboard, shown_table, slug, templates
+from bench.tables import (
+    captioned,
+    html_parts,
+    leaderboard_caption,
+    leaderboards,
+    shown_leaderboard,
+    shown_table,
+    slug,
+    templates,
+)
 from bench.verdict import MEANINGS, SYMBOLS
 
 
@@ -54,7 +63,7 @@ def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
         UserError: the suite's files or a figure are missing, or `out` cannot be written.
     """
     suite_folder, figures, out = Path(suite_folder), Path(figures), Path(out)
-    suite, board, all_cells = read_suite(suite_folder), leaderboard(suite_folder), cells(suite_folder)
+    suite, all_cells = read_suite(suite_folder), cells(suite_folder)
     stems = figure_stems(all_cells)
     sections = []
     for (source, name), table in all_cells.groupby(["source", "table"], sort=False):
@@ -64,7 +73,7 @@ def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
                 "stem": stem,
                 "title": f"{source}, {name}",
                 "table": html_parts(shown_table(table), captioned(suite, table)),
-                "figure": _image(figures, f"sts_{stem}") if f"sts_{stem}" in stems else None,
+                "figure": _image(figures, stem) if stem in stems else None,
                 "verdicts": Counter(table["verdict"]),
                 "measured": bool((table["n"] > 0).any()),
             }
@@ -72,8 +81,14 @@ def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
     page = templates().get_template("page.html")
     text = page.render(
         suite=suite,
-        board=html_parts(shown_leaderboard(board), leaderboard_caption(suite)),
-        board_figure=_image(figures, "leaderboard"),
+        boards=[
+            {
+                "stem": name,
+                "table": html_parts(shown_leaderboard(board), leaderboard_caption(suite, name)),
+                "figure": _image(figures, board_stem(name)),
+            }
+            for name, board in leaderboards(suite_folder).items()
+        ],
         sections=sorted(sections, key=lambda section: not section["measured"]),
         verdicts=Counter(all_cells["verdict"]),
         symbols=SYMBOLS,

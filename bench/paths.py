@@ -24,6 +24,11 @@ def scores_file(suite: Path, run_id: str) -> Path:
     return suite / "scores" / f"{run_id}.json"
 
 
+def scoring_folder(suite: Path, run_id: str) -> Path:
+    """What a scoring has finished so far; deleted once its scores are written."""
+    return suite / "runs" / run_id / "scoring"
+
+
 def data_folder(name: str, suite: Path) -> Path:
     """The data folder called `name`: world (the suite's own), senteval (BENCH_DATA or the hub), or a folder.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.errors import UserError
+from bench.errors import UserError, nearest
 from bench.files import read_json, write_json
 
 Record = dict[str, Any]
@@ -30,6 +30,36 @@ COLUMNS = (
 
 STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
+PROBING_TASKS = (
+    "Length",
+    "WordContent",
+    "Depth",
+    "TopConstituents",
+    "BigramShift",
+    "Tense",
+    "SubjNumber",
+    "ObjNumber",
+    "OddManOut",
+    "CoordinationInversion",
+)
+# The same questions on the sentences of another source (X-Probe), which has no TopConstituents.
+XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopConstituents")
+
+GROUPS = {
+    "sts": STS_TASKS,
+    "transfer": TRANSFER_TASKS,
+    "probing": PROBING_TASKS,
+    "all": (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS),
+    "xprobe": XPROBE_TASKS,
+}
+# A suite's own tables: tasks, and the metric shown.
+BOARDS = {
+    "sts": (STS_TASKS, "spearman"),
+    "transfer": (TRANSFER_TASKS, "accuracy"),
+    "probing": (PROBING_TASKS, "accuracy"),
+    "probing_mlp": (PROBING_TASKS, "accuracy_mlp"),
+}
+KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS)
 
 # What papers print -> the name used here; nowhere else is there such a table.
 TASK_ALIASES = {
@@ -50,6 +80,18 @@ TASK_ALIASES = {
 def canonical_task(label: str) -> str:
     """The task name used here for a label that a paper prints."""
     return TASK_ALIASES.get(label, label)
+
+
+def expand_tasks(names: Sequence[str]) -> list[str]:
+    """Single tasks, each once, for names of tasks and groups.
+
+    Raises:
+        UserError: a name is neither.
+    """
+    for name in names:
+        if name not in GROUPS and name not in KNOWN_TASKS:
+            raise UserError(f"unknown task '{name}'{nearest(name, (*GROUPS, *KNOWN_TASKS))}")
+    return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
 
 
 def average(values: Sequence[float]) -> float:

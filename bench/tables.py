@@ -13,11 +13,11 @@ import pandas as pd
 
 from bench.compare import Suite, cells, leaderboard, read_suite
 from bench.files import write_text
-from bench.records import STS_TASKS, TRANSFER_TASKS
+from bench.records import BOARDS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.reported import SOURCES
 from bench.verdict import SYMBOLS
 
-TASK_ORDER = [*STS_TASKS, *TRANSFER_TASKS, "Depth", "Length", "CoordinationInversion", "Avg"]
+TASK_ORDER = [*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS, "Avg"]
 
 
 def score_text(mean: float, sd: float) -> str:
@@ -41,7 +41,7 @@ def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
     """`leaderboard` as texts for print."""
     names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
     shown = board[list(names)].astype(str).rename(columns=names)
-    for task in (*STS_TASKS, "Avg"):
+    for task in [name for name in board.columns if name in TASK_ORDER]:
         shown[task] = [score_text(mean, sd) for mean, sd in zip(board[task], board[f"{task} sd"], strict=True)]
     if board["remark"].any():
         shown["Remark"] = board["remark"]
@@ -161,21 +161,39 @@ def captioned(suite: Suite, table: pd.DataFrame) -> str:
     return f"{text} {suite.remark}".strip()
 
 
-def leaderboard_caption(suite: Suite) -> str:
-    """The caption of the suite's own table."""
-    text = f"Suite {suite.name}: Spearman x 100 on seven STS tasks, mean ± standard deviation over n seeds."
+BOARD_TITLES = {
+    "sts": "Spearman x 100 on seven STS tasks",
+    "transfer": "accuracy on seven transfer tasks",
+    "probing": "accuracy on ten probing tasks, logistic regression",
+    "probing_mlp": "accuracy on ten probing tasks, tuned network with one hidden layer",
+}
+
+
+def leaderboard_caption(suite: Suite, board: str) -> str:
+    """The caption of one of the suite's own tables."""
+    text = f"Suite {suite.name}: {BOARD_TITLES[board]}, mean ± standard deviation over n seeds."
     return f"{text} {suite.remark}".strip()
 
 
+def leaderboards(suite_folder: Path) -> dict[str, pd.DataFrame]:
+    """The suite's own tables that hold any score; the one of STS in any case."""
+    boards = {}
+    for name, (tasks, _) in BOARDS.items():
+        board = leaderboard(suite_folder, name)
+        if name == "sts" or board[list(tasks)].notna().any(axis=None):
+            boards[name] = board
+    return boards
+
+
 def render_tables(suite_folder: Path, out: Path) -> None:
-    """Write `sts` (the leaderboard), every printed table, and `cells.csv` into `out`, each in four formats.
+    """Write the leaderboards (`sts`, ...), every printed table, and `cells.csv` into `out`, each in four formats.
 
     Raises:
         UserError: the suite's files are missing or damaged, or `out` cannot be written.
     """
     out = Path(out)
     suite = read_suite(suite_folder)
-    board, all_cells = leaderboard(suite_folder), cells(suite_folder)
+    all_cells = cells(suite_folder)
 
     def write(stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str) -> None:
         write_text(out / f"{stem}.csv", csv(numbers))
@@ -184,7 +202,8 @@ def render_tables(suite_folder: Path, out: Path) -> None:
         write_text(out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption))
 
     write_text(out / "cells.csv", csv(all_cells))
-    write("sts", board, shown_leaderboard(board), leaderboard_caption(suite))
+    for name, board in leaderboards(suite_folder).items():
+        write(name, board, shown_leaderboard(board), leaderboard_caption(suite, name))
     for (source, name), table in all_cells.groupby(["source", "table"], sort=False):
         caption = f"{captioned(suite, table)} {LEGEND}."
         write(f"{source}_{slug(name)}", table, shown_table(table), caption)

@@ -82,6 +82,10 @@ def suite_config(wildcards):
     return json.dumps(config, sort_keys=True)
 
 
+def suite_tasks(wildcards):
+    return config["tasks"]
+
+
 def suite_folder(wildcards):
     return RESULTS
 

@@ -35,5 +35,8 @@ rule score:
     params:
         run=run_arguments,
         suite=suite_folder,
+        tasks=suite_tasks,
+        mode=config.get("mode", "test"),
     shell:
-        "python -m bench score {params.run:q} --suite {params.suite:q} > {log:q} 2>&1"
+        "python -m bench score {params.run:q} --suite {params.suite:q}"
+        " --tasks {params.tasks:q} --mode {params.mode:q} > {log:q} 2>&1"

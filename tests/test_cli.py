@@ -44,7 +44,8 @@ def test_evaluate_prints_a_table_and_writes_records(
     assert provenance["encoder"].startswith("transformer-")
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == [*STS_TASKS, "Avg"]
-    assert printed[1].split()[1:] == [f"{by_cell[task, 'test', 'all']:.2f}" for task in (*STS_TASKS, "Avg")]
+    assert printed[1].split()[:2] == ["spearman", "test"]
+    assert printed[1].split()[2:] == [f"{by_cell[task, 'test', 'all']:.2f}" for task in (*STS_TASKS, "Avg")]
 
 
 def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Path) -> None:

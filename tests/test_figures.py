@@ -36,7 +36,7 @@ def points(panel, y: float, marker: str) -> list[float]:
 
 
 def test_seeds_stand_around_the_printed_stroke(suite):
-    table = figure_stems(cells(suite))["sts_is-cse_table-1"]
+    table = figure_stems(cells(suite))["is-cse_table-1"]
     with matplotlib.rc_context(STYLE):
         figure = comparison(read_suite(suite), table)
     panels = {panel.get_title(loc="left"): panel for panel in figure.axes}
@@ -64,7 +64,7 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
         name="smoke", data="world", stand_ins={"bert-base-uncased": "toy-bert"},
     )  # fmt: skip
     with matplotlib.rc_context(STYLE):
-        figure = comparison(read_suite(tmp_path), figure_stems(cells(tmp_path))["sts_sscl_table-7"])
+        figure = comparison(read_suite(tmp_path), figure_stems(cells(tmp_path))["sscl_table-7"])
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == "bert-base-uncased  (ours: toy-bert)"
     drawn = [line for line in panel.get_lines() if line.get_marker() == "o" and len(line.get_xdata())]
@@ -112,7 +112,7 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
 def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
     render_figures(suite, tmp_path / "one")
     stems = {"leaderboard", *figure_stems(cells(suite))}
-    assert len(stems) == 7
+    assert len(stems) == 9
     files = sorted((tmp_path / "one").iterdir())
     assert {path.name for path in files} == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}
     monkeypatch.setattr("bench.figures.figure_stems", lambda _: {})
@@ -122,6 +122,6 @@ def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
     with Image.open(tmp_path / "one" / "leaderboard.png") as image:
         assert image.size[0] == 1080
         assert "Software" not in image.info
-    data = pd.read_csv(tmp_path / "one" / "sts_sscl_table-2.csv").query("method == 'SimCSE'")
+    data = pd.read_csv(tmp_path / "one" / "sscl_table-2.csv").query("method == 'SimCSE'")
     assert data["printed"].tolist() == [76.25, 77.53]
     assert data["ours"].iloc[0] == "75.0 75.5 76.0 76.5 77.0"

@@ -72,7 +72,7 @@ def test_foreign_text_is_text(page):
 
 def test_nothing_is_fetched_and_every_link_leads_somewhere(page):
     out, outline = page
-    assert len(outline.sources) == 7
+    assert len(outline.sources) == 9
     assert all(source.startswith("data:image/png;base64,") for source in outline.sources)
     assert "http" not in re.sub(r"base64,[^\"]*", "", (out / "index.html").read_text())
     for link in outline.links:

@@ -129,7 +129,7 @@ def test_html_returns_any_text(rows):
     rows = [["".join(c for c in text if c.isprintable()) for text in row] for row in rows]
     page = Reader(html(pd.DataFrame(rows, columns=["a<b", "c&d"]), "caption"))
     assert page.rows == [["a<b", "c&d"], *rows]
-    assert page.tags == {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert page.tags == {"figure", "figcaption", "div", "table", "thead", "tbody", "tr", "th", "td"}
 
 
 def test_a_pipe_does_not_split_a_markdown_cell():

@@ -24,8 +24,8 @@ from scipy.stats import spearmanr
 
 from bench.data import read_lines
 from bench.errors import UserError, nearest
-from bench.files import read_json
 from bench.records import STS_TASKS as TASKS
+from bench.tasks.tables import check_count, clean, fields, sizes
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 SPLITS = ("train", "dev", "test")
@@ -51,20 +51,9 @@ class StsTask:
     split: str
     subsets: tuple[Subset, ...]
 
-
-def manifest(data: Path) -> dict[str, Any]:
-    """What a data set holds: `{"name", "version", "sts": {"STS12": {subset: pairs}, "STS-B": {split: pairs}}}`.
-
-    Raises:
-        UserError: the folder's own manifest is not of that form.
-    """
-    own = Path(data) / "manifest.json"
-    path = own if own.exists() else Path(__file__).with_name("senteval.json")
-    content = read_json(path)
-    tasks = content.get("sts") if isinstance(content, dict) else None
-    if not isinstance(tasks, dict) or not all(isinstance(counts, dict) for counts in tasks.values()):
-        raise UserError(f'{path} has no table "sts" of tasks with their numbers of pairs; mend it or delete it')
-    return content
+    def sentences(self) -> Iterable[str]:
+        """All sentences, repeated ones too."""
+        return (text for subset in self.subsets for text in subset.first + subset.second)
 
 
 def read(task: str, data: Path, split: str = "test") -> StsTask:
@@ -86,12 +75,9 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
         known = "train, dev and test" if has_splits else "test alone"
         raise UserError(f"{task} has no split {split!r}; it has {known}")
     folder = Path(data) / "downstream"
-    if not folder.is_dir():
-        raise UserError(f"{data} holds no folder downstream/; name the data folder with --data or BENCH_DATA")
-    listed = manifest(data)
-    counts = listed["sts"].get(task)
-    if not counts or (has_splits and split not in counts):
-        raise UserError(f"the data set {listed.get('name', data)} lists no {task} {split}; choose another task or data")
+    counts = sizes("sts", task, data)
+    if has_splits and split not in counts:
+        raise UserError(f"the manifest of {data} lists no {task} {split}; choose another task or data")
     if task == "STS-B":
         path = folder / "STS" / "STSBenchmark" / f"sts-{split}.csv"
         subsets = [_read_table(task, path, columns=(5, 6, 4), header=False, pairs=counts[split])]
@@ -111,42 +97,25 @@ def _read_two_files(name: str, folder: Path, pairs: int) -> Subset:
         raise UserError(f"{input_path} has {len(inputs)} lines but {gold_path.name} has {len(golds)}; fetch both again")
     # Only a sample of the pairs of 2015 and 2016 was annotated; the others have a blank gold line.
     rows = [(number, *pair) for number, pair in enumerate(zip(inputs, golds, strict=True), start=1) if pair[1].strip()]
-    _check_count(gold_path, len(rows), pairs, "lines with a gold score")
-    fields = [_fields(input_path, number, line, 2) for number, line, _ in rows]
+    check_count(gold_path, len(rows), pairs, "lines with a gold score")
+    pairs_read = [fields(input_path, number, line, 2) for number, line, _ in rows]
     gold = [_number(gold_path, number, text) for number, _, text in rows]
     return Subset(
-        name, tuple(_clean(pair[0]) for pair in fields), tuple(_clean(pair[1]) for pair in fields), np.array(gold)
+        name, tuple(clean(pair[0]) for pair in pairs_read), tuple(clean(pair[1]) for pair in pairs_read), np.array(gold)
     )
 
 
 def _read_table(name: str, path: Path, columns: tuple[int, int, int], header: bool, pairs: int) -> Subset:
     lines = list(enumerate(read_lines(path), start=1))[1 if header else 0 :]
-    _check_count(path, len(lines), pairs, "pairs")
-    rows = [(number, _fields(path, number, line, max(columns) + 1)) for number, line in lines]
+    check_count(path, len(lines), pairs, "pairs")
+    rows = [(number, fields(path, number, line, max(columns) + 1)) for number, line in lines]
     first, second, gold = columns
     return Subset(
         name,
-        tuple(_clean(fields[first]) for _, fields in rows),
-        tuple(_clean(fields[second]) for _, fields in rows),
-        np.array([_number(path, number, fields[gold]) for number, fields in rows]),
+        tuple(clean(row[first]) for _, row in rows),
+        tuple(clean(row[second]) for _, row in rows),
+        np.array([_number(path, number, row[gold]) for number, row in rows]),
     )
-
-
-def _fields(path: Path, number: int, line: str, least: int) -> list[str]:
-    fields = line.split("\t")
-    if len(fields) < least:
-        raise UserError(
-            f"{path}, line {number}: {len(fields)} tab-separated fields, expected {least} or more; fetch it again"
-        )
-    return fields
-
-
-def _check_count(path: Path, found: int, expected: int, what: str) -> None:
-    if found != expected:
-        raise UserError(
-            f"{path}: {found} {what}, the manifest expects {expected}; fetch the file again, or, for other data, "
-            f"name its counts in manifest.json beside downstream/"
-        )
 
 
 def _number(path: Path, number: int, text: str) -> float:
@@ -157,17 +126,6 @@ def _number(path: Path, number: int, text: str) -> float:
     if not np.isfinite(value):
         raise UserError(f"{path}, line {number}: gold score {text.strip()!r} is not a number; fetch the file again")
     return value
-
-
-def _clean(sentence: str) -> str:
-    return " ".join(sentence.split())
-
-
-def sentences(tasks: Iterable[StsTask]) -> list[str]:
-    """The distinct sentences of some tasks, in order of first appearance."""
-    return list(
-        dict.fromkeys(text for task in tasks for subset in task.subsets for text in subset.first + subset.second)
-    )
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:

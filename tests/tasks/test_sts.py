@@ -18,7 +18,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bench.errors import UserError
+from bench.evaluate import sentences
 from bench.tasks import sts
+from bench.tasks.tables import manifest
 
 # --- the oracle: no numpy, no scipy, nothing of the project -----------------------------------------------------------
 
@@ -123,7 +125,7 @@ def test_scores_equal_the_oracle(sizes: list[int], seed: int) -> None:
 def test_scores_equal_the_oracle_on_real_valued_vectors() -> None:
     task, _ = make_task([40, 25], seed=1)
     generator = np.random.default_rng(0)
-    table = {text: generator.normal(size=48).astype(np.float32) for text in sts.sentences([task])}
+    table = {text: generator.normal(size=48).astype(np.float32) for text in sentences([task])}
     assert values(task, table) == pytest.approx(oracle(task, table), abs=1e-9)
 
 
@@ -258,7 +260,7 @@ def test_a_subset_of_equal_similarities_is_named() -> None:
 
 def test_sentences_are_distinct_and_in_order() -> None:
     task = sts.StsTask("STS-B", "dev", (sts.Subset("STS-B", ("a", "b", "a"), ("c", "a", "d"), np.arange(3.0)),))
-    assert sts.sentences([task, task]) == ["a", "b", "c", "d"]
+    assert sentences([task, task]) == ["a", "b", "c", "d"]
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -348,7 +350,7 @@ def test_line_ends_and_byte_order_marks_do_not_matter(folder: Path) -> None:
 
 def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
     (folder / "manifest.json").unlink()
-    assert sts.manifest(folder)["name"] == "senteval"
+    assert manifest(folder)["name"] == "senteval"
     with pytest.raises(UserError, match=r"STS\.gs\.MSRpar\.txt: 3 lines with a gold score, the manifest expects 750"):
         sts.read("STS12", folder)
 
@@ -366,9 +368,9 @@ def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
         ("downstream/SICK/SICK_test_annotated.txt", "header\n", "SICK-R", r"0 pairs, the manifest expects 3"),
         ("downstream/SICK/SICK_test_annotated.txt", "h\n" + "1\ta\tb\t\tN\n" * 3, "SICK-R", r"line 2: gold score ''"),
         ("downstream/STS/STSBenchmark/sts-test.csv", "g\tf\ty\t1\t5\ta\n" * 2, "STS-B", r"line 1: 6 tab-separated"),
-        ("manifest.json", '{"name": "x"}', "STS12", r'no table "sts"'),
+        ("manifest.json", '{"name": "x"}', "STS12", r'no tables "sts"'),
         ("manifest.json", "{", "STS12", "not a readable JSON file"),
-        ("manifest.json", '{"name": "x", "sts": {}}', "STS12", "data set x lists no STS12 test"),
+        ("manifest.json", '{"name": "x", "sts": {}}', "STS12", "data set x lists no STS12"),
     ],
 )
 def test_wrong_files_are_named(name: str, content: str | bytes | None, task: str, problem: str, folder: Path) -> None:
@@ -396,9 +398,9 @@ def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 def test_the_shipped_manifest_adds_up() -> None:
     """Totals as the shared tasks publish them."""
-    listed = sts.manifest(Path("nowhere"))
+    listed = manifest(Path("nowhere"))
     totals = {task: sum(counts.values()) for task, counts in listed["sts"].items()}
-    assert tuple(totals) == sts.TASKS == tuple(listed["source"])
+    assert tuple(totals) == sts.TASKS == tuple(listed["source"])[:7]
     assert totals == {
         "STS12": 3108,
         "STS13": 1500,
@@ -414,7 +416,7 @@ def test_the_shipped_manifest_adds_up() -> None:
 @pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
 def test_the_real_files() -> None:
     data = Path(os.environ["BENCH_DATA"])
-    listed = sts.manifest(data)["sts"]
+    listed = manifest(data)["sts"]
     for task in sts.TASKS:
         for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
             read = sts.read(task, data, split)
@@ -426,5 +428,5 @@ def test_the_real_files() -> None:
                 assert 0 <= subset.gold.min() < subset.gold.max() <= 5
                 if task != "SICK-R":
                     assert all(text == text.lower() for text in subset.first + subset.second)
-    if sts.manifest(data)["name"] == "senteval":
-        assert len(sts.sentences(sts.read(task, data) for task in sts.TASKS)) == 26083
+    if manifest(data)["name"] == "senteval":
+        assert len(sentences([sts.read(task, data) for task in sts.TASKS])) == 26083

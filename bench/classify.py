@@ -1,0 +1,287 @@
+"""SentEval's classifier (methods.md d.3), many heads at once.
+
+SentEval trains one logistic regression, or one small network, after another: 410 for a nested task. All of them start
+from the same weights and shuffle with the same seed, so heads whose training parts are equally long see the same
+sequence of places, each in its own rows. Here they take every step together: what differs is a batch dimension. Each
+head keeps its own best weights and its own early-stopping counter.
+
+Same arithmetic, other order of summation: in float64 accuracies equal those of the one-by-one loop, in float32 they
+differ by rounding alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
+HELD_OUT = 0.05  # share of the training part that stops it early where no dev part is given
+BLOCK = 32  # folds trained at once: enough to hide what a call costs, few enough to stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How classifiers are trained; the two that SimCSE's evaluation offers are `MODES`."""
+
+    folds: int
+    optimiser: str  # "adam" (rate 1e-3) or "rmsprop" (rate 1e-2), with torch's other defaults
+    batch_size: int
+    tenacity: int  # checks without improvement that are forgiven, over the whole training
+    epoch_size: int  # passes between two checks
+    max_epoch: int = 200
+
+
+MODES = {
+    "test": Settings(folds=10, optimiser="adam", batch_size=64, tenacity=5, epoch_size=4),
+    "dev": Settings(folds=5, optimiser="rmsprop", batch_size=128, tenacity=3, epoch_size=2),
+}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One training part and the heads trained on it.
+
+    Attributes:
+        train: rows of the features, int64[n].
+        dev: rows that stop the training early; None holds out 5 % of `train`, as SentEval draws them.
+        heads: (weight decay, dropout) of each head. All folds of one `fit` have equally many.
+    """
+
+    train: np.ndarray
+    dev: np.ndarray | None
+    heads: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The heads of one fold at their best: dev accuracies (shares) and weights, one entry a head."""
+
+    accuracies: list[float]
+    weights: list[list[Tensor]]
+
+    def predict(self, head: int, features: Tensor) -> np.ndarray:
+        """Labels int64[n] that one head gives to features [n, d]; the first on ties."""
+        states = [weight.unsqueeze(0) for weight in self.weights[head]]
+        with torch.inference_mode():
+            return _logits(states, _with_ones(features).unsqueeze(0)).argmax(1)[0].cpu().numpy()
+
+
+def _with_ones(features: Tensor) -> Tensor:
+    """Features with a column of ones, so that a bias is a weight like any other (SentEval decays both)."""
+    return torch.cat([features, features.new_ones(len(features), 1)], dim=1)
+
+
+def initial_weights(width: int, classes: int, hidden: int = 0) -> list[Tensor]:
+    """SentEval's first weights, bias as the last column: [(classes, width + 1)], or two such layers."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        sizes = [width, hidden, classes] if hidden else [width, classes]
+        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
+    return [torch.cat([layer.weight.detach(), layer.bias.detach().unsqueeze(1)], dim=1) for layer in layers]
+
+
+def _logits(weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None = None) -> Tensor:
+    """Logits [heads, classes, n] of inputs [folds, n, d + 1], whose heads stand fold by fold.
+
+    Args:
+        weights: one layer (heads, classes, d + 1), or two with `hidden` units between.
+        masks: dropout of the hidden units before the sigmoid, [heads, hidden, n].
+    """
+    heads, folds = len(weights[0]), len(inputs)
+    by_fold = weights[0].reshape(folds, -1, inputs.shape[2])
+    first = torch.bmm(by_fold, inputs.transpose(1, 2)).view(heads, -1, inputs.shape[1])
+    if len(weights) == 1:
+        return first
+    units = torch.sigmoid(first if masks is None else first * masks)
+    return torch.baddbmm(weights[1][:, :, -1:], weights[1][:, :, :-1], units)
+
+
+class _Optimiser:
+    """Adam or RMSProp as torch has them, with weight decay in the gradient, one coefficient a head."""
+
+    def __init__(self, name: str, weights: list[Tensor], decays: Tensor) -> None:
+        self.name, self.decays, self.steps = name, decays.view(-1, 1, 1), 0
+        self.squares = [torch.zeros_like(weight) for weight in weights]
+        self.means = [torch.zeros_like(weight) for weight in weights] if name == "adam" else []
+
+    def keep(self, heads: Tensor) -> None:
+        self.decays = self.decays[heads]
+        self.squares = [square[heads] for square in self.squares]
+        self.means = [mean[heads] for mean in self.means]
+
+    def step(self, weights: list[Tensor], gradients: Sequence[Tensor]) -> None:
+        self.steps += 1
+        for i, (weight, plain) in enumerate(zip(weights, gradients, strict=True)):
+            gradient = torch.addcmul(plain, weight, self.decays)
+            if self.name == "adam":
+                self.means[i].lerp_(gradient, 1 - 0.9)
+                self.squares[i].mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
+                scale = math.sqrt(1 - 0.999**self.steps)
+                rate = 1e-3 / (1 - 0.9**self.steps)
+                weight.addcdiv_(self.means[i], (self.squares[i].sqrt() / scale).add_(1e-8), value=-rate)
+            else:
+                self.squares[i].mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
+                weight.addcdiv_(gradient, self.squares[i].sqrt().add_(1e-8), value=-1e-2)
+
+
+def _gradients(weights: list[Tensor], inputs: Tensor, targets: Tensor, masks: Tensor | None) -> list[Tensor]:
+    """Gradients of each head's mean cross-entropy; targets are one-hot [folds, classes, n]."""
+    heads, folds = len(weights[0]), len(inputs)
+    if len(weights) == 1:
+        errors = torch.softmax(_logits(weights, inputs), dim=1).view(folds, heads // folds, *targets.shape[1:])
+        errors = (errors - targets.unsqueeze(1)).div_(inputs.shape[1])
+        return [torch.bmm(errors.view(folds, -1, inputs.shape[1]), inputs).view_as(weights[0])]
+    with torch.enable_grad():
+        leaves = [weight.requires_grad_() for weight in weights]
+        logits = _logits(leaves, inputs, masks)
+        likelihood = torch.log_softmax(logits, dim=1) * targets.repeat_interleave(heads // folds, dim=0)
+        found = torch.autograd.grad(-likelihood.sum() / inputs.shape[1], leaves)
+    for weight in weights:
+        weight.requires_grad_(False)
+    return list(found)
+
+
+def fit(
+    features: Tensor,
+    labels: Tensor,
+    classes: int,
+    folds: Sequence[Fold],
+    settings: Settings,
+    *,
+    hidden: int = 0,
+    advance: Callable[[int], object] = lambda heads: None,
+) -> list[Fitted]:
+    """Train all heads of all folds; what is computed, on which device and in which precision is that of `features`.
+
+    Args:
+        features: [n, d], of all folds.
+        labels: int64[n], 0 to classes - 1.
+        hidden: units of a hidden layer with sigmoid (and dropout before it); 0 for logistic regression.
+        advance: told how many more heads are done.
+
+    Returns:
+        One `Fitted` for each fold.
+    """
+    inputs = _with_ones(features)
+    fitted: list[Fitted | None] = [None] * len(folds)
+    cohorts: dict[int, list[int]] = {}
+    for place, fold in enumerate(folds):
+        cohorts.setdefault(len(fold.train) + (len(fold.train) << 32) * (fold.dev is None), []).append(place)
+    for members in cohorts.values():
+        for start in range(0, len(members), BLOCK):
+            block = members[start : start + BLOCK]
+            cohort = _Cohort(inputs, labels, classes, [folds[place] for place in block], settings, hidden)
+            for member, result in cohort.train(advance):
+                fitted[block[member]] = result
+    return [result for result in fitted if result is not None]
+
+
+class _Cohort:
+    """Folds whose training parts are equally long, so that one sequence of permutations serves all."""
+
+    def __init__(
+        self, inputs: Tensor, labels: Tensor, classes: int, folds: Sequence[Fold], settings: Settings, hidden: int
+    ) -> None:
+        self.inputs, self.settings, self.hidden = inputs, settings, hidden
+        self.shuffle = np.random.RandomState(SEED)
+        self.targets = torch.nn.functional.one_hot(labels, classes).to(inputs)
+        self.labels, self.heads = labels, len(folds[0].heads)
+        rows = torch.from_numpy(np.stack([fold.train for fold in folds]))
+        if folds[0].dev is None:
+            order = self.shuffle.permutation(rows.shape[1])
+            held_out = int(HELD_OUT * rows.shape[1])
+            self.dev = list(rows[:, order[:held_out]])
+            rows = rows[:, order[held_out:]]
+        else:
+            self.dev = [torch.from_numpy(fold.dev) for fold in folds]
+        self.rows, self.dev = rows.to(inputs.device), [part.to(inputs.device) for part in self.dev]
+        first = initial_weights(inputs.shape[1] - 1, classes, hidden)
+        self.weights = [layer.to(inputs).repeat(len(folds) * self.heads, 1, 1) for layer in first]
+        decays = torch.tensor([decay for fold in folds for decay, _ in fold.heads]).to(inputs)
+        self.optimiser = _Optimiser(settings.optimiser, self.weights, decays)
+        self.dropouts = [dropout for _, dropout in folds[0].heads]
+        self.generators = [self._dropout_generator(classes) for _ in self.dropouts]
+
+    def _dropout_generator(self, classes: int) -> torch.Generator:
+        """SentEval's generator as the first weights leave it."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            if self.hidden:
+                nn.Linear(self.inputs.shape[1] - 1, self.hidden), nn.Linear(self.hidden, classes)
+            return torch.Generator().set_state(torch.get_rng_state())
+
+    @torch.no_grad()
+    def train(self, advance: Callable[[int], object]) -> Iterator[tuple[int, Fitted]]:
+        """Yield (place in this cohort, its heads) as folds end."""
+        members = list(range(len(self.rows)))
+        shape = (len(members), self.heads)
+        best_correct, misses = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
+        running = torch.ones(shape, dtype=torch.bool)
+        best = [weight.clone() for weight in self.weights]
+        passes = 0
+        while members:
+            for _ in range(self.settings.epoch_size):
+                self._pass()
+            passes += self.settings.epoch_size
+            correct = torch.stack([self._correct(place) for place in range(len(members))]).cpu()
+            better = running & (correct > best_correct)
+            chosen = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
+            for kept, weight in zip(best, self.weights, strict=True):
+                kept[chosen] = weight[chosen]
+            best_correct = torch.where(better, correct, best_correct)
+            missed = running & ~better
+            running &= ~(missed & (misses >= self.settings.tenacity))
+            misses += missed
+            ended = ~running.any(1) if passes <= self.settings.max_epoch else torch.ones(len(members), dtype=torch.bool)
+            if not ended.any():
+                continue
+            for place in ended.nonzero().squeeze(1).tolist():
+                own = slice(place * self.heads, (place + 1) * self.heads)
+                accuracies = [count / len(self.dev[place]) for count in best_correct[place].tolist()]
+                layers = [kept[own].clone() for kept in best]
+                yield members[place], Fitted(accuracies, [list(layer) for layer in zip(*layers, strict=True)])
+                advance(self.heads)
+            staying = (~ended).nonzero().squeeze(1)
+            members = [members[place] for place in staying.tolist()]
+            best_correct, misses, running = best_correct[staying], misses[staying], running[staying]
+            heads = (~ended).repeat_interleave(self.heads).nonzero().squeeze(1).to(self.rows.device)
+            best = [kept[heads] for kept in best]
+            self._keep(staying, heads)
+
+    def _keep(self, folds: Tensor, heads: Tensor) -> None:
+        self.dev = [self.dev[place] for place in folds.tolist()]
+        self.rows = self.rows[folds.to(self.rows.device)]
+        self.weights = [weight[heads] for weight in self.weights]
+        self.optimiser.keep(heads)
+
+    def _pass(self) -> None:
+        """One pass over the training rows, in a new order; the last batch may be short."""
+        order = torch.from_numpy(self.shuffle.permutation(self.rows.shape[1])).to(self.rows.device)
+        for places in order.split(self.settings.batch_size):
+            rows = self.rows[:, places]
+            inputs = self.inputs.index_select(0, rows.view(-1)).view(*rows.shape, -1)
+            targets = self.targets.index_select(0, rows.view(-1)).view(*rows.shape, -1).transpose(1, 2)
+            masks = self._masks(len(places), len(rows)) if self.hidden else None
+            self.optimiser.step(self.weights, _gradients(self.weights, inputs, targets, masks))
+
+    def _masks(self, count: int, folds: int) -> Tensor:
+        drawn = [
+            torch.empty(count, self.hidden).bernoulli_(1 - dropout, generator=generator).to(self.inputs) / (1 - dropout)
+            if dropout
+            else self.inputs.new_ones(count, self.hidden)
+            for dropout, generator in zip(self.dropouts, self.generators, strict=True)
+        ]
+        return torch.stack(drawn).transpose(1, 2).repeat(folds, 1, 1)
+
+    def _correct(self, place: int) -> Tensor:
+        """How many dev samples of one fold each of its heads gets right, int64[heads]."""
+        own = slice(place * self.heads, (place + 1) * self.heads)
+        rows = self.dev[place]
+        logits = _logits([weight[own] for weight in self.weights], self.inputs[rows].unsqueeze(0))
+        return (logits.argmax(1) == self.labels[rows]).sum(1)

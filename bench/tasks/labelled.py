@@ -1,0 +1,89 @@
+"""Sentences with labels: what the transfer and the probing tasks have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.errors import UserError
+
+Vectors = Callable[[Sequence[str]], np.ndarray]
+
+NESTED, KFOLD, SPLIT = "nested", "kfold", "split"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Labelled sentences: `columns` holds one sentence of each sample, or two; `labels` is int64[n].
+
+    In SentEval's order: by number of tokens, then by label, else as in the file. Folds are drawn by place, so another
+    order is another score.
+    """
+
+    columns: tuple[tuple[str, ...], ...]
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class LabelledTask:
+    """A task that a classifier is trained for.
+
+    Attributes:
+        protocol: "nested" (k-fold within k-fold, one split "all"), "kfold" (train, test) or "split" (train, dev, test).
+        classes: number of labels; they are 0 to classes - 1.
+    """
+
+    name: str
+    protocol: str
+    classes: int
+    splits: Mapping[str, Samples]
+
+    def sentences(self) -> Iterable[str]:
+        """All sentences, repeated ones too."""
+        return (text for samples in self.splits.values() for column in samples.columns for text in column)
+
+    def features(self, split: str, vectors: Vectors) -> np.ndarray:
+        """What the classifier sees of a split, float32[n, d]; pairs give [|u - v|, u * v] (methods.md d.4).
+
+        Raises:
+            UserError: the vectors are not one per sentence, all of one length, or not finite.
+        """
+        found = [np.asarray(vectors(column), dtype=np.float32) for column in self.splits[split].columns]
+        for column, array in zip(self.splits[split].columns, found, strict=True):
+            if array.ndim != 2 or len(array) != len(column):
+                raise UserError(
+                    f"{self.name}: the encoder gave an array of shape {array.shape} for {len(column)} sentences"
+                )
+            if not np.isfinite(array).all():
+                row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+                raise UserError(f"{self.name}: the vector of {column[row]!r} is not finite; the encoder has diverged")
+        if len(found) == 1:
+            return found[0]
+        first, second = found
+        return np.concatenate([np.abs(first - second), first * second], axis=1)
+
+
+def ordered(columns: Sequence[Sequence[str]], labels: Sequence[int]) -> Samples:
+    """Samples in SentEval's order. `columns` are sentences joined by single spaces."""
+
+    def key(place: int) -> tuple[int, ...]:
+        return (*(len(column[place].split()) for column in columns), labels[place])
+
+    order = sorted(range(len(labels)), key=key)
+    return Samples(
+        tuple(tuple(column[place] for place in order) for column in columns),
+        np.array([labels[place] for place in order], dtype=np.int64),
+    )
+
+
+def check_labels(name: str, path: Path, splits: Mapping[str, Samples], classes: int) -> None:
+    """Refuse a task whose training part lacks a label: its classifier could never give it."""
+    first = next(iter(splits.values()))
+    missing = sorted(set(range(classes)) - set(first.labels.tolist()))
+    if missing:
+        raise UserError(
+            f"{path}: {name} has no training sample of label {missing[0]} of {classes}; fetch the file again"
+        )

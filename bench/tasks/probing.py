@@ -1,0 +1,106 @@
+"""The ten probing tasks of Conneau et al. (2018), and nine of another source that must not be confused with them.
+
+Files (beside `DATA/downstream/`):
+  probing/FILE.txt                        UTF-8: tr, va or te; label; ...; sentence (SentEval)
+  probing-xprobe-en/FOLDER/{va,te}.txt.gz UTF-8: sentence, label (X-Probe, Ravishankar et al. 2019; no training part)
+
+X-Probe's tasks have the same names behind "xprobe-". Without a training part they are cross-validated on `va` and
+tested on `te`; of tree depth only one part is published, which is cross-validated twice over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.data import read_lines
+from bench.errors import UserError, nearest
+from bench.records import PROBING_TASKS as TASKS
+from bench.records import XPROBE_TASKS
+from bench.tasks.labelled import KFOLD, NESTED, SPLIT, LabelledTask, check_labels, ordered
+from bench.tasks.tables import check_count, clean, fields, sizes
+
+FILES = {
+    "Length": "sentence_length",
+    "WordContent": "word_content",
+    "Depth": "tree_depth",
+    "TopConstituents": "top_constituents",
+    "BigramShift": "bigram_shift",
+    "Tense": "past_present",
+    "SubjNumber": "subj_number",
+    "ObjNumber": "obj_number",
+    "OddManOut": "odd_man_out",
+    "CoordinationInversion": "coordination_inversion",
+}
+_SPLITS = {"tr": "train", "va": "dev", "te": "test"}
+
+Rows = list[tuple[str, str]]  # sentence, label
+
+
+def read(task: str, data: Path) -> LabelledTask:
+    """Read one task from a data folder, checked against its manifest.
+
+    Args:
+        task: one of `TASKS` or `XPROBE_TASKS`.
+        data: the folder that holds `downstream/`, with `probing/` or `probing-xprobe-en/` beside it.
+
+    Raises:
+        UserError: an unknown task; a file that is missing, cut short, of another size than the manifest says, or
+            wrongly encoded; a line without sentence or label; a label that training does not have.
+    """
+    known = (*TASKS, *XPROBE_TASKS)
+    if task not in known:
+        raise UserError(f"unknown probing task {task!r}{nearest(task, known)}")
+    counts = sizes("probing", task, data)
+    if task in TASKS:
+        path = Path(data) / "probing" / f"{FILES[task]}.txt"
+        return _task(task, SPLIT, dict.fromkeys(_SPLITS.values(), path), _read_senteval(path), counts)
+    folder = Path(data) / "probing-xprobe-en" / FILES[task.removeprefix("xprobe-")]
+    protocol = KFOLD if "train" in counts else NESTED
+    names = {"train": "va", "test": "te"} if protocol == KFOLD else {"all": "te"}
+    files = {split: folder / f"{name}.txt.gz" for split, name in names.items()}
+    return _task(task, protocol, files, {split: _read_xprobe(path) for split, path in files.items()}, counts)
+
+
+def _task(
+    name: str, protocol: str, files: dict[str, Path], rows: dict[str, Rows], counts: dict[str, int]
+) -> LabelledTask:
+    for split, path in files.items():
+        check_count(path, len(rows[split]), counts.get(split, 0), f"{split} samples")
+    known = sorted({label for _, label in next(iter(rows.values()))})  # SentEval numbers the sorted training labels
+    splits = {}
+    for split, path in files.items():
+        unknown = sorted({label for _, label in rows[split]} - set(known))
+        if unknown:
+            raise UserError(f"{path}: {name} has label {unknown[0]!r} in {split} but not in training; fetch it again")
+        splits[split] = ordered([[text for text, _ in rows[split]]], [known.index(label) for _, label in rows[split]])
+    check_labels(name, next(iter(files.values())), splits, len(known))
+    return LabelledTask(name, protocol, len(known), splits)
+
+
+def _read_senteval(path: Path) -> dict[str, Rows]:
+    rows: dict[str, Rows] = {split: [] for split in _SPLITS.values()}
+    for number, line in enumerate(read_lines(path), start=1):
+        found = fields(path, number, line, 3)
+        if found[0] not in _SPLITS:
+            raise UserError(
+                f"{path}, line {number}: split {found[0][:20]!r} is none of tr, va, te; fetch the file again"
+            )
+        rows[_SPLITS[found[0]]].append(_row(path, number, found[-1], found[1]))
+    return rows
+
+
+def _read_xprobe(path: Path) -> Rows:
+    lines = enumerate(read_lines(path), start=1)
+    return [_row(path, number, *_ends(fields(path, number, line, 2))) for number, line in lines]
+
+
+def _ends(found: Sequence[str]) -> tuple[str, str]:
+    return found[0], found[-1]
+
+
+def _row(path: Path, number: int, sentence: str, label: str) -> tuple[str, str]:
+    text, label = clean(sentence), label.strip()
+    if not text or not label:
+        raise UserError(f"{path}, line {number}: no {'label' if text else 'sentence'}; fetch the file again")
+    return text, label

@@ -1,0 +1,72 @@
+"""What the readers of all tasks share: the manifest of a data set, and lines taken apart with their place kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.errors import UserError
+from bench.files import read_json
+
+
+def manifest(data: Path) -> dict[str, Any]:
+    """What a data set holds: the folder's own `manifest.json`, else SentEval's.
+
+    Returns:
+        `{"name", "version", "sts": {task: {subset or split: pairs}}, "transfer": {task: {file or split: samples}},
+        "probing": {task: {split: samples}}}`; a data set may lack one of the three tables.
+
+    Raises:
+        UserError: the folder's own manifest is not of that form.
+    """
+    own = Path(data) / "manifest.json"
+    path = own if own.exists() else Path(__file__).with_name("senteval.json")
+    content = read_json(path)
+    kinds = [kind for kind in ("sts", "transfer", "probing") if isinstance(content, dict) and kind in content]
+    tables = [content[kind] for kind in kinds]
+    if not tables or not all(
+        isinstance(table, dict) and all(isinstance(counts, dict) for counts in table.values()) for table in tables
+    ):
+        raise UserError(
+            f'{path} has no tables "sts", "transfer" or "probing" of tasks with their sizes; mend it or delete it'
+        )
+    return content
+
+
+def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
+    """Sizes of one task's parts by the manifest of a data folder.
+
+    Raises:
+        UserError: `data` is no data folder, or its data set does not list the task.
+    """
+    if not (Path(data) / "downstream").is_dir():
+        raise UserError(f"{data} holds no folder downstream/; name the data folder with --data or BENCH_DATA")
+    listed = manifest(data)
+    counts = listed.get(kind, {}).get(task)
+    if not counts:
+        raise UserError(f"the data set {listed.get('name', data)} lists no {task}; choose another task or data")
+    return counts
+
+
+def fields(path: Path, number: int, line: str, least: int) -> list[str]:
+    """The tab-separated fields of line `number` (from 1), at least `least` of them."""
+    found = line.split("\t")
+    if len(found) < least:
+        raise UserError(
+            f"{path}, line {number}: {len(found)} tab-separated fields, expected {least} or more; fetch it again"
+        )
+    return found
+
+
+def check_count(path: Path, found: int, expected: int, what: str) -> None:
+    """Refuse a file of another length than the manifest says."""
+    if found != expected:
+        raise UserError(
+            f"{path}: {found} {what}, the manifest expects {expected}; fetch the file again, or, for other data, "
+            f"name its counts in manifest.json beside downstream/"
+        )
+
+
+def clean(sentence: str) -> str:
+    """Words joined by single spaces, as SentEval splits and re-joins them (methods.md d.1)."""
+    return " ".join(sentence.split())
