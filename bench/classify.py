@@ -60,9 +60,10 @@ class Fold:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The heads of one fold at their best: dev accuracies (shares) and weights, one entry a head."""
+    """The heads of one fold at their best, one entry a head: dev accuracy (a share), passes trained, weights."""
 
     accuracies: list[float]
+    passes: list[int]
     weights: list[list[Tensor]]
 
     def predict(self, head: int, features: Tensor) -> np.ndarray:
@@ -222,13 +223,14 @@ class _Cohort:
         members = list(range(len(self.rows)))
         shape = (len(members), self.heads)
         best_correct, misses = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
-        running = torch.ones(shape, dtype=torch.bool)
+        running, trained = torch.ones(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.long)
         best = [weight.clone() for weight in self.weights]
         passes = 0
         while members:
             for _ in range(self.settings.epoch_size):
                 self._pass()
             passes += self.settings.epoch_size
+            trained[running] = passes
             correct = torch.stack([self._correct(place) for place in range(len(members))]).cpu()
             better = running & (correct > best_correct)
             chosen = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
@@ -245,11 +247,16 @@ class _Cohort:
                 own = slice(place * self.heads, (place + 1) * self.heads)
                 accuracies = [count / len(self.dev[place]) for count in best_correct[place].tolist()]
                 layers = [kept[own].clone() for kept in best]
-                yield members[place], Fitted(accuracies, [list(layer) for layer in zip(*layers, strict=True)])
+                yield (
+                    members[place],
+                    Fitted(accuracies, trained[place].tolist(), [list(layer) for layer in zip(*layers, strict=True)]),
+                )
                 advance(self.heads)
             staying = (~ended).nonzero().squeeze(1)
             members = [members[place] for place in staying.tolist()]
-            best_correct, misses, running = best_correct[staying], misses[staying], running[staying]
+            best_correct, misses, running, trained = (
+                state[staying] for state in (best_correct, misses, running, trained)
+            )
             heads = (~ended).repeat_interleave(self.heads).nonzero().squeeze(1).to(self.rows.device)
             best = [kept[heads] for kept in best]
             self._keep(staying, heads)
