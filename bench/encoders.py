@@ -275,7 +275,8 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
     """An Encoder from a folder that `save_encoder` wrote, a Hugging Face folder, or a hub id.
 
     Args:
-        pooler: needed where the folder stores none; refused where it stores another.
+        pooler: needed where the folder stores none (sentence-transformers' pooling counts as stored, but may be
+            overridden); refused where the suite stored another.
 
     Raises:
         UserError: the model cannot be found or loaded, or the pooler is missing, unknown or another than stored.
@@ -311,9 +312,32 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
             if known.source == "toy":
                 raise UserError(f"'{model}' is made by a suite; give its folder, results/<suite>/backbones/{model}")
             folder = known.folder(Path())
+    pooler = pooler or _stored_pooling(folder)
     if pooler is None:
         raise UserError(f"{model} stores no pooler; say which with --pooler ({', '.join(POOLER_NAMES)})")
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+
+
+def _stored_pooling(folder: Path) -> str | None:
+    """The pooler of a sentence-transformers folder, or None where there is no such description.
+
+    A final normalisation is not applied: cosines do not see it, and SentEval's classifiers are given plain vectors.
+
+    Raises:
+        UserError: the folder asks for modules or a pooling that are not built here.
+    """
+    if not (folder / "modules.json").is_file():
+        return None
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in read_json(folder / "modules.json")]
+    if other := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
+        raise UserError(f"{folder} has a module '{min(other)}', which is not built here; name a pooler with --pooler")
+    path = next((path for path in sorted(folder.glob("*_Pooling/config.json"))), None)
+    pooling = read_json(path) if path else {}
+    chosen = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
+    known = {"pooling_mode_mean_tokens": "avg", "pooling_mode_cls_token": "cls_before_pooler"}
+    if len(chosen) != 1 or chosen[0] not in known:
+        raise UserError(f"{folder} pools by {', '.join(chosen) or 'nothing known'}; name a pooler with --pooler")
+    return known[chosen[0]]
 
 
 def _encoder_class(kind: str, source: Path) -> Any:

@@ -1,6 +1,6 @@
 """Evaluator conformance: a known encoder gives its known scores, to the second decimal.
 
-`all-MiniLM-L6-v2` with mean pooling has published STS scores. Its weights come from a package on the Python package
+`all-MiniLM-L6-v2` with mean pooling has published STS scores, and the original SentEval gives its transfer scores. Its weights come from a package on the Python package
 index that carries them; nothing of that package's code is unpacked or run.
 """
 
@@ -17,8 +17,9 @@ import pytest
 
 from bench.data import cache_folder
 from bench.encoders import TransformerEncoder, load_encoder
-from bench.evaluate import score_tasks
+from bench.evaluate import read_tasks, score_tasks
 from bench.files import atomic_folder, sha256_file
+from bench.jobs import score_encoder
 from bench.tasks import sts
 
 pytestmark = [
@@ -73,6 +74,14 @@ def test_published_scores(encoder: TransformerEncoder) -> None:
     records = score_tasks(encoder, tasks)
     scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
     assert {task: round(value, 2) for task, value in scores.items()} == PUBLISHED
+
+
+def test_transfer_as_the_original_gives_it(encoder: TransformerEncoder, tmp_path: Path) -> None:
+    """SimCSE's copy of SentEval, test mode, on this encoder's plain vectors."""
+    tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))
+    records = score_encoder(encoder, tasks, "test", "cpu", tmp_path)
+    found = {(record["task"], record["split"]): record["value"] for record in records}
+    assert found == {("CR", "test"): 82.15, ("CR", "dev"): 83.10, ("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}
 
 
 def test_what_the_tokenizer_file_carries_does_not_apply(encoder: TransformerEncoder) -> None:

@@ -176,7 +176,7 @@ def test_any_heads_in_any_company(
             dev = features[fold.dev], labels[fold.dev]
             assert fitted.accuracies[place] == head.fit(features[fold.train], labels[fold.train], dev)
             assert fitted.passes[place] == len(head.permutations)
-            # A step is gradient / sqrt(mean square): where a gradient nearly vanishes, its rounding (1e-16) grows to 1e-8.
+            # A step is gradient / sqrt(mean square): of a gradient near 0 it makes 1e-8 out of roundings of 1e-16.
             ours = fitted.weights[place][0]
             theirs = head.model.state_dict()
             torch.testing.assert_close(ours[:, :-1], theirs["0.weight"], rtol=1e-5, atol=1e-6)
