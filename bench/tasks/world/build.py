@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 
 from bench.files import atomic_folder, write_json
 from bench.tasks.world.corpus import sample_document
+from bench.tasks.world.layout import write_lines, write_probing, write_transfer
 from bench.tasks.world.sets import SICK, SICK_SOURCE, STS, STSB, Pair, sample_mixed, sample_set
 
-VERSION = 1
+VERSION = 2
+STREAMS = 1  # in the names of the random streams, so that a new version leaves the sets as they were
 LINES = 20_000  # of the corpus, at least
 
 # How each year writes gold scores, and how many unscored rows come with a scored one (2015 and 2016, as published).
@@ -33,21 +36,19 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
         sizes["STS-B"] = _write_benchmark(folder, seed)
         sizes["SICK-R"] = _write_sick(folder, seed)
         _write_corpus(folder, seed, lines)
-        write_json(folder / "manifest.json", {"name": "world", "version": VERSION, "seed": seed, "sts": sizes})
+        manifest = {"name": "world", "version": VERSION, "seed": seed, "sts": sizes}
+        manifest["transfer"] = write_transfer(folder / "downstream", partial(_stream, seed))
+        manifest["probing"] = write_probing(folder / "probing", partial(_stream, seed))
+        write_json(folder / "manifest.json", manifest)
 
 
 def _stream(seed: int, *name: str) -> random.Random:
     """A generator of its own for every file, so that a change to one leaves the others as they were."""
-    return random.Random("/".join(["world", str(VERSION), str(seed), *name]))  # noqa: S311 (not for secrets)
+    return random.Random("/".join(["world", str(STREAMS), str(seed), *name]))  # noqa: S311 (not for secrets)
 
 
 def _lower(pair: Pair) -> tuple[str, str]:
     return pair.first.text.lower(), pair.second.text.lower()
-
-
-def _write(path: Path, rows: list[str], end: str = "\n") -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes("".join(row + end for row in rows).encode())
 
 
 def _write_year(folder: Path, name: str, seed: int) -> dict[str, int]:
@@ -59,8 +60,8 @@ def _write_year(folder: Path, name: str, seed: int) -> dict[str, int]:
         rows += [("\t".join(_lower(pair)), "") for pair in sample_set(rng, source, unscored)]
         rng.shuffle(rows)
         year = folder / "downstream" / "STS" / f"{name}-en-test"
-        _write(year / f"STS.input.{source.name}.txt", [text for text, _ in rows])
-        _write(year / f"STS.gs.{source.name}.txt", [gold for _, gold in rows])
+        write_lines(year / f"STS.input.{source.name}.txt", [text for text, _ in rows])
+        write_lines(year / f"STS.gs.{source.name}.txt", [gold for _, gold in rows])
     return {source.name: source.pairs for source in STS[name]}
 
 
@@ -70,7 +71,7 @@ def _write_benchmark(folder: Path, seed: int) -> dict[str, int]:
             "\t".join(("main-world", source.name, f"{split}", f"{number:04d}", f"{pair.gold:.3f}", *_lower(pair)))
             for number, (source, pair) in enumerate(sample_mixed(_stream(seed, "STS-B", split), size))
         ]
-        _write(folder / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv", rows)
+        write_lines(folder / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv", rows)
     return STSB
 
 
@@ -86,7 +87,7 @@ def _write_sick(folder: Path, seed: int) -> dict[str, int]:
                     (str(number), pair.first.text, pair.second.text, f"{1 + pair.gold * 0.8:.2f}", _entailment(pair))
                 )
             )
-        _write(
+        write_lines(
             folder / "downstream" / "SICK" / f"SICK_{split}.txt", rows, "\r\n" if split == "test_annotated" else "\n"
         )
     return {"train": SICK["train"], "dev": SICK["trial"], "test": SICK["test_annotated"]}
@@ -106,8 +107,7 @@ def _write_corpus(folder: Path, seed: int, lines: int) -> None:
     table = ["first_line\tlines\tsource\tcurid\ttitle"]
     while len(text) < lines:
         document = sample_document(rng)
-        written = [sentence.text for sentence in document]
-        table.append(f"{len(text) + 1}\t{len(written)}\tworld\t{len(table)}\t{written[0]}")
-        text += written
-    _write(folder / "world.txt", text)
-    _write(folder / "world.docs.tsv", table)
+        table.append(f"{len(text) + 1}\t{len(document)}\tworld\t{len(table)}\t{document[0]}")
+        text += document
+    write_lines(folder / "world.txt", text)
+    write_lines(folder / "world.docs.tsv", table)

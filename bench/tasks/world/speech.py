@@ -8,6 +8,7 @@ registers to tell sentences apart.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.tasks.world.meaning import Meaning
@@ -27,6 +28,11 @@ class Tree:
         ]
 
 
+def spell(words: Sequence[str]) -> str:
+    """Tokens joined by spaces; the first is capitalised, proper names always are."""
+    return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
+
+
 @dataclass(frozen=True)
 class Sentence:
     """A sentence with all that is known of it."""
@@ -36,9 +42,8 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """Tokens joined by spaces; the first is capitalised, proper names always are."""
-        words = self.tree.words()
-        return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
+        """Its tokens, spelled."""
+        return spell(self.tree.words())
 
 
 @dataclass(frozen=True)
