@@ -395,3 +395,47 @@ def test_a_broken_encoder_file_is_one_sentence(tiny_bert: Path, tmp_path: Path, 
     save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
     (tmp_path / "saved" / "encoder.json").write_text(content)
     refused(lambda: load_encoder(tmp_path / "saved"))
+
+
+def as_sentence_transformers(
+    folder: Path, pooling: dict[str, bool], kinds: tuple[str, ...] = ("Transformer", "Pooling")
+) -> None:
+    modules = [
+        {"idx": i, "name": str(i), "path": "", "type": f"sentence_transformers.models.{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 16} | pooling))
+
+
+@pytest.mark.parametrize(
+    ("mode", "pooler"), [("pooling_mode_mean_tokens", "avg"), ("pooling_mode_cls_token", "cls_before_pooler")]
+)
+def test_a_sentence_transformers_folder_brings_its_pooler(copy: Path, mode: str, pooler: str) -> None:
+    """A last normalisation is not applied, so vectors are those of the plain pooler."""
+    wanted = load_encoder(copy, pooler=pooler).encode(["the sea is blue", "a"])
+    as_sentence_transformers(
+        copy, {mode: True, "pooling_mode_max_tokens": False}, ("Transformer", "Pooling", "Normalize")
+    )
+    np.testing.assert_array_equal(load_encoder(copy).encode(["the sea is blue", "a"]), wanted)
+    other = load_encoder(copy, pooler="avg_top2")
+    assert isinstance(other, TransformerEncoder)
+    assert other.pooler == "avg_top2"
+
+
+@pytest.mark.parametrize(
+    ("pooling", "kinds", "message"),
+    [
+        ({"pooling_mode_max_tokens": True}, ("Transformer", "Pooling"), "pools by pooling_mode_max_tokens"),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}, ("Transformer", "Pooling"), "pools by"),
+        ({}, ("Transformer", "Pooling"), "pools by nothing known"),
+        ({"pooling_mode_mean_tokens": True}, ("Transformer", "Pooling", "Dense"), "has a module 'Dense'"),
+    ],
+)
+def test_other_sentence_transformers_folders_ask_for_a_pooler(
+    copy: Path, pooling: dict[str, bool], kinds: tuple[str, ...], message: str
+) -> None:
+    as_sentence_transformers(copy, pooling, kinds)
+    with pytest.raises(UserError, match=message):
+        load_encoder(copy)
