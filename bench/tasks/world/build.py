@@ -24,7 +24,8 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
     """Write the embedded world to the folder `out`, whole or not at all; the same seed gives the same bytes anywhere.
 
     Args:
-        out: folder to write: `downstream/` in SentEval's layout, `world.txt`, `world.docs.tsv`, `manifest.json`.
+        out: folder to write: `downstream/` and `probing/` as SentEval has them, `world.txt`, `world.docs.tsv`,
+            `manifest.json`.
         seed: of every draw.
         lines: smallest length of the corpus in sentences.
 
