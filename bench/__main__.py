@@ -152,9 +152,9 @@ def plan(arguments: argparse.Namespace) -> None:
         content = json.loads(arguments.json) if arguments.json else config.load(arguments.config)
     except json.JSONDecodeError as error:
         raise UserError(f"--json is not JSON: {error}") from None
-    if arguments.seeds:
-        content["seeds"] = list(range(1, arguments.seeds + 1))
     config.validate(content)
+    if arguments.seeds:
+        content = config.reseeded(content, range(1, arguments.seeds + 1))
     write_json(arguments.out, config.plan(content))
 
 

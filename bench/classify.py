@@ -70,7 +70,7 @@ class Fitted:
         """Labels int64[n] that one head gives to features [n, d]; the first on ties."""
         states = [weight.unsqueeze(0) for weight in self.weights[head]]
         with torch.inference_mode():
-            return _logits(states, _with_ones(features).unsqueeze(0)).argmax(1)[0].cpu().numpy()
+            return _forward(states, _with_ones(features).unsqueeze(0), None)[0].argmax(1)[0].cpu().numpy()
 
 
 def _with_ones(features: Tensor) -> Tensor:
@@ -87,20 +87,35 @@ def initial_weights(width: int, classes: int, hidden: int = 0) -> list[Tensor]:
     return [torch.cat([layer.weight.detach(), layer.bias.detach().unsqueeze(1)], dim=1) for layer in layers]
 
 
-def _logits(weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None = None) -> Tensor:
-    """Logits [heads, classes, n] of inputs [folds, n, d + 1], whose heads stand fold by fold.
+def _forward(weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Logits [heads, classes, n] of inputs [folds, n, d + 1], whose heads stand fold by fold; and the hidden units.
 
     Args:
-        weights: one layer (heads, classes, d + 1), or two with `hidden` units between.
+        weights: one layer (heads, classes, d + 1), or two with hidden units between.
         masks: dropout of the hidden units before the sigmoid, [heads, hidden, n].
     """
     heads, folds = len(weights[0]), len(inputs)
     by_fold = weights[0].reshape(folds, -1, inputs.shape[2])
     first = torch.bmm(by_fold, inputs.transpose(1, 2)).view(heads, -1, inputs.shape[1])
     if len(weights) == 1:
-        return first
+        return first, None
     units = torch.sigmoid(first if masks is None else first * masks)
-    return torch.baddbmm(weights[1][:, :, -1:], weights[1][:, :, :-1], units)
+    return torch.baddbmm(weights[1][:, :, -1:], weights[1][:, :, :-1], units), units
+
+
+def _gradients(weights: Sequence[Tensor], inputs: Tensor, targets: Tensor, masks: Tensor | None) -> list[Tensor]:
+    """Gradients of each head's mean cross-entropy; targets are one-hot [folds, classes, n]."""
+    logits, units = _forward(weights, inputs, masks)
+    heads, classes, n = logits.shape
+    folds = len(inputs)
+    probabilities = torch.softmax(logits, dim=1).view(folds, -1, classes, n)
+    errors = (probabilities - targets.unsqueeze(1)).div_(n).view(heads, classes, n)
+    later = []
+    if units is not None:
+        later = [torch.cat([torch.bmm(errors, units.transpose(1, 2)), errors.sum(2, keepdim=True)], dim=2)]
+        slope = units * (1 - units) if masks is None else units * (1 - units) * masks
+        errors = torch.bmm(weights[1][:, :, :-1].transpose(1, 2), errors) * slope
+    return [torch.bmm(errors.view(folds, -1, n), inputs).view_as(weights[0]), *later]
 
 
 class _Optimiser:
@@ -129,23 +144,6 @@ class _Optimiser:
             else:
                 self.squares[i].mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
                 weight.addcdiv_(gradient, self.squares[i].sqrt().add_(1e-8), value=-1e-2)
-
-
-def _gradients(weights: list[Tensor], inputs: Tensor, targets: Tensor, masks: Tensor | None) -> list[Tensor]:
-    """Gradients of each head's mean cross-entropy; targets are one-hot [folds, classes, n]."""
-    heads, folds = len(weights[0]), len(inputs)
-    if len(weights) == 1:
-        errors = torch.softmax(_logits(weights, inputs), dim=1).view(folds, heads // folds, *targets.shape[1:])
-        errors = (errors - targets.unsqueeze(1)).div_(inputs.shape[1])
-        return [torch.bmm(errors.view(folds, -1, inputs.shape[1]), inputs).view_as(weights[0])]
-    with torch.enable_grad():
-        leaves = [weight.requires_grad_() for weight in weights]
-        logits = _logits(leaves, inputs, masks)
-        likelihood = torch.log_softmax(logits, dim=1) * targets.repeat_interleave(heads // folds, dim=0)
-        found = torch.autograd.grad(-likelihood.sum() / inputs.shape[1], leaves)
-    for weight in weights:
-        weight.requires_grad_(False)
-    return list(found)
 
 
 def fit(
@@ -290,5 +288,5 @@ class _Cohort:
         """How many dev samples of one fold each of its heads gets right, int64[heads]."""
         own = slice(place * self.heads, (place + 1) * self.heads)
         rows = self.dev[place]
-        logits = _logits([weight[own] for weight in self.weights], self.inputs[rows].unsqueeze(0))
+        logits, _ = _forward([weight[own] for weight in self.weights], self.inputs[rows].unsqueeze(0), None)
         return (logits.argmax(1) == self.labels[rows]).sum(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,12 @@ def _explain(error: Any) -> str:
 def runs(config: Mapping[str, Any]) -> list[Run]:
     """Every run of a validated configuration, in order, without repetitions."""
     return unique(_runs(config))
+
+
+def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
+    """A validated configuration with these seeds for every run, whatever backbones and entries say of their own."""
+    entries = [entry if isinstance(entry, str) else {**entry, "seeds": list(seeds)} for entry in config["methods"]]
+    return {**config, "seeds": list(seeds), "backbones": dict.fromkeys(config["backbones"]), "methods": entries}
 
 
 def _runs(config: Mapping[str, Any]) -> Iterator[Run]:

@@ -26,7 +26,9 @@ from bench.errors import UserError, nearest
 from bench.files import atomic_folder, read_json, write_json
 from methods.base import POOLERS as POOLER_NAMES
 
-TOKEN_BUDGET = 16_384  # tokens in one batch, padding included: bounds memory whatever the sentences' lengths
+# Tokens in one batch, padding included: bounds memory whatever the sentences' lengths. On a processor less is faster,
+# since a layer's activations then stay in its cache.
+TOKEN_BUDGET = {"cpu": 4096, "cuda": 16_384}
 
 
 def _masked_mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -175,7 +177,7 @@ def longest_input(model: Any, tokenizer: Any) -> int:
     return int(min(positions, tokenizer.model_max_length))
 
 
-def length_batches(lengths: Sequence[int], budget: int = TOKEN_BUDGET) -> Iterator[list[int]]:
+def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Indices in batches of about equal length whose padded size stays within `budget` tokens (at least one each)."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
@@ -237,7 +239,7 @@ class TransformerEncoder:
         training = self.model.training
         self.model.eval()
         try:
-            for batch in length_batches([len(row) for row in tokens]):
+            for batch in length_batches([len(row) for row in tokens], TOKEN_BUDGET.get(device.type, 4096)):
                 ids, mask = pad([tokens[i] for i in batch], self.tokenizer.pad_token_id)
                 mask = mask.to(device)
                 output = self.model(

@@ -231,3 +231,10 @@ def test_the_smoke_suite_stands_alone() -> None:
     assert methods == {"simcse", "gs-infonce", "is-cse", "sscl", "untrained", "word-overlap"}
     compositions = {run.text for run in found if "+" in run.text}
     assert compositions == {"gs-infonce+is-cse", "gs-infonce+sscl", "is-cse+sscl"}
+
+
+def test_reseeded_runs_have_these_seeds_alone() -> None:
+    content = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
+    found = suites.runs(suites.reseeded(content, range(1, 4)))
+    assert len(found) == 2 * 2 * 3
+    assert {run.seed for run in found} == {1, 2, 3}
