@@ -53,7 +53,10 @@ def validate(config: Any) -> None:
         if name not in RECIPE_FIELDS:
             raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
-    expand_tasks(config["tasks"])
+    try:
+        expand_tasks(config["tasks"])
+    except UserError as error:
+        raise UserError(f"configuration: {error}") from None
     stand_ins = config.get("stand_ins", {})
     for printed in stand_ins.values():
         if list(stand_ins.values()).count(printed) > 1:

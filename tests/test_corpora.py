@@ -132,8 +132,8 @@ def pins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = tmp_path / "pins.json"
     path.write_text('{"repositories": {}, "corpora": {}}')
     monkeypatch.setattr(corpora, "PINS", path)
-    monkeypatch.setattr(data, "PINS", path)
-    monkeypatch.setattr(data, "LOCK", tmp_path / "lock.json")
+    monkeypatch.setattr(data.pins, "PINS", path)
+    monkeypatch.setattr(data.pins, "LOCK", tmp_path / "lock.json")
     return path
 
 

@@ -19,6 +19,8 @@ import pytest
 from fakehub import FakeHub, fake_hub
 
 from bench import data
+from bench.data import archive, pins
+from bench.data.cache import alone
 from bench.errors import UserError
 
 WIKI = b"".join(b"Sentence %d.\n" % row for row in range(7))
@@ -72,10 +74,10 @@ def hub() -> Iterator[FakeHub]:
 @pytest.fixture(autouse=True)
 def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A cache, pins and a lock of the test's own, and no network but the fake hub; gives the cache."""
-    pins = {"repositories": {data.DATASET: {"files": {"wiki1m_for_simcse.txt": {"rows": [7, 8]}}}}, "corpora": {}}
-    (tmp_path / "pins.json").write_text(json.dumps(pins))
-    monkeypatch.setattr(data, "PINS", tmp_path / "pins.json")
-    monkeypatch.setattr(data, "LOCK", tmp_path / "lock.json")
+    content = {"repositories": {data.DATASET: {"files": {"wiki1m_for_simcse.txt": {"rows": [7, 8]}}}}, "corpora": {}}
+    (tmp_path / "pins.json").write_text(json.dumps(content))
+    monkeypatch.setattr(pins, "PINS", tmp_path / "pins.json")
+    monkeypatch.setattr(pins, "LOCK", tmp_path / "lock.json")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "models"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
@@ -214,8 +216,8 @@ def test_offline_is_respected(online: FakeHub, monkeypatch: pytest.MonkeyPatch) 
 
 def test_processes_that_fetch_at_once_download_once(online: FakeHub, apart: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from bench import data; "
-        "data.PINS, data.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(data.fetch_senteval())"
+        "import sys; from pathlib import Path; from bench import data; from bench.data import pins; "
+        "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(data.fetch_senteval())"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(tmp_path / "lock.json")]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -227,7 +229,7 @@ def test_processes_that_fetch_at_once_download_once(online: FakeHub, apart: Path
 
 def test_records_of_threads_do_not_get_lost(apart: Path) -> None:
     def one(number: int) -> None:
-        with data._alone():
+        with alone():
             data.record(f"someone/model-{number}", "c" * 40, {"a": str(number)})
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
@@ -235,7 +237,7 @@ def test_records_of_threads_do_not_get_lost(apart: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(json.loads(data.LOCK.read_text())) == 8
+    assert len(json.loads(pins.LOCK.read_text())) == 8
 
 
 # --- the local folder -------------------------------------------------------------------------------------------------
@@ -309,7 +311,7 @@ def test_hostile_archives_are_refused(kind: str, online: FakeHub, apart: Path, t
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(online: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data, "LARGEST_ARCHIVE", 5)
+    monkeypatch.setattr(archive, "LARGEST_ARCHIVE", 5)
     with pytest.raises(UserError, match="unpacks to more than"):
         data.fetch_senteval()
 
@@ -419,7 +421,10 @@ def test_shipped_pins_are_well_formed_and_carry_their_source() -> None:
         assert entry["source"], key
         assert entry["revision"] is None or len(bytes.fromhex(entry["revision"])) == 20, key
         for file in entry["files"].values():
-            assert file["sha256"] is None or len(bytes.fromhex(file["sha256"])) == 32, key
+            if "blob" in file:
+                assert len(bytes.fromhex(file["blob"])) == 20, key
+            else:
+                assert file["sha256"] is None or len(bytes.fromhex(file["sha256"])) == 32, key
     for name, entry in content["corpora"].items():
         assert entry["source"], name
         assert entry["rows"], name

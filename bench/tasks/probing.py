@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.data import read_lines
+from bench.data import probing_file, read_lines
 from bench.errors import UserError, nearest
 from bench.records import PROBING_TASKS as TASKS
 from bench.records import XPROBE_TASKS
@@ -53,7 +53,7 @@ def read(task: str, data: Path) -> LabelledTask:
         raise UserError(f"unknown probing task {task!r}{nearest(task, known)}")
     counts = sizes("probing", task, data)
     if task in TASKS:
-        path = Path(data) / "probing" / f"{FILES[task]}.txt"
+        path = probing_file(FILES[task], data)
         return _task(task, SPLIT, dict.fromkeys(_SPLITS.values(), path), _read_senteval(path), counts)
     folder = Path(data) / "probing-xprobe-en" / FILES[task.removeprefix("xprobe-")]
     protocol = KFOLD if "train" in counts else NESTED
