@@ -140,7 +140,7 @@ def fetch(arguments: argparse.Namespace) -> None:
     from bench import paths
     from bench.files import write_json
 
-    write_json(arguments.out, paths.describe_input(arguments.kind, arguments.name, arguments.suite))
+    write_json(arguments.out, paths.describe_input(arguments.kind, arguments.name, arguments.suite, _tasks(arguments)))
 
 
 def plan(arguments: argparse.Namespace) -> None:
@@ -238,6 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     added = command(fetch)
     added.add_argument("kind", choices=["data", "corpus", "backbone"])
     added.add_argument("name")
+    added.add_argument("--tasks", nargs="+", default=[], metavar="NAME", help="of data: what will be scored on it")
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--out", type=Path, required=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from bench import corpora, data
 from bench.catalogue import backbone
 from bench.errors import UserError
 from bench.files import sha256_file, sha256_text
+from bench.records import expand_tasks
+from bench.tasks import probing
 
 
 def run_folder(suite: Path, run_id: str) -> Path:
@@ -54,11 +57,23 @@ def corpus_file(name: str, suite: Path) -> Path:
     return Path(name) if "/" in name else data.fetch_corpus(name)
 
 
-def describe_input(kind: str, name: str, suite: Path) -> dict[str, Any]:
-    """Make an input of a suite present and say what it is: the content of `inputs/*.json`."""
+def describe_input(kind: str, name: str, suite: Path, tasks: Sequence[str] = ()) -> dict[str, Any]:
+    """Make an input of a suite present and say what it is: the content of `inputs/*.json`.
+
+    Args:
+        kind: data, corpus or backbone.
+        tasks: of data, what will be scored: the probing files among them are fetched where `senteval` is.
+
+    Raises:
+        UserError: it is not there, cannot be fetched, or is not what it should be.
+    """
     if kind == "data":
         folder = data_folder(name, suite)
-        files = sorted(path for path in (folder / "downstream").rglob("*") if path.is_file())
+        for task in expand_tasks(tasks):
+            if task in probing.FILES:
+                data.probing_file(probing.FILES[task], folder)
+        parts = (folder / "downstream", folder / "probing")
+        files = sorted(path for part in parts for path in part.rglob("*") if path.is_file())
         sums = "\n".join(f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files)
         return {"kind": kind, "name": name, "files": len(files), "sha256": sha256_text(sums)}
     if kind == "corpus":

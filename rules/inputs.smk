@@ -45,9 +45,11 @@ rule data:
         f"{RESULTS}/benchmarks/data.tsv"
     params:
         name=config["data"],
+        tasks=suite_tasks,
         suite=suite_folder,
     shell:
-        "python -m bench fetch data {params.name:q} --suite {params.suite:q} --out {output:q} > {log:q} 2>&1"
+        "python -m bench fetch data {params.name:q} --tasks {params.tasks:q}"
+        " --suite {params.suite:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule corpus:

@@ -49,6 +49,7 @@ def suite(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory:
             "suite": "tiny",
             "data": str(tiny_data),
             "corpus": str(tiny_corpus),
+            "tasks": ["sts"],
             "seeds": [1],
             "backbones": {str(tiny_bert): None},
             "recipe": {"batch_size": 8, "select_every": 2},
@@ -100,6 +101,12 @@ def test_a_removed_method_only_renders_again(suite: Suite) -> None:
     folder, config = suite
     output = snakemake("-n", "--configfile", str(config(methods=["word-overlap", "simcse"])), cwd=folder).stdout
     assert planned(output) == {"plan": 1, "tables": 1, "figures": 1, "page": 1}
+
+
+def test_other_tasks_are_scored_without_training(suite: Suite) -> None:
+    folder, config = suite
+    output = snakemake("-n", "--configfile", str(config(tasks=["STS-B"])), cwd=folder).stdout
+    assert planned(output) == {"score": 4, "plan": 1, "tables": 1, "figures": 1, "page": 1}
 
 
 def test_a_failed_job_leaves_no_half_output(suite: Suite, tiny_corpus: Path, tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ def read(task: str, data: Path) -> LabelledTask:
         raise UserError(f"unknown transfer task {task!r}{nearest(task, TASKS)}")
     counts, folder = sizes("transfer", task, data), Path(data) / "downstream"
     if task in _BINARY:
-        return LabelledTask(task, NESTED, 2, {"all": _read_binary(task, folder, counts)})
+        samples = {"all": _read_binary(task, folder, counts)}
+        check_labels(task, folder / task, samples, 2)
+        return LabelledTask(task, NESTED, 2, samples)
     files, read_file = {"SST2": (_SST, _read_sst), "TREC": (_TREC, _read_trec), "MRPC": (_MRPC, _read_mrpc)}[task]
     classes = len(QUESTIONS) if task == "TREC" else 2
     splits = {}
@@ -108,6 +110,8 @@ def _read_mrpc(path: Path) -> Samples:
         label, _, _, one, other = fields(path, number, line.strip(), 5)[:5]
         first.append(clean(one))
         second.append(clean(other))
+        if not (first[-1] and second[-1]):
+            raise UserError(f"{path}, line {number}: no sentence; fetch the file again")
         labels.append(_binary(path, number, label))
     return ordered([first, second], labels)
 
