@@ -121,6 +121,16 @@ def evaluate(arguments: argparse.Namespace) -> None:
         print(score_model(arguments.model, arguments.pooler, tasks, mode, data, arguments.out, device))
 
 
+def crosscheck(arguments: argparse.Namespace) -> None:
+    """Score an encoder by the original SentEval too, where it can be imported, and print both."""
+    from bench import gpu, paths
+    from bench.crosscheck import crosscheck as compare
+
+    data = paths.data_folder(arguments.data, Path("."))
+    with gpu.lease() as device:
+        print(compare(arguments.model, arguments.pooler, _tasks(arguments), data, device))
+
+
 def world(arguments: argparse.Namespace) -> None:
     """Generate the embedded world's data folder."""
     from bench.tasks.world import build
@@ -224,6 +234,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument("--out", type=Path, required=True, help="FILE.json")
 
+    added = command(crosscheck)
+    added.add_argument("model", help="hub id, Hugging Face folder, or a folder of this suite's runs")
+    added.add_argument("--pooler", help="needed where the model stores none")
+    added.add_argument("--tasks", nargs="+", default=["sts"], metavar="NAME", help="as in evaluate")
+    added.add_argument("--data", default="senteval", help="as in evaluate")
+
     added = command(world)
     added.add_argument("--out", type=Path, required=True)
     added.add_argument("--seed", type=int, default=0)
@@ -238,7 +254,7 @@ def _parser() -> argparse.ArgumentParser:
     added = command(fetch)
     added.add_argument("kind", choices=["data", "corpus", "backbone"])
     added.add_argument("name")
-    added.add_argument("--tasks", nargs="+", default=[], metavar="NAME", help="of data: what will be scored on it")
+    added.add_argument("--tasks", nargs="*", default=[], metavar="NAME", help="of data: what will be scored on it")
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--out", type=Path, required=True)
 

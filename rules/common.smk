@@ -7,6 +7,7 @@ from pathlib import Path
 from bench import config as suites
 from bench.catalogue import TOY_VERSION
 from bench.errors import UserError
+from bench.records import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 
 try:
@@ -84,6 +85,11 @@ def suite_config(wildcards):
 
 def suite_tasks(wildcards):
     return config["tasks"]
+
+
+def probing_tasks(wildcards):
+    """The tasks whose files are fetched by themselves; other changes of tasks leave the data as they are."""
+    return [task for task in expand_tasks(config["tasks"]) if task in PROBING_TASKS]
 
 
 def suite_folder(wildcards):

@@ -45,7 +45,7 @@ rule data:
         f"{RESULTS}/benchmarks/data.tsv"
     params:
         name=config["data"],
-        tasks=suite_tasks,
+        tasks=probing_tasks,
         suite=suite_folder,
     shell:
         "python -m bench fetch data {params.name:q} --tasks {params.tasks:q}"

@@ -2,7 +2,7 @@
 
 It speaks what the hub's client asks for: listings (`/api/.../revision/...`, `/api/.../tree/...`) and files
 (`/.../resolve/...`, with ETag, commit and ranges). It can also misbehave: serve other bytes than it announces, cut a
-file short, break a connection off, or answer with an error.
+file short, break a connection off, or answer with an error. Plain files of any path (`raw`) stand in for other servers.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class FakeHub:
 
     endpoint: str = ""
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    raw: dict[str, bytes] = field(default_factory=dict)  # by path
     requests: list[str] = field(default_factory=list)
     served: dict[str, bytes] = field(default_factory=dict)  # instead of what is announced, by file name
     broken_off: set[str] = field(default_factory=set)  # files whose first download ends half-way
@@ -66,7 +67,19 @@ class _Handler(BaseHTTPRequestHandler):
         if match := FILE.fullmatch(path):
             dataset, name, revision, file = match.groups()
             return self._file(f"datasets/{name}" if dataset else name, revision, file)
+        if path in self.hub.raw:
+            return self._raw(path)
         return self._answer(404, b"{}")
+
+    def _raw(self, path: str) -> None:
+        name = path.rsplit("/", 1)[-1]
+        content = self.hub.served.get(name, self.hub.raw[path])
+        if name in self.hub.broken_off:
+            self.hub.broken_off.discard(name)
+            self._answer(200, content, sent=len(content) // 2)
+            self.close_connection = True
+            return
+        self._answer(200, content)
 
     def _known(self, key: str, revision: str) -> bool:
         if key not in self.hub.repositories:

@@ -1,0 +1,34 @@
+"""Unpacking an archive that nobody has looked at yet."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+from bench.errors import UserError
+
+# SentEval's text is far below this many bytes; an archive that unpacks to more is hostile.
+LARGEST_ARCHIVE = 1 << 32
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a tar archive of plain files and folders, after looking at every member.
+
+    Raises:
+        UserError: it is damaged, or holds a link, a device, or a path that leads out of `folder`; nothing is written.
+    """
+    try:
+        with tarfile.open(archive) as tar:
+            members = tar.getmembers()
+            for member in members:
+                name = PurePosixPath(member.name)
+                if name.is_absolute() or ".." in name.parts or "\\" in member.name:
+                    raise UserError(f"{archive} is refused: its member {member.name!r} leads out of the folder")
+                if not (member.isreg() or member.isdir()):
+                    raise UserError(f"{archive} is refused: its member {member.name!r} is a link or a device")
+            if sum(member.size for member in members) > LARGEST_ARCHIVE:
+                raise UserError(f"{archive} is refused: it unpacks to more than {LARGEST_ARCHIVE >> 30} GiB")
+            tar.extractall(folder, members, filter="data")
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again") from None

@@ -1,0 +1,56 @@
+"""Corpora and SentEval's data: from the folder BENCH_DATA, else fetched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from bench.data.archive import unpack
+from bench.data.cache import alone, cache_folder
+from bench.data.hub import fetch_file
+from bench.data.local import CORPORA, corpus_path, local_folder
+from bench.errors import UserError, nearest
+from bench.files import atomic_folder, sha256_file
+
+
+def fetch_corpus(name: str) -> Path:
+    """The file of a corpus by name: from the folder BENCH_DATA, else from the hub.
+
+    Raises:
+        UserError: it is not there, or cannot be fetched.
+    """
+    folder = local_folder()
+    if folder:
+        return corpus_path(name, folder)
+    if name not in CORPORA:
+        raise UserError(
+            f"corpus '{name}' is not on the hub{nearest(name, CORPORA)}; set BENCH_DATA to a folder with it"
+        )
+    return fetch_file(f"{CORPORA[name]}.txt")
+
+
+def fetch_senteval() -> Path:
+    """The folder that holds `downstream/` with the tasks' files: BENCH_DATA, else made of the hub's `senteval.tar`.
+
+    Raises:
+        UserError: BENCH_DATA names no such folder; or the archive cannot be fetched, verified or unpacked.
+    """
+    local = local_folder()
+    if local:
+        if not (local / "downstream").is_dir():
+            raise UserError(f"BENCH_DATA names {local}, which holds no folder downstream/; name the folder above it")
+        return local
+    archive = fetch_file("senteval.tar")
+    # Named by what it holds, so that a replaced archive is unpacked anew.
+    folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
+    with alone():
+        if not folder.is_dir():
+            with atomic_folder(folder) as temporary:
+                unpack(archive, temporary / "unpacked")
+                tasks = next((path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None)
+                if tasks is None:
+                    raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data; delete it")
+                os.replace(tasks, temporary / "downstream")
+                shutil.rmtree(temporary / "unpacked", ignore_errors=True)
+    return folder

@@ -1,0 +1,97 @@
+"""A tiny data folder with every task of SentEval, and an encoder of single sentences."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.files import read_json, write_json
+from bench.records import PROBING_TASKS
+from bench.tasks.probing import FILES
+from bench.tasks.transfer import QUESTIONS
+
+WIDTH = 24
+NOUNS = ("man", "woman", "dog", "cat", "bird", "child", "car", "boat", "house", "tree", "river", "road")
+
+
+class Words:
+    """An encoder of single sentences: the sum of a random vector for each word. Counts what it encodes."""
+
+    kind = "words"
+    identity = "words-1"
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        self.encoded += sentences
+        return np.stack([self.vector(text) for text in sentences])
+
+    @staticmethod
+    def vector(text: str) -> np.ndarray:
+        rows = [np.random.default_rng(list(word.encode())).normal(size=WIDTH) for word in (text or "nothing").split()]
+        return np.sum(rows, axis=0).astype(np.float32)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+def look_up(texts: Sequence[str]) -> np.ndarray:
+    return Words().encode(texts)
+
+
+def labelled(draw: random.Random, classes: int, size: int) -> list[tuple[str, int]]:
+    """Sentences that name their label most of the time, with every label in turn."""
+    rows = []
+    for place in range(size):
+        label = place % classes
+        named = label if draw.random() < 0.75 else draw.randrange(classes)
+        rows.append((" ".join([f"word{named}", *draw.choices(NOUNS, k=draw.randint(1, 4))]), label))
+    return rows
+
+
+def write_tasks(sts: Path, folder: Path) -> Path:
+    """Make `folder` a copy of a data folder with STS tasks, with all transfer and probing tasks beside them."""
+    shutil.copytree(sts, folder)
+    draw, down = random.Random(5), folder / "downstream"
+
+    def put(path: Path, lines: list[str]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    for name in ("MR/rt-polarity.{}", "CR/custrev.{}", "MPQA/mpqa.{}", "SUBJ/subj.{}"):
+        rows = labelled(draw, 2, 40)
+        for label, end in enumerate(("subjective", "objective") if "SUBJ" in name else ("neg", "pos")):
+            put(down / name.format(end), [text for text, own in rows if own == label])
+    for split, size in {"train": 60, "dev": 20, "test": 20}.items():
+        put(down / f"SST/binary/sentiment-{split}", [f"{text}\t{label}" for text, label in labelled(draw, 2, size)])
+    for name, size in {"train_5500": 72, "TREC_10": 24}.items():
+        rows = [f"{QUESTIONS[label]}:x {text}" for text, label in labelled(draw, 6, size)]
+        put(down / f"TREC/{name}.label", rows)
+    for split, size in {"train": 60, "test": 30}.items():
+        pairs = zip(labelled(draw, 2, size), labelled(draw, 2, size), strict=True)
+        rows = [
+            f"{label}\t1\t2\t{one}\t{one if label and draw.random() < 0.6 else other}"
+            for (one, label), (other, _) in pairs
+        ]
+        put(down / f"MRPC/msr_paraphrase_{split}.txt", ["header", *rows])
+    sizes = {"tr": 60, "va": 20, "te": 20}
+    for name in FILES.values():
+        rows = [f"{code}\tL{label}\t{text}" for code, size in sizes.items() for text, label in labelled(draw, 3, size)]
+        put(folder / "probing" / f"{name}.txt", rows)
+    listed = read_json(folder / "manifest.json")
+    listed["transfer"] = {
+        **{task: {"positive": 20, "negative": 20} for task in ("MR", "CR", "MPQA")},
+        "SUBJ": {"objective": 20, "subjective": 20},
+        "SST2": {"train": 60, "dev": 20, "test": 20},
+        "TREC": {"train": 72, "test": 24},
+        "MRPC": {"train": 60, "test": 30},
+    }
+    listed["probing"] = {task: {"train": 60, "dev": 20, "test": 20} for task in PROBING_TASKS}
+    write_json(folder / "manifest.json", listed)
+    return folder
