@@ -14,9 +14,10 @@ from bench.records import Record, read_scores
 
 COVERAGE = 0.999
 
-# Standard deviation, in points, that other arithmetic adds to a score. Pre-training the toy backbones in bfloat16
-# in place of float32, far coarser than another processor, moved their untrained scores by at most 0.3.
-ROUNDING = 0.25
+# Standard deviation, in points, that other arithmetic adds to a score. Another code path of the matrix library, through
+# pre-training and scoring, moved no untrained score at all; pre-training in bfloat16, far coarser, moved correlations
+# by at most 0.3. An accuracy moves by whole samples, of which the smallest test parts have 150.
+ROUNDING = {"spearman": 0.25, "accuracy": 0.5, "accuracy_mlp": 0.5, "f1": 0.5}
 
 Cells = dict[str, dict[str, list[float]]]
 
@@ -73,27 +74,15 @@ def write(suite: Path, reference: Path) -> None:
     write_json(reference, {"provenance": kept, "cells": rounded})
 
 
-def by_chance(count: int) -> int:
-    """How many of `count` scores a suite may have outside their intervals, exceeded once in a thousand suites.
-
-    On the machine of the reference nothing is outside; on another, rounding makes every score a new draw, and of the
-    thousand and more scores of the smoke suite one is outside by chance alone.
-    """
-    from scipy.stats import binom
-
-    return int(binom.ppf(COVERAGE, count, 1 - COVERAGE))
-
-
 def check(suite: Path, reference: Path) -> str:
     """Compare every test score of a suite with the 99.9 % interval of the reference; one line that says how it went.
 
     Raises:
-        UserError: more scores left their intervals than chance explains, a run did not finish, or the reference does
-            not know a run.
+        UserError: a score left its interval, a run did not finish, or the reference does not know a run.
     """
     known = read_json(reference)
     cells, _ = _cells(suite)
-    compared, faults, outside = 0, [], []
+    compared, faults = 0, []
     for name, tasks in cells.items():
         if name not in known["cells"]:
             raise UserError(f"{reference} has no scores of {name}; write it anew with make reference")
@@ -104,12 +93,7 @@ def check(suite: Path, reference: Path) -> str:
             for value in values:
                 compared += 1
                 if not low <= value <= high:
-                    outside.append(f"{name}, {task}: {value:.2f} is outside {low:.2f} to {high:.2f}")
-    allowed = by_chance(compared)
-    if len(outside) > allowed:
-        faults.append(f"{len(outside)} of {compared} scores left their 99.9 % interval, {allowed} might by chance")
+                    faults.append(f"{name}, {task}: {value:.2f} is outside {low:.2f} to {high:.2f}")
     if faults:
-        raise UserError("; ".join([*faults, *outside][:8]))
-    found = "each within its 99.9 % interval" if not outside else f"{len(outside)} outside their 99.9 % intervals"
-    by = f", as up to {allowed} may be by chance: {'; '.join(outside)}" if outside else ""
-    return f"reference: {compared} scores, {found} of {reference}{by}"
+        raise UserError(f"{len(faults)} of {compared} scores left their 99.9 % interval: " + "; ".join(faults[:8]))
+    return f"reference: {compared} scores, each within the 99.9 % interval of {reference}"

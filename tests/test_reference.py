@@ -37,7 +37,7 @@ def suite(folder: Path, values: dict[int, float], status: str = "finished") -> P
     runs = [{"id": f"simcse_s{seed}", "method": "simcse", "setting": "official", "backbone": "toy"} for seed in values]
     write_json(folder / "plan.json", {"runs": runs})
     for seed, value in values.items():
-        record = {"task": "Avg", "split": "test", "aggregation": "all", "value": value}
+        record = {"task": "Avg", "split": "test", "metric": "spearman", "aggregation": "all", "value": value}
         provenance = {"outcome": {"status": status}, "code": {"commit": "abc"}}
         write_scores(folder / "scores" / f"simcse_s{seed}.json", provenance, [record])
     return folder
@@ -48,7 +48,7 @@ def test_a_score_outside_fails_and_one_inside_passes(tmp_path: Path) -> None:
     write(suite(tmp_path / "many", {seed: 70 + seed / 10 for seed in range(20)}), reference)
     assert read_json(reference)["provenance"]["code"] == {"commit": "abc"}
     assert "1 scores" in check(suite(tmp_path / "good", {1: 71.0}), reference)
-    with pytest.raises(UserError, match=r"1 of 1 scores left .* simcse@official on toy, Avg: 80\.00 is outside"):
+    with pytest.raises(UserError, match=r"1 of 1 scores left .* simcse@official on toy, Avg spearman: 80\.00 is outside"):
         check(suite(tmp_path / "bad", {1: 80.0}), reference)
     with pytest.raises(UserError, match="did not finish"):
         check(suite(tmp_path / "diverged", {1: 71.0}, status="diverged"), reference)

@@ -74,7 +74,7 @@ def _task(
         if unknown:
             raise UserError(f"{path}: {name} has label {unknown[0]!r} in {split} but not in training; fetch it again")
         splits[split] = ordered([[text for text, _ in rows[split]]], [known.index(label) for _, label in rows[split]])
-    check_labels(name, next(iter(files.values())), splits, len(known))
+    check_labels(name, next(iter(files.values())), splits, max(len(known), 2))
     return LabelledTask(name, protocol, len(known), splits)
 
 

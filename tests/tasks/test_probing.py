@@ -1,0 +1,194 @@
+"""Probing tasks: SentEval's files and X-Probe's, their labels, and what must not be confused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.errors import UserError
+from bench.records import GROUPS, KNOWN_TASKS, PROBING_TASKS, XPROBE_TASKS
+from bench.tasks import probing
+from bench.tasks.labelled import Samples
+from bench.tasks.tables import manifest
+
+COUNTS = {
+    "Depth": {"train": 4, "dev": 2, "test": 2},
+    "CoordinationInversion": {"train": 2, "dev": 1, "test": 1},
+    "xprobe-Length": {"train": 3, "test": 2},
+    "xprobe-Depth": {"all": 3},
+}
+DEPTH = "tr\t9\tc  d \nva\t10\te\ntr\t10\ta b\nte\t5\tf g\ntr\t5\th\nte\t9\té i\ntr\t10\tz y\nva\t5\tj k\n"
+COORDINATION = "tr\tO\tx\tthey ran , she\tslept\ntr\tI\tb\nva\tI\tc\nte\tO\td\n"
+
+
+def put(folder: Path, name: str, content: str | bytes) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = content if isinstance(content, bytes) else content.encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    put(tmp_path, "manifest.json", json.dumps({"name": "tiny", "version": 1, "probing": COUNTS}))
+    (tmp_path / "downstream").mkdir()
+    put(tmp_path, "probing/tree_depth.txt", DEPTH)
+    put(tmp_path, "probing/coordination_inversion.txt", COORDINATION)
+    put(tmp_path, "probing-xprobe-en/sentence_length/va.txt.gz", "a b c\t1\n d  e\t0\nf g\t1\n")
+    put(tmp_path, "probing-xprobe-en/sentence_length/te.txt.gz", "h\t1\ni\t0\n")
+    put(tmp_path, "probing-xprobe-en/tree_depth/te.txt.gz", "a b\t4\nc\t10\nd\t4\n")
+    return tmp_path
+
+
+def rows(samples: Samples) -> list[tuple[str, int]]:
+    assert samples.labels.dtype == np.int64
+    (column,) = samples.columns
+    return list(zip(column, samples.labels.tolist(), strict=True))
+
+
+def test_labels_are_numbered_in_the_order_of_their_names(folder: Path) -> None:
+    """10, 5, 9: they are names, and in every split the numbers are those of training."""
+    read = probing.read("Depth", folder)
+    assert (read.name, read.protocol, read.classes) == ("Depth", "split", 3)
+    assert list(read.splits) == ["train", "dev", "test"]
+    assert rows(read.splits["train"]) == [("h", 1), ("a b", 0), ("z y", 0), ("c d", 2)]
+    assert rows(read.splits["dev"]) == [("e", 0), ("j k", 1)]
+    assert rows(read.splits["test"]) == [("f g", 1), ("é i", 2)]
+
+
+def test_the_sentence_is_the_last_column(folder: Path) -> None:
+    read = probing.read("CoordinationInversion", folder)
+    assert rows(read.splits["train"]) == [("b", 0), ("slept", 1)]
+
+
+def test_xprobe_is_cross_validated_on_its_validation_part(folder: Path) -> None:
+    read = probing.read("xprobe-Length", folder)
+    assert (read.name, read.protocol, read.classes, list(read.splits)) == (
+        "xprobe-Length",
+        "kfold",
+        2,
+        ["train", "test"],
+    )
+    assert rows(read.splits["train"]) == [("d e", 0), ("f g", 1), ("a b c", 1)]
+    assert rows(read.splits["test"]) == [("i", 0), ("h", 1)]
+
+
+def test_xprobe_depth_has_one_part(folder: Path) -> None:
+    read = probing.read("xprobe-Depth", folder)
+    assert (read.name, read.protocol, read.classes, list(read.splits)) == ("xprobe-Depth", "nested", 2, ["all"])
+    assert rows(read.splits["all"]) == [("c", 0), ("d", 1), ("a b", 1)]
+
+
+def test_the_two_sources_share_no_name_and_no_file(folder: Path) -> None:
+    assert len(PROBING_TASKS) == 10
+    assert len(XPROBE_TASKS) == 9
+    assert not set(XPROBE_TASKS) & set(GROUPS["all"])
+    assert len(set(KNOWN_TASKS)) == len(KNOWN_TASKS) == 33
+    assert tuple(probing.FILES) == PROBING_TASKS
+    assert len(set(probing.FILES.values())) == 10
+    (folder / "probing" / "tree_depth.txt").unlink()
+    with pytest.raises(UserError, match=r"probing/tree_depth\.txt does not exist"):
+        probing.read("Depth", folder)
+
+
+SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.txt.gz"
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "content", "problem"),
+    [
+        ("Depth", SENTEVAL, DEPTH + "tr\t5\tx\n", r"tree_depth\.txt: 5 train samples, the manifest expects 4"),
+        ("Depth", SENTEVAL, DEPTH.replace("va\t10\te\n", ""), "1 dev samples, the manifest expects 2"),
+        ("Depth", SENTEVAL, DEPTH + "te\t5\tx\n", "3 test samples, the manifest expects 2"),
+        ("Depth", SENTEVAL, DEPTH + "xx\t5\tx\n", r"tree_depth\.txt, line 9: split 'xx' is none of tr, va, te"),
+        ("Depth", SENTEVAL, DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
+        ("Depth", SENTEVAL, "tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
+        ("Depth", SENTEVAL, "tr\t5\t\n" + DEPTH, "line 1: no sentence; fetch the file again"),
+        ("Depth", SENTEVAL, "tr\t5\t \n" + DEPTH, "line 1: no sentence; fetch the file again"),
+        ("Depth", SENTEVAL, "tr\t\ta\n" + DEPTH, "line 1: no label; fetch the file again"),
+        (
+            "Depth",
+            SENTEVAL,
+            DEPTH.replace("te\t9", "te\t11"),
+            r"tree_depth\.txt: Depth has label '11' in test but not in training",
+        ),
+        ("Depth", SENTEVAL, DEPTH.replace("va\t10", "va\t7"), "Depth has label '7' in dev but not in training"),
+        (
+            "Depth",
+            SENTEVAL,
+            "tr\t5\ta\n" * 4 + "va\t5\tb\n" * 2 + "te\t5\tc\n" * 2,
+            r"tree_depth\.txt: Depth has no training sample of label 1 of 2",
+        ),
+        ("Depth", SENTEVAL, DEPTH.encode("latin-1"), r"tree_depth\.txt, line 6: byte 0xe9 is not valid utf-8"),
+        ("xprobe-Length", XPROBE, "a\t0\n", r"va\.txt\.gz: 1 train samples, the manifest expects 3"),
+        ("xprobe-Length", XPROBE, "a\t0\nb\nc\t1\n", r"va\.txt\.gz, line 2: 1 tab-separated fields, expected 2"),
+        ("xprobe-Length", XPROBE, "a\t0\nb\t\nc\t1\n", r"va\.txt\.gz, line 2: no label"),
+        ("xprobe-Length", XPROBE, "a\t0\n\t1\nc\t1\n", r"va\.txt\.gz, line 2: no sentence"),
+        (
+            "xprobe-Length",
+            XPROBE,
+            "a\t0\nb\t0\nc\t0\n",
+            r"te\.txt\.gz: xprobe-Length has label '1' in test but not in training",
+        ),
+        ("xprobe-Length", XPROBE, b"a\t0\nb\xff\t0\nc\t1\n", r"va\.txt\.gz, line 2: byte 0xff is not valid utf-8"),
+    ],
+)
+def test_wrong_files_are_named(task: str, name: str, content: str | bytes, problem: str, folder: Path) -> None:
+    put(folder, name, content)
+    with pytest.raises(UserError, match=problem):
+        probing.read(task, folder)
+
+
+def test_an_archive_cut_short_is_named(folder: Path) -> None:
+    path = folder / XPROBE
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"va\.txt\.gz is damaged or cut short after line"):
+        probing.read("xprobe-Length", folder)
+
+
+def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(UserError, match="unknown probing task 'Dept'; did you mean 'Depth'"):
+        probing.read("Dept", folder)
+    with pytest.raises(UserError, match="unknown probing task 'xprobe-TopConstituents'"):
+        probing.read("xprobe-TopConstituents", folder)
+    with pytest.raises(UserError, match="the data set tiny lists no Tense"):
+        probing.read("Tense", folder)
+    with pytest.raises(UserError, match="holds no folder downstream/"):
+        probing.read("Depth", tmp_path_factory.mktemp("empty"))
+
+
+# --- the real files ---------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_manifest_is_that_of_the_paper() -> None:
+    """100k, 10k and 10k sentences a task (Conneau et al., 2018); X-Probe's sizes are those of its files."""
+    listed = manifest(Path("nowhere"))["probing"]
+    assert tuple(listed) == (*PROBING_TASKS, *XPROBE_TASKS)
+    assert all(listed[task] == {"train": 100_000, "dev": 10_000, "test": 10_000} for task in PROBING_TASKS)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
+def test_the_real_files_of_xprobe() -> None:
+    data = Path(os.environ["BENCH_DATA"])
+    if not (data / "probing-xprobe-en").is_dir():
+        pytest.skip("BENCH_DATA holds no X-Probe")
+    classes = {}
+    for task in XPROBE_TASKS:
+        read = probing.read(task, data)
+        found = {split: len(samples.labels) for split, samples in read.splits.items()}
+        if task == "xprobe-Depth":
+            assert (read.protocol, found) == ("nested", {"all": 10000})
+        else:
+            size = 4998 if task == "xprobe-Length" else 10000
+            assert (read.protocol, found) == ("kfold", {"train": size, "test": size})
+        assert all(text and text == " ".join(text.split()) for text in read.sentences())
+        assert set(next(iter(read.splits.values())).labels.tolist()) == set(range(read.classes))
+        classes[task.removeprefix("xprobe-")] = read.classes
+    two = ("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion")
+    assert classes == {"Length": 6, "WordContent": 1000, "Depth": 5} | dict.fromkeys(two, 2)

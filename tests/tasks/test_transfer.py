@@ -1,0 +1,367 @@
+"""Transfer tasks: reading the files in all their quirks, in the order on which folds depend."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.errors import UserError
+from bench.evaluate import sentences
+from bench.tasks import transfer
+from bench.tasks.labelled import LabelledTask, Samples, ordered
+from bench.tasks.tables import manifest
+
+COUNTS = {
+    "MR": {"positive": 3, "negative": 4},
+    "CR": {"positive": 3, "negative": 2},
+    "SUBJ": {"objective": 2, "subjective": 2},
+    "MPQA": {"positive": 2, "negative": 3},
+    "SST2": {"train": 3, "dev": 2, "test": 2},
+    "TREC": {"train": 7, "test": 2},
+    "MRPC": {"train": 4, "test": 2},
+}
+CLASSES = ("NUM:date", "LOC:city", "HUM:ind", "ENTY:food", "DESC:manner", "ABBR:exp")
+FILES: dict[str, str | bytes] = {
+    "MR/rt-polarity.pos": b"caf\xe9  is \xa0 good\nz y\na b\n",
+    "MR/rt-polarity.neg": "c d\nno\ne f\n bad\tone  . \n",
+    "CR/custrev.pos": "good .\n\nfine\n",
+    "CR/custrev.neg": " \nbad",
+    "SUBJ/subj.objective": "he walks .\nshe runs\n",
+    "SUBJ/subj.subjective": "so dull\nhow lovely it is\n",
+    "MPQA/mpqa.pos": "\nlike\n",
+    "MPQA/mpqa.neg": "\nhate\n\n",
+    "SST/binary/sentiment-train": "a  fine film \t1\nso bad\t0\nno café\t1\n",
+    "SST/binary/sentiment-dev": "b a\t1\na b\t0",
+    "SST/binary/sentiment-test": "c\t0\r\nd\t1\r\n",
+    "TREC/train_5500.label": "".join(f"{name} what  is it ?\n" for name in CLASSES).encode() + b"HUM:gr Caf\xe9 ?\n",
+    "TREC/TREC_10.label": "LOC:other Where ?\nABBR:abb What : this ?\n",
+    "MRPC/msr_paraphrase_train.txt": b"\xef\xbb\xbfQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
+    b"1\t1\t2\ta b\tc d e\r\n0\t3\t4\tf g\th  i\r\n1\t5\t6\tj\tk l m n\r\n0\t7\t8\to p\tq r s\r\n",
+    "MRPC/msr_paraphrase_test.txt": 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\t"a\tb\n0\t1\t2\tc\td',
+}
+
+
+def put(folder: Path, name: str, content: str | bytes) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def put_counts(folder: Path, **changed: dict[str, int]) -> None:
+    put(folder, "manifest.json", json.dumps({"name": "tiny", "version": 1, "transfer": COUNTS | changed}))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    put_counts(tmp_path)
+    for name, content in FILES.items():
+        put(tmp_path, f"downstream/{name}", content)
+    return tmp_path
+
+
+def rows(samples: Samples) -> list[tuple[object, ...]]:
+    """(sentence, label) or (sentence, sentence, label) of each sample."""
+    assert samples.labels.dtype == np.int64
+    return list(zip(*samples.columns, samples.labels.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        (
+            "MR",
+            [
+                ("no", 0),
+                ("c d", 0),
+                ("e f", 0),
+                ("z y", 1),
+                ("a b", 1),
+                ("bad one .", 0),
+                ("café is good", 1),
+            ],
+        ),
+        ("CR", [("", 0), ("", 1), ("bad", 0), ("fine", 1), ("good .", 1)]),
+        ("SUBJ", [("so dull", 0), ("she runs", 1), ("he walks .", 1), ("how lovely it is", 0)]),
+        ("MPQA", [("", 0), ("", 0), ("", 1), ("hate", 0), ("like", 1)]),
+    ],
+)
+def test_binary_tasks(task: str, expected: list[tuple[str, int]], folder: Path) -> None:
+    """By number of tokens, then label, else as in the file: not by the alphabet. Blank lines are samples."""
+    read = transfer.read(task, folder)
+    assert (read.name, read.protocol, read.classes, list(read.splits)) == (task, "nested", 2, ["all"])
+    assert rows(read.splits["all"]) == expected
+
+
+def test_sst_has_three_splits(folder: Path) -> None:
+    read = transfer.read("SST2", folder)
+    assert (read.protocol, read.classes, list(read.splits)) == ("split", 2, ["train", "dev", "test"])
+    assert rows(read.splits["train"]) == [("so bad", 0), ("no café", 1), ("a fine film", 1)]
+    assert rows(read.splits["dev"]) == [("a b", 0), ("b a", 1)]
+    assert rows(read.splits["test"]) == [("c", 0), ("d", 1)]
+
+
+def test_trec_numbers_its_coarse_classes_by_the_alphabet(folder: Path) -> None:
+    read = transfer.read("TREC", folder)
+    assert (read.protocol, read.classes, list(read.splits)) == ("kfold", 6, ["train", "test"])
+    assert rows(read.splits["train"]) == [("Café ?", 3), *(("what is it ?", label) for label in range(6))]
+    assert rows(read.splits["test"]) == [("Where ?", 4), ("What : this ?", 0)]
+
+
+def test_mrpc_is_ordered_by_both_sentences_then_label(folder: Path) -> None:
+    """The header goes, quotes are no quoting, and the byte-order mark is no part of anything."""
+    read = transfer.read("MRPC", folder)
+    assert (read.protocol, read.classes, list(read.splits)) == ("kfold", 2, ["train", "test"])
+    assert rows(read.splits["train"]) == [
+        ("j", "k l m n", 1),
+        ("f g", "h i", 0),
+        ("o p", "q r s", 0),
+        ("a b", "c d e", 1),
+    ]
+    assert rows(read.splits["test"]) == [("c", "d", 0), ('"a', "b", 1)]
+
+
+@pytest.mark.parametrize("task", ["SST2", "MRPC"])
+def test_line_ends_and_byte_order_marks_do_not_matter(task: str, folder: Path) -> None:
+    before = transfer.read(task, folder)
+    for path in (folder / "downstream" / ("SST/binary" if task == "SST2" else task)).iterdir():
+        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        path.write_bytes(b"\xef\xbb\xbf" + content)
+    again = transfer.read(task, folder)
+    assert {name: rows(samples) for name, samples in again.splits.items()} == {
+        name: rows(samples) for name, samples in before.splits.items()
+    }
+
+
+@given(
+    samples=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1)), min_size=1, max_size=30),
+    pairs=st.booleans(),
+)
+def test_the_order_is_stable(samples: list[tuple[int, int, int]], pairs: bool) -> None:
+    """Each place against the next: longer, or as long with a higher label, or the same and later in the file."""
+    columns = [
+        [" ".join([str(place)] * count) for place, count in enumerate(counts)] for counts in zip(*samples, strict=True)
+    ][:2]
+    columns = columns if pairs else columns[:1]
+    found = ordered(columns, [label for *_, label in samples])
+    # A sentence of no words does not name its place; the label and the other column still say what it may be.
+    assert Counter(rows(found)) == Counter(zip(*columns, (label for *_, label in samples), strict=True))
+    keys = [(*(len(text.split()) for text in texts), label) for *texts, label in rows(found)]
+    assert keys == sorted(keys)
+    for key in set(keys):
+        texts = [row[0] for row, other in zip(rows(found), keys, strict=True) if other == key]
+        places = [int(str(text).split()[0]) for text in texts if text]
+        assert places == sorted(places)
+
+
+# --- features ---------------------------------------------------------------------------------------------------------
+
+
+def task_of(*columns: Sequence[str]) -> LabelledTask:
+    labels = np.zeros(len(columns[0]), dtype=np.int64)
+    return LabelledTask("X", "kfold", 2, {"train": Samples(tuple(map(tuple, columns)), labels)})
+
+
+def look_up(table: dict[str, list[float]]) -> Callable[[Sequence[str]], np.ndarray]:
+    return lambda texts: np.array([table[text] for text in texts])
+
+
+def test_features_of_single_sentences_are_their_vectors() -> None:
+    found = task_of(["a", "b", "a"]).features("train", look_up({"a": [1, 2], "b": [-3, 0.5]}))
+    assert found.dtype == np.float32
+    assert found.tolist() == [[1, 2], [-3, 0.5], [1, 2]]
+
+
+def test_features_of_pairs_are_distance_and_product() -> None:
+    table = look_up({"a": [1, 2, -1], "b": [3, -0.5, -2], "c": [0, 4, 1]})
+    found = task_of(["a", "c"], ["b", "a"]).features("train", table)
+    assert found.dtype == np.float32
+    assert found.tolist() == [[2, 2.5, 1, 3, -1, 2], [1, 2, 2, 0, 8, -1]]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "problem"),
+    [
+        (lambda texts: np.ones((len(texts) + 1, 4)), r"X: the encoder gave an array of shape \(3, 4\) for 2 sentences"),
+        (lambda texts: np.ones(len(texts)), r"X: .* shape \(2,\) for 2 sentences"),
+        (lambda texts: np.array([[1, 2], [3, np.nan]]), "X: the vector of 'b' is not finite; the encoder has diverged"),
+        (lambda texts: np.array([[np.inf, 2], [3, 4]]), "X: the vector of 'a' is not finite"),
+        (lambda texts: np.array([[1e39, 2], [3, 4]]), "X: the vector of 'a' is not finite"),  # above float32's range
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_vectors_that_cannot_be_classified(vectors: Callable[[Sequence[str]], np.ndarray], problem: str) -> None:
+    with pytest.raises(UserError, match=problem):
+        task_of(["a", "b"]).features("train", vectors)
+
+
+def test_a_pair_is_refused_for_either_sentence() -> None:
+    with pytest.raises(UserError, match="the vector of 'd' is not finite"):
+        task_of(["a", "b"], ["c", "d"]).features(
+            "train", look_up({"a": [1.0], "b": [1.0], "c": [1.0], "d": [float("nan")]})
+        )
+
+
+# --- wrong files ------------------------------------------------------------------------------------------------------
+
+MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "content", "problem"),
+    [
+        ("MR", "MR/rt-polarity.neg", None, r"rt-polarity\.neg does not exist"),
+        ("MR", "MR/rt-polarity.pos", "a\nb\n", r"rt-polarity\.pos: 2 lines, the manifest expects 3"),
+        ("CR", "CR/custrev.pos", "good .\nfine\n", r"custrev\.pos: 2 lines, the manifest expects 3"),
+        ("CR", "CR/custrev.neg", "\n\nbad\n", r"custrev\.neg: 3 lines, the manifest expects 2"),
+        (
+            "SUBJ",
+            "SUBJ/subj.subjective",
+            "dull\n" * 20,
+            r"subj\.subjective: 20 lines, the broken first edition of SimCSE's SentEval archive; fetch senteval\.tar",
+        ),
+        ("SUBJ", "SUBJ/subj.subjective", "dull\n" * 19, "19 lines, the manifest expects 2"),
+        ("SUBJ", "SUBJ/subj.objective", "dull\n" * 20, "20 lines, the manifest expects 2"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\n", "sentiment-dev: 1 samples, the manifest expects 2"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\n", "sentiment-dev, line 2: 1 tab-separated fields, expected 2"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t\n", "sentiment-dev, line 2: 1 tab-separated fields"),
+        ("SST2", "SST/binary/sentiment-dev", "\t1\nb\t0\n", "sentiment-dev, line 1: 1 tab-separated fields"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t2\n", "line 2: label '2' is neither 0 nor 1; fetch"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\tx\n", "line 2: label 'x' is neither 0 nor 1"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t-0\n", "line 2: label '-0' is neither 0 nor 1"),
+        (
+            "SST2",
+            "SST/binary/sentiment-test",
+            b"a\t1\nb\xe9\t0\n",
+            "sentiment-test, line 2: byte 0xe9 is not valid utf",
+        ),
+        (
+            "SST2",
+            "SST/binary/sentiment-train",
+            "a\t1\nb\t1\nc\t1\n",
+            "sentiment-train: SST2 has no training sample of label 0 of 2",
+        ),
+        ("TREC", "TREC/TREC_10.label", "LOC:x a ?\n", r"TREC_10\.label: 1 samples, the manifest expects 2"),
+        (
+            "TREC",
+            "TREC/TREC_10.label",
+            "LOC:x a ?\nLOK:y b ?\n",
+            r"TREC_10\.label, line 2: unknown question class 'LOK'; did you mean 'LOC'\?",
+        ),
+        ("TREC", "TREC/TREC_10.label", "LOC:x a ?\n\n", r"line 2: unknown question class ''"),
+        ("TREC", "TREC/TREC_10.label", "LOC:x a ?\nNUM:y\n", "line 2: no question after its class"),
+        (
+            "TREC",
+            "TREC/train_5500.label",
+            "".join(f"{name} a\n" for name in CLASSES[:5]) + "NUM:x b\nNUM:y c\n",
+            r"train_5500\.label: TREC has no training sample of label 0 of 6",  # which the test part has
+        ),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_test.txt",
+            MRPC_HEADER + "1\t1\t2\ta\tb\n",
+            r"msr_paraphrase_test\.txt: 1 samples, the manifest expects 2",
+        ),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "1\t1\t2\ta\n" * 2, "line 2: 4 tab-separated fields"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "\t1\t2\ta\tb\n" * 2, "line 2: 4 tab-separated fields"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "1\t1\t2\t \tb\n" * 2, "line 2: no sentence"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "yes\t1\t2\ta\tb\n" * 2, "line 2: label 'yes' is neit"),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_test.txt",
+            MRPC_HEADER.encode() + b"1\t1\t2\ta\tb\n1\t1\t2\ta\xff\tb\n",
+            r"msr_paraphrase_test\.txt, line 3: byte 0xff is not valid utf-8",
+        ),
+    ],
+)
+def test_wrong_files_are_named(task: str, name: str, content: str | bytes | None, problem: str, folder: Path) -> None:
+    if content is None:
+        (folder / "downstream" / name).unlink()
+    else:
+        put(folder, f"downstream/{name}", content)
+    with pytest.raises(UserError, match=problem):
+        transfer.read(task, folder)
+
+
+def test_twenty_subjective_sentences_are_right_where_the_manifest_says_so(folder: Path) -> None:
+    put_counts(folder, SUBJ={"objective": 2, "subjective": 20})
+    put(folder, "downstream/SUBJ/subj.subjective", "dull\n" * 20)
+    assert transfer.read("SUBJ", folder).splits["all"].labels.tolist() == [0] * 20 + [1] * 2
+
+
+@pytest.mark.parametrize(("empty", "label"), [("positive", 1), ("negative", 0)])
+def test_a_binary_task_of_one_label_is_refused(empty: str, label: int, folder: Path) -> None:
+    """Its classifiers would all score 100."""
+    put_counts(folder, MR=COUNTS["MR"] | {empty: 0})
+    put(folder, f"downstream/MR/rt-polarity.{empty[:3]}", "")
+    with pytest.raises(UserError, match=f"MR has no training sample of label {label} of 2"):
+        transfer.read("MR", folder)
+
+
+def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(UserError, match="unknown transfer task 'SST'; did you mean 'SST2'"):
+        transfer.read("SST", folder)
+    put(folder, "manifest.json", json.dumps({"name": "tiny", "transfer": {"MR": COUNTS["MR"]}}))
+    with pytest.raises(UserError, match="the data set tiny lists no CR; choose another task or data"):
+        transfer.read("CR", folder)
+    with pytest.raises(UserError, match="holds no folder downstream/; name the data folder with --data or BENCH_DATA"):
+        transfer.read("MR", tmp_path_factory.mktemp("empty"))
+
+
+def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    with pytest.raises(UserError, match=r"rt-polarity\.pos: 3 lines, the manifest expects 5331"):
+        transfer.read("MR", folder)
+
+
+# --- the real files ---------------------------------------------------------------------------------------------------
+
+# Samples of each split as SentEval's authors count them (Conneau and Kiela, 2018), SST2's as of the binary task.
+PUBLISHED = {
+    "MR": {"all": 10662},
+    "CR": {"all": 3775},
+    "SUBJ": {"all": 10000},
+    "MPQA": {"all": 10606},
+    "SST2": {"train": 67349, "dev": 872, "test": 1821},
+    "TREC": {"train": 5452, "test": 500},
+    "MRPC": {"train": 4076, "test": 1725},
+}
+
+
+def test_the_shipped_manifest_adds_up() -> None:
+    listed = manifest(Path("nowhere"))["transfer"]
+    assert tuple(listed) == transfer.TASKS
+    for task, published in PUBLISHED.items():
+        assert sum(listed[task].values()) == sum(published.values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
+def test_the_real_files() -> None:
+    data = Path(os.environ["BENCH_DATA"])
+    if manifest(data)["name"] != "senteval":
+        pytest.skip("BENCH_DATA holds another data set")
+    counts = manifest(data)["transfer"]
+    tasks = {task: transfer.read(task, data) for task in transfer.TASKS}
+    for task, read in tasks.items():
+        assert {split: len(samples.labels) for split, samples in read.splits.items()} == PUBLISHED[task]
+        for samples in read.splits.values():
+            keys = [(*(len(text.split()) for text in texts), label) for *texts, label in rows(samples)]
+            assert keys == sorted(keys)
+            assert all(text == " ".join(text.split()) for column in samples.columns for text in column)
+            assert set(samples.labels.tolist()) == set(range(read.classes))
+        if task in ("MR", "CR", "SUBJ", "MPQA"):
+            assert sorted(Counter(read.splits["all"].labels.tolist()).values()) == sorted(counts[task].values())
+    blank = {task: sum(not text for text in read.sentences()) for task, read in tasks.items()}
+    assert {task: count for task, count in blank.items() if count} == {"CR": 4, "MPQA": 3}
+    objective = [text for text, label in rows(tasks["SUBJ"].splits["all"]) if label == 1]
+    first = (data / "downstream/SUBJ/subj.objective").read_text("latin-1").split("\n")[0]
+    assert " ".join(first.split()) in objective
+    assert sentences([tasks["CR"]]).count("") == 1

@@ -1,0 +1,291 @@
+"""The vector store: every distinct sentence is encoded once, whatever is cut short in between."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench import vectors
+from bench.encoders import TransformerEncoder, load_encoder
+from bench.errors import UserError
+from bench.vectors import KEY, VectorStore
+
+CHUNK, WIDTH = 2, 3
+TEXTS = ["a", "", "cc cc", "été \u2028 .", "a b c d", "bb", "zz"]
+LONGEST_FIRST = ["a b c d", "été \u2028 .", "cc cc", "bb", "zz", "a", ""]  # equally long ones by the alphabet
+
+
+def vector(text: str, width: int = WIDTH) -> np.ndarray:
+    seed = int.from_bytes(hashlib.md5(text.encode()).digest(), "big")
+    return np.random.default_rng(seed).normal(size=width).astype(np.float32)
+
+
+class Fake:
+    """An encoder of single sentences that says what it was asked for, and is interrupted at one call of `encode`."""
+
+    kind = "fake"
+
+    def __init__(self, identity: str = "fake-1", width: int = WIDTH, interrupted_at: int = 0) -> None:
+        self.identity, self.width, self.interrupted_at = identity, width, interrupted_at
+        self.asked: list[list[str]] = []
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        self.asked.append(list(sentences))
+        if len(self.asked) == self.interrupted_at:
+            raise KeyboardInterrupt
+        return np.stack([vector(text, self.width) for text in sentences])
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "CHUNK", CHUNK)
+
+
+@contextmanager
+def store_in(folder: Path, encoder: Any = None) -> Iterator[VectorStore]:
+    store = VectorStore(folder, encoder or Fake())
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def check(store: VectorStore, texts: Sequence[str], width: int = WIDTH) -> None:
+    found = store(texts)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, np.stack([vector(text, width) for text in texts]))
+
+
+def filled(folder: Path, texts: Sequence[str] = TEXTS) -> Path:
+    with store_in(folder) as store:
+        store.add(texts)
+    return folder
+
+
+def test_each_distinct_sentence_is_encoded_once(tmp_path: Path) -> None:
+    encoder = Fake()
+    with store_in(tmp_path / "new" / "store", encoder) as store:
+        store.add([*TEXTS, *TEXTS])
+        assert encoder.asked == [LONGEST_FIRST[i : i + CHUNK] for i in range(0, 7, CHUNK)]
+        check(store, [*TEXTS, "zz", *reversed(TEXTS)])
+        store.add(TEXTS)
+        store.add([])
+        store.add(iter(["a", "new", "a"]))
+        assert encoder.asked[4:] == [["new"]]
+        check(store, ["new", "a"])
+
+
+def test_the_files_are_rows_of_float32_and_keys(tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    rows = np.fromfile(folder / "vectors.f32", np.float32).reshape(-1, WIDTH)
+    assert np.array_equal(rows, np.stack([vector(text) for text in LONGEST_FIRST]))
+    assert (folder / "keys").stat().st_size == KEY * len(TEXTS)
+
+
+def test_vectors_of_another_precision_are_stored_in_float32(tmp_path: Path) -> None:
+    class Double(Fake):
+        def encode(self, sentences: Sequence[str]) -> np.ndarray:
+            return super().encode(sentences).astype(np.float64)[:, ::-1] / 3
+
+    with store_in(tmp_path, Double()) as store:
+        store.add(TEXTS)
+        expected = np.stack([vector(text) for text in TEXTS]).astype(np.float64)[:, ::-1] / 3
+        assert store(TEXTS).dtype == np.float32
+        assert np.array_equal(store(TEXTS), expected.astype(np.float32))
+
+
+def test_vectors_are_those_of_direct_encoding(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_encoder(tiny_bert, pooler="avg")
+    texts = ["the old dog runs", "a cat", "two small red birds see the big river", "a man"]
+    with store_in(tmp_path, encoder) as store:
+        store.add(texts)
+        alone = np.concatenate([encoder.encode([text]) for text in texts])
+        np.testing.assert_allclose(store(texts), alone, rtol=0, atol=1e-5)  # padding to another length rounds otherwise
+    monkeypatch.setattr(TransformerEncoder, "encode", None)  # a new object of equal weights has nothing to do
+    with store_in(tmp_path, load_encoder(tiny_bert, pooler="avg")) as store:
+        store.add(texts)
+        np.testing.assert_allclose(store(texts), alone, rtol=0, atol=1e-5)
+
+
+def test_an_interruption_costs_one_chunk(tmp_path: Path) -> None:
+    with store_in(tmp_path, Fake(interrupted_at=3)) as store, pytest.raises(KeyboardInterrupt):
+        store.add(TEXTS)
+    encoder = Fake()
+    with store_in(tmp_path, encoder) as store:
+        check(store, LONGEST_FIRST[:4])
+        store.add(TEXTS)
+        assert encoder.asked == [LONGEST_FIRST[4:6], LONGEST_FIRST[6:]]
+        check(store, TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "rows"),
+    [
+        ("vectors.f32", 5 * 4 * WIDTH + 6, 5),  # in the middle of a number
+        ("vectors.f32", 5 * 4 * WIDTH, 5),
+        ("vectors.f32", 4 * WIDTH - 1, 0),
+        ("vectors.f32", 0, 0),
+        ("keys", 3 * KEY + 7, 3),
+        ("keys", 3 * KEY, 3),
+        ("keys", 0, 0),
+    ],
+)
+def test_a_store_cut_anywhere_is_a_shorter_store(name: str, size: int, rows: int, tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    os.truncate(folder / name, size)
+    encoder = Fake()
+    with store_in(folder, encoder) as store:
+        store.add(TEXTS)
+        assert list(chain(*encoder.asked)) == LONGEST_FIRST[rows:]
+        check(store, TEXTS)
+    with store_in(folder) as store:
+        check(store, TEXTS)
+
+
+def test_a_chunk_whose_keys_were_not_written_is_encoded_again(tmp_path: Path) -> None:
+    """Vectors go first, so there may be more of them; what stands behind the last key is never read."""
+    folder = filled(tmp_path, TEXTS[:3])
+    with open(folder / "vectors.f32", "ab") as stream:
+        stream.write(np.full(2 * WIDTH + 1, 9, dtype=np.float32).tobytes()[:-1])
+    with store_in(folder) as store:
+        store.add(TEXTS)
+        check(store, TEXTS)
+
+
+def test_a_process_that_dies_leaves_a_valid_store_and_no_lock(tmp_path: Path) -> None:
+    def die() -> None:
+        class Fatal(Fake):
+            def encode(self, sentences: Sequence[str]) -> np.ndarray:
+                if len(self.asked) == 2:
+                    os._exit(7)
+                return super().encode(sentences)
+
+        VectorStore(tmp_path, Fatal()).add(TEXTS)
+
+    process = multiprocessing.get_context("fork").Process(target=die)
+    process.start()
+    process.join()
+    assert process.exitcode == 7
+    encoder = Fake()
+    with store_in(tmp_path, encoder) as store:
+        store.add(TEXTS)
+        assert list(chain(*encoder.asked)) == LONGEST_FIRST[4:]
+        check(store, TEXTS)
+
+
+def test_two_processes_cannot_use_one_store(tmp_path: Path) -> None:
+    def other() -> None:
+        try:
+            VectorStore(tmp_path, Fake("fake-2"))
+        except UserError as error:
+            os._exit(3 if str(error).startswith(f"{tmp_path} is in use by another process; wait for it") else 4)
+
+    with store_in(tmp_path) as store:
+        store.add(TEXTS[:3])
+        process = multiprocessing.get_context("fork").Process(target=other)
+        process.start()
+        process.join()
+        assert process.exitcode == 3
+        store.add(TEXTS)
+        check(store, TEXTS)  # the other's encoder is another one, but it has emptied nothing
+        with pytest.raises(UserError, match="is in use by another process"):
+            VectorStore(tmp_path, Fake())
+    filled(tmp_path)
+
+
+@pytest.mark.parametrize("width", [WIDTH, 5])
+def test_another_encoders_store_is_begun_anew(width: int, tmp_path: Path) -> None:
+    filled(tmp_path)
+    encoder = Fake("fake-2", width)
+    with store_in(tmp_path, encoder) as store:
+        store.add(TEXTS[:3])
+        assert sorted(chain(*encoder.asked)) == sorted(TEXTS[:3])
+        check(store, TEXTS[:3], width)
+    assert (tmp_path / "vectors.f32").stat().st_size == 3 * 4 * width
+    with store_in(tmp_path, Fake("fake-2", width)) as store:
+        check(store, TEXTS[:3], width)
+
+
+@pytest.mark.parametrize("place", ["file", "file/store"])
+def test_a_folder_that_cannot_be_written(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=f"cannot write {tmp_path / place}: .*; choose a folder that can be written"):
+        VectorStore(tmp_path / place, Fake())
+
+
+@pytest.mark.parametrize(
+    ("shape", "problem"),
+    [
+        ((CHUNK, WIDTH + 1), r"shape \(2, 4\) for 2 sentences; it must give one vector per sentence, all of one len"),
+        ((CHUNK + 1, WIDTH), r"shape \(3, 3\) for 2 sentences"),
+        ((CHUNK,), r"shape \(2,\) for 2 sentences"),
+    ],
+)
+def test_an_encoder_that_changes_its_mind(shape: tuple[int, ...], problem: str, tmp_path: Path) -> None:
+    class Moody(Fake):
+        def encode(self, sentences: Sequence[str]) -> np.ndarray:
+            right = super().encode(sentences)
+            return right if len(self.asked) == 1 else np.ones(shape)
+
+    with store_in(tmp_path, Moody()) as store, pytest.raises(UserError, match=problem):
+        store.add(TEXTS)
+    with store_in(tmp_path) as store:
+        check(store, LONGEST_FIRST[:2])  # what was right is kept
+        store.add(TEXTS)
+        check(store, TEXTS)
+
+
+def test_an_encoder_of_another_width_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path, TEXTS[:2])
+    with store_in(tmp_path, Fake(width=WIDTH + 1)) as store, pytest.raises(UserError, match=r"shape \(2, 4\) for 2"):
+        store.add(TEXTS)
+
+
+ADD = st.lists(st.sampled_from([f"{i} " * (i % 4) for i in range(12)]), max_size=8)
+CUT = st.tuples(st.sampled_from(["vectors.f32", "keys"]), st.integers(0, 200))
+INTERRUPTION = st.integers(1, 3)
+
+
+@settings(max_examples=60)
+@given(steps=st.lists(st.one_of(ADD, CUT, INTERRUPTION), max_size=10))
+def test_any_sequence_of_additions_cuts_and_interruptions(steps: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        present: set[str] = set()
+        interrupted_at = 0
+        for step in steps:
+            if isinstance(step, int):
+                interrupted_at = step
+            elif isinstance(step, tuple):
+                path = Path(folder) / step[0]
+                if path.is_file() and path.stat().st_size > step[1]:
+                    os.truncate(path, step[1])
+                    present = set()  # some of them, at least as far as this test knows
+            else:
+                encoder = Fake(interrupted_at=interrupted_at)
+                with store_in(Path(folder), encoder) as store:
+                    try:
+                        store.add(step)
+                    except KeyboardInterrupt:
+                        interrupted_at = 0
+                        continue
+                    asked = list(chain(*encoder.asked))
+                    assert len(asked) == len(set(asked))
+                    assert not set(asked) & present
+                    present |= set(step)
+                    if present:
+                        check(store, sorted(present))
