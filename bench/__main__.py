@@ -7,6 +7,7 @@ needs them.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -46,7 +47,10 @@ def _task_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _tasks(arguments: argparse.Namespace) -> list[str]:
     """Names of tasks, between spaces or commas."""
-    return [name for word in arguments.tasks for name in word.split(",") if name]
+    names = [name for word in arguments.tasks for name in word.split(",") if name]
+    if not names:
+        raise UserError("--tasks names no task; write sts, transfer, probing, all, or names of tasks")
+    return names
 
 
 def _run(arguments: argparse.Namespace) -> Run:
@@ -303,6 +307,11 @@ def main(words: list[str] | None = None) -> int:
             f"error: cannot write {error.filename}: permission denied; choose a folder that can be written",
             file=sys.stderr,
         )
+        return 2
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        print(f"error: {error.strerror}; make room and start again, what is finished is kept", file=sys.stderr)
         return 2
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -164,3 +165,33 @@ def test_output_below_a_file_is_one_sentence(
     out = tmp_path / "file" / "x.json"
     assert main(["evaluate", str(tiny_bert), "--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]) == 2
     assert capsys.readouterr().err.startswith(f"error: cannot write {out}")
+
+
+def test_no_task_is_a_mistake(
+    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "scores.json"
+    words = ["--data", str(tiny_data), "--tasks", ",", "--out", str(out)]
+    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", *words]) == 2
+    assert "--tasks names no task" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_full_disk_is_one_sentence(
+    tiny_bert: Path,
+    tiny_data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("bench.vectors.VectorStore._append", full)
+    words = ["--data", str(tiny_data), "--tasks", "STS-B", "--out", str(tmp_path / "scores.json")]
+    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", *words]) == 2
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .endswith("No space left on device; make room and start again, what is finished is kept")
+    )
