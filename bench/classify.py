@@ -169,9 +169,9 @@ def fit(
     """
     inputs = _with_ones(features)
     fitted: list[Fitted | None] = [None] * len(folds)
-    cohorts: dict[int, list[int]] = {}
+    cohorts: dict[tuple[int, bool], list[int]] = {}
     for place, fold in enumerate(folds):
-        cohorts.setdefault(len(fold.train) + (len(fold.train) << 32) * (fold.dev is None), []).append(place)
+        cohorts.setdefault((len(fold.train), fold.dev is None), []).append(place)
     for members in cohorts.values():
         for start in range(0, len(members), BLOCK):
             block = members[start : start + BLOCK]
@@ -189,8 +189,7 @@ class _Cohort:
     ) -> None:
         self.inputs, self.settings, self.hidden = inputs, settings, hidden
         self.shuffle = np.random.RandomState(SEED)
-        self.targets = torch.nn.functional.one_hot(labels, classes).to(inputs)
-        self.labels, self.heads = labels, len(folds[0].heads)
+        self.labels, self.classes, self.heads = labels, classes, len(folds[0].heads)
         rows = torch.from_numpy(np.stack([fold.train for fold in folds]))
         if folds[0].dev is None:
             order = self.shuffle.permutation(rows.shape[1])
@@ -271,9 +270,9 @@ class _Cohort:
         for places in order.split(self.settings.batch_size):
             rows = self.rows[:, places]
             inputs = self.inputs.index_select(0, rows.view(-1)).view(*rows.shape, -1)
-            targets = self.targets.index_select(0, rows.view(-1)).view(*rows.shape, -1).transpose(1, 2)
+            targets = inputs.new_zeros(*rows.shape, self.classes).scatter_(2, self.labels[rows].unsqueeze(2), 1)
             masks = self._masks(len(places), len(rows)) if self.hidden else None
-            self.optimiser.step(self.weights, _gradients(self.weights, inputs, targets, masks))
+            self.optimiser.step(self.weights, _gradients(self.weights, inputs, targets.transpose(1, 2), masks))
 
     def _masks(self, count: int, folds: int) -> Tensor:
         drawn = [
