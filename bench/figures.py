@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from bench.compare import Suite, cells, read_suite
 from bench.files import atomic_file, write_text
-from bench.records import STS_TASKS, TRANSFER_TASKS
+from bench.records import BOARDS, STS_TASKS, TRANSFER_TASKS
 from bench.reported import SOURCES
 from bench.tables import BOARD_TITLES, csv, leaderboards, row_name, score_text, slug
 from bench.verdict import SYMBOLS
@@ -36,7 +36,14 @@ STYLE: Any = {
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL, LINE = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38, 0.12
 
 
-def _panels(rows: Sequence[int], title: str, note: str) -> tuple[Figure, list[Axes]]:
+SCALES = {
+    "spearman": "STS average (Spearman x 100)",
+    "accuracy": "average accuracy (%)",
+    "accuracy_mlp": "average accuracy (%)",
+}
+
+
+def _panels(rows: Sequence[int], title: str, note: str, scale: str) -> tuple[Figure, list[Axes]]:
     """A figure with one panel of `rows[i]` rows each, one below the other, over one axis of scores."""
     note = fill(note, 105)
     height = TOP + BOTTOM + note.count("\n") * LINE + sum(count * ROW + PANEL for count in rows)
@@ -57,7 +64,7 @@ def _panels(rows: Sequence[int], title: str, note: str) -> tuple[Figure, list[Ax
         top = bottom
     axes[-1].tick_params(axis="x", labelbottom=True)
     axes[-1].locator_params(axis="x", nbins=8)
-    axes[-1].set_xlabel("STS average (Spearman x 100)")
+    axes[-1].set_xlabel(scale)
     figure.text(0.1 / WIDTH, 1 - 0.1 / height, title, va="top", weight="bold", size=9)
     figure.text(0.1 / WIDTH, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
     return figure, axes
@@ -121,6 +128,7 @@ def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
         [len(rows) for rows in panels],
         f"{SOURCES[source].partition(' (')[0]}, {name}: printed and measured",
         suite.remark,
+        SCALES[table.iloc[0]["metric"]],
     )
     for panel, backbone, rows in zip(axes, backbones, panels, strict=True):
         _compared(panel, backbone, rows)
@@ -147,7 +155,7 @@ def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure
     backbones = board["backbone"].unique()
     panels = [board[board["backbone"] == backbone] for backbone in backbones]
     title = f"Suite {suite.name}: every seed of every method, {BOARD_TITLES[name]}"
-    figure, axes = _panels([len(rows) for rows in panels], title, suite.remark)
+    figure, axes = _panels([len(rows) for rows in panels], title, suite.remark, SCALES[BOARDS[name][1]])
     for panel, backbone, rows in zip(axes, backbones, panels, strict=True):
         panel.set_title(backbone if backbone != "none" else "no backbone", loc="left", size=8, weight="bold", pad=3)
         _names(panel, [row.label if row.corpus == "" else f"{row.label}, {row.setting}" for row in rows.itertuples()])
