@@ -26,8 +26,10 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
     """Tasks by name or group, read and checked; of STS-B and SICK-R the dev split too.
 
     Raises:
-        UserError: an unknown name, or files that are not as the manifest says.
+        UserError: no name or an unknown one, or files that are not as the manifest says.
     """
+    if not names:
+        raise UserError("--tasks names no task; write sts, transfer, probing, all, or names of tasks")
     tasks: list[Task] = []
     for name in expand_tasks(names):
         if name in STS_TASKS:
