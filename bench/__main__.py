@@ -79,6 +79,8 @@ def train(arguments: argparse.Namespace) -> None:
     from bench.jobs import train_run
 
     run = _run(arguments)
+    if not run.trained:
+        raise UserError(f"'{run.text}' is not trained; score it")
     with gpu.lease() as device:
         result = train_run(run, arguments.suite, device)
     write_json(paths.trained_file(arguments.suite, run.id), result)
@@ -164,6 +166,8 @@ def plan(arguments: argparse.Namespace) -> None:
     except json.JSONDecodeError as error:
         raise UserError(f"--json is not JSON: {error}") from None
     config.validate(content)
+    if arguments.seeds is not None and arguments.seeds < 1:
+        raise UserError(f"--seeds is {arguments.seeds}; write how many, at least 1")
     if arguments.seeds:
         content = config.reseeded(content, range(1, arguments.seeds + 1))
     write_json(arguments.out, config.plan(content))
@@ -297,7 +301,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; what is finished is kept, start again to continue", file=sys.stderr)
+        print("interrupted; finished runs, tasks and vectors are kept, start again to continue", file=sys.stderr)
         return 130
     except PermissionError as error:
         print(
@@ -306,9 +310,10 @@ def main(words: list[str] | None = None) -> int:
         )
         return 2
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        print(f"error: {error.strerror}; make room and start again, what is finished is kept", file=sys.stderr)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        where = f"{error.filename}: " if error.filename else ""
+        remedy = "make room and start again, what is finished is kept" if full else "name another file or folder"
+        print(f"error: {where}{error.strerror or error}; {remedy}", file=sys.stderr)
         return 2
     return 0
 

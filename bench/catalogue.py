@@ -130,6 +130,8 @@ def _folder_backbone(folder: Path) -> Backbone:
         raise UserError(
             f"{folder / 'config.json'} names no hidden_size and num_hidden_layers; a backbone is a transformer encoder"
         ) from None
+    if folder.resolve().name in (*_HUB, *_TOY):
+        raise UserError(f"{folder} has the name of another backbone, whose results its own would pass for; rename it")
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise UserError(f"{folder} holds no .safetensors weights; pickled weights are refused, convert them first")

@@ -75,7 +75,10 @@ class Encoder(Protocol):
 def _weights_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        return [folder / name for name in sorted(set(read_json(index)["weight_map"].values()))]
+        listed = read_json(index)
+        if not isinstance(listed, dict) or not isinstance(listed.get("weight_map"), dict):
+            raise UserError(f"{index} lists no weights; fetch the model again")
+        return [folder / name for name in sorted(set(listed["weight_map"].values()))]
     return [folder / "model.safetensors"]
 
 
@@ -149,10 +152,12 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         raise UserError(
             f"cannot load the model in {folder}: {first_line}; check its config.json, weights and tokenizer"
         ) from error
-    except Exception as error:
-        if type(error).__name__ != "SafetensorError":
-            raise
-        raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from error
+    except Exception as error:  # transformers' own validation raises many kinds
+        if type(error).__name__ == "SafetensorError":
+            raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from error
+        raise UserError(
+            f"cannot load the model in {folder} ({type(error).__name__}); check its config.json, weights and tokenizer"
+        ) from error
     missing = sorted(loading["missing_keys"])
     if missing:
         raise UserError(f"the weights in {folder} lack {missing[0]} and would be random there; fetch them again")
@@ -214,7 +219,10 @@ class TransformerEncoder:
     def identity(self) -> str:
         tokenizer = json.loads(self.tokenizer.backend_tokenizer.to_str())
         words = {key: value for key, value in tokenizer.items() if key not in ("truncation", "padding")}  # set per call
-        digest = hashlib.sha256(json.dumps([self.pooler, self._limit, words], sort_keys=True).encode())
+        passing = ("_name_or_path", "transformers_version", "dtype", "architectures")  # say nothing of the vectors
+        config = {key: value for key, value in self.model.config.to_dict().items() if key not in passing}
+        described = json.dumps([self.pooler, self._limit, words, config], sort_keys=True, default=str)
+        digest = hashlib.sha256(described.encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().numpy().tobytes())
@@ -286,6 +294,8 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
     if pooler is not None:
         check_pooler(pooler)
     folder = Path(model)
+    if (folder / "encoder" / "encoder.json").is_file():  # the folder of a run
+        folder = folder / "encoder"
     stored_file = folder / "encoder.json"
     if stored_file.is_file():
         stored = read_json(stored_file)

@@ -23,4 +23,4 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     guess = f"; did you mean '{close[0]}'?" if close else ";"
-    return f"{guess} (known: {', '.join(known)})"
+    return f"{guess} (known: {', '.join(known)})" if known else ""

@@ -86,6 +86,19 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def refuse_other(folder: Path, mark: str) -> None:
+    """Refuse to replace anything but an empty folder or an earlier one of the kind, which holds a file `mark`.
+
+    Raises:
+        UserError: `folder` is a file or holds something else.
+    """
+    folder = Path(folder)
+    if folder.is_dir() and ((folder / mark).is_file() or not any(folder.iterdir())):
+        return
+    if folder.exists() or folder.is_symlink():
+        raise UserError(f"{folder} exists and is something else, which would be deleted; name another folder")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write `text` as UTF-8, whole or not at all."""
     with atomic_file(path) as temporary:

@@ -66,6 +66,8 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
         stamp = suite / "inputs" / f"{kind}.json"
         if stamp.is_file():
             described[kind] = described.get(kind, {}) | read_json(stamp)
+    if run.data == "senteval":  # BENCH_DATA may hold other data, which say so themselves
+        described["data"]["name"] = manifest(data)["name"]
     described["outcome"] = _outcome(run, suite)
     described |= provenance(device, threads=1)
     if described["outcome"]["status"] != "finished":
@@ -139,8 +141,13 @@ def score_model(
     Raises:
         UserError: the model, the pooler, a task or a data file is not as it should be.
     """
+    work = out.with_name(f"{out.name}.part")
     if out.is_dir():
         raise UserError(f"--out {out} is a folder; name a file")
+    if out.is_symlink() or (out.exists() and not out.is_file()):
+        raise UserError(f"--out {out} is no plain file, and would be replaced by one; name another")
+    if work.is_symlink() or (work.exists() and not (work / "vectors").is_dir()):
+        raise UserError(f"{work} is not of an earlier evaluation, and this one would delete it; name another --out")
     read = read_tasks(tasks, data)
     encoder = load_encoder(model, pooler=pooler, device=device)
     name = getattr(encoder, "pooler", encoder.kind)
@@ -151,7 +158,6 @@ def score_model(
         "variant": None,
         "seed": None,
     }
-    work = out.with_name(f"{out.name}.part")
     records = [common | record for record in score_encoder(encoder, read, mode, device, work)]
     described = {"data": {"name": manifest(data)["name"], "folder": str(data)}, "mode": mode}
     write_scores(out, described | {"encoder": encoder.identity} | provenance(device, threads=1), records)

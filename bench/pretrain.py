@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from bench.corpora import corpus_path, read_sentences
 from bench.errors import UserError, nearest
-from bench.files import atomic_folder
+from bench.files import atomic_folder, refuse_other
 from bench.progress import Progress
 
 
@@ -60,6 +60,7 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
     """
     if kind not in ("bert", "roberta"):
         raise UserError(f"there is no toy backbone of kind {kind!r}{nearest(kind, ('bert', 'roberta'))}")
+    refuse_other(out, "config.json")
     lines = read_sentences(corpus_path("world", world))
     tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
     rows = [encoding.ids[: LONGEST - 1] + encoding.ids[-1:] for encoding in tokenizer.encode_batch(lines)]

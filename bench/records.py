@@ -88,6 +88,7 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
     Raises:
         UserError: a name is neither.
     """
+    names = [canonical_task(name.strip()) for name in names]
     for name in names:
         if name not in GROUPS and name not in KNOWN_TASKS:
             raise UserError(f"unknown task '{name}'{nearest(name, (*GROUPS, *KNOWN_TASKS))}")

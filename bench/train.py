@@ -7,12 +7,13 @@ seeded by (seed, name, step), so a step depends on nothing but the weights befor
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
@@ -151,7 +152,9 @@ def _train(run: Run, backbone: Path, sentences: Sequence[str], data: Path, folde
     since_best, started, clock = 0, time.monotonic(), time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
 
-    with open(folder / "log.jsonl", "w", encoding="utf-8") as log, Progress(total, run.id, "step") as progress:
+    with open(folder / "log.jsonl", "a", encoding="utf-8") as log, Progress(total, run.id, "step") as progress:
+        _lock(log)
+        log.truncate(0)
         for index, batch in enumerate(batches(len(sentences), recipe, seed)):
             embedder.train()
             step = Step(index, total, recipe.batch_size, seed)
@@ -209,6 +212,13 @@ def _autocast(precision: str, device: str) -> Any:
     if precision == "mixed" and kind != "cpu":
         return lambda: torch.autocast(kind, dtype=torch.float16)
     return contextlib.nullcontext
+
+
+def _lock(log: IO[str]) -> None:
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise UserError(f"{log.name} is being written: this run is trained by another process; wait for it") from None
 
 
 def _copy(module: nn.Module) -> dict[str, Tensor]:

@@ -1,5 +1,6 @@
 # What the rules of every stage share: the runs by id, and functions named for what they return.
 import json
+import os
 import shlex
 import sys
 from pathlib import Path

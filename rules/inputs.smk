@@ -45,6 +45,7 @@ rule data:
         f"{RESULTS}/benchmarks/data.tsv"
     params:
         name=config["data"],
+        folder=os.environ.get("BENCH_DATA", ""),
         tasks=probing_tasks,
         suite=suite_folder,
     shell:

@@ -439,3 +439,20 @@ def test_other_sentence_transformers_folders_ask_for_a_pooler(
     as_sentence_transformers(copy, pooling, kinds)
     with pytest.raises(UserError, match=message):
         load_encoder(copy)
+
+
+def test_the_identity_holds_what_the_weights_do_not(copy: Path, tiny_bert: Path) -> None:
+    """Another number of heads gives other vectors from the same weights."""
+    content = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(content | {"num_attention_heads": 1}))
+    one, other = encoder(tiny_bert), encoder(copy)
+    assert not np.array_equal(one.encode(SENTENCES), other.encode(SENTENCES))
+    assert one.identity != other.identity
+    assert encoder(tiny_bert).identity == one.identity
+
+
+def test_the_folder_of_a_run_is_a_model(tiny_bert: Path, tmp_path: Path) -> None:
+    save_encoder(encoder(tiny_bert), tmp_path / "run" / "encoder")
+    np.testing.assert_array_equal(
+        load_encoder(tmp_path / "run").encode(SENTENCES), encoder(tiny_bert).encode(SENTENCES)
+    )

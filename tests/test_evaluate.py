@@ -332,7 +332,9 @@ def test_an_evaluation_interrupted_between_tasks_goes_on(
     interrupt(protocol, "nested", call)
     assert run(tiny_bert, data, out, *names) == 130
     error = capsys.readouterr()
-    assert error.err.splitlines()[-1] == "interrupted; what is finished is kept, start again to continue"
+    assert (
+        error.err.splitlines()[-1] == "interrupted; finished runs, tasks and vectors are kept, start again to continue"
+    )
     assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
     classified.clear()
     interrupt(TransformerEncoder, "encode", 1)  # nothing is left to encode

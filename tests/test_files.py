@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from bench.errors import UserError
-from bench.files import atomic_file, atomic_folder, read_json, sha256_file, sha256_text, write_json, write_text
+from bench.files import (
+    atomic_file,
+    atomic_folder,
+    read_json,
+    refuse_other,
+    sha256_file,
+    sha256_text,
+    write_json,
+    write_text,
+)
 
 
 def test_known_sums(tmp_path: Path) -> None:
@@ -84,3 +93,16 @@ def test_what_is_no_json_is_one_sentence(tmp_path: Path, content: bytes) -> None
         read_json(path)
     with pytest.raises(UserError, match="does not exist"):
         read_json(tmp_path / "missing.json")
+
+
+def test_only_its_own_kind_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    refuse_other(tmp_path / "mine", "config.json")
+    refuse_other(tmp_path / "not there", "config.json")
+    (tmp_path / "mine" / "thesis.txt").write_text("years")
+    with pytest.raises(UserError, match=r"mine exists and is something else, which would be deleted"):
+        refuse_other(tmp_path / "mine", "config.json")
+    with pytest.raises(UserError, match=r"thesis\.txt exists and is something else"):
+        refuse_other(tmp_path / "mine" / "thesis.txt", "config.json")
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    refuse_other(tmp_path / "mine", "config.json")

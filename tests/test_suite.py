@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import catalogue
 from bench.catalogue import method_classes
 from bench.errors import UserError
 from bench.suite import RECIPE_FIELDS, Recipe, Run, parse, resolve, unique
@@ -457,3 +459,9 @@ def test_sscl_as_published_and_as_released() -> None:
 def test_other_backbones_take_bert_bases_values(text: str) -> None:
     theirs, own = run(text, "toy-roberta"), run(text, "bert-base-uncased")
     assert (theirs.recipe, theirs.parts) == (own.recipe, own.parts)
+
+
+def test_a_folder_may_not_pass_for_a_published_backbone(tiny_bert: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_bert, tmp_path / "bert-base-uncased")
+    with pytest.raises(UserError, match="has the name of another backbone"):
+        catalogue.backbone(str(tmp_path / "bert-base-uncased"))

@@ -60,10 +60,12 @@ class LabelledTask:
             if not np.isfinite(array).all():
                 row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
                 raise UserError(f"{self.name}: the vector of {column[row]!r} is not finite; the encoder has diverged")
-        if len(found) == 1:
-            return found[0]
-        first, second = found
-        return np.concatenate([np.abs(first - second), first * second], axis=1)
+        features = found[0]
+        if len(found) == 2:
+            features = np.concatenate([np.abs(found[0] - found[1]), found[0] * found[1]], axis=1)
+        if len(features) > 1 and not np.ptp(features, axis=0).any():
+            raise UserError(f"{self.name}: all vectors are equal; the encoder has collapsed")
+        return features
 
 
 def ordered(columns: Sequence[Sequence[str]], labels: Sequence[int]) -> Samples:

@@ -87,6 +87,11 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
     else:
         year = folder / "STS" / f"{task}-en-test"
         subsets = [_read_two_files(name, year, pairs) for name, pairs in counts.items()]
+    for subset in subsets:
+        if np.ptp(subset.gold) == 0:
+            raise UserError(f"{task} {subset.name}: all gold scores are equal, so nothing can correlate; mend the file")
+        if not all(subset.first + subset.second):
+            raise UserError(f"{task} {subset.name}: a pair lacks a sentence; fetch its file again")
     return StsTask(task, split, tuple(subsets))
 
 
@@ -123,8 +128,10 @@ def _number(path: Path, number: int, text: str) -> float:
         value = float(text)
     except ValueError:
         value = np.nan
-    if not np.isfinite(value):
+    if not np.isfinite(value) or "_" in text:
         raise UserError(f"{path}, line {number}: gold score {text.strip()!r} is not a number; fetch the file again")
+    if not 0 <= value <= 5:
+        raise UserError(f"{path}, line {number}: gold score {text.strip()!r} is not between 0 and 5; mend the file")
     return value
 
 

@@ -24,11 +24,15 @@ def manifest(data: Path) -> dict[str, Any]:
     content = read_json(path)
     kinds = [kind for kind in ("sts", "transfer", "probing") if isinstance(content, dict) and kind in content]
     tables = [content[kind] for kind in kinds]
-    if not tables or not all(
-        isinstance(table, dict) and all(isinstance(counts, dict) for counts in table.values()) for table in tables
+    if (
+        not tables
+        or not isinstance(content.get("name"), str)
+        or not all(
+            isinstance(table, dict) and all(isinstance(counts, dict) for counts in table.values()) for table in tables
+        )
     ):
         raise UserError(
-            f'{path} has no tables "sts", "transfer" or "probing" of tasks with their sizes; mend it or delete it'
+            f'{path} has no name, or no tables "sts", "transfer" or "probing" of tasks with their sizes; mend it'
         )
     return content
 

@@ -6,7 +6,7 @@ import random
 from functools import partial
 from pathlib import Path
 
-from bench.files import atomic_folder, write_json
+from bench.files import atomic_folder, refuse_other, write_json
 from bench.tasks.world.corpus import sample_document
 from bench.tasks.world.layout import write_lines, write_probing, write_transfer
 from bench.tasks.world.sets import SICK, SICK_SOURCE, STS, STSB, Pair, sample_mixed, sample_set
@@ -32,6 +32,7 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
     Raises:
         UserError: the folder cannot be written.
     """
+    refuse_other(out, "manifest.json")
     with atomic_folder(out) as folder:
         sizes = {name: _write_year(folder, name, seed) for name in STS}
         sizes["STS-B"] = _write_benchmark(folder, seed)
