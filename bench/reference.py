@@ -15,8 +15,8 @@ from bench.records import Record, read_scores
 COVERAGE = 0.999
 
 # Standard deviation, in points, that other arithmetic adds to a score. Another code path of the matrix library, through
-# pre-training and scoring, moved no untrained score at all; pre-training in bfloat16, far coarser, moved correlations
-# by at most 0.3. An accuracy moves by whole samples, of which the smallest test parts have 150.
+# pre-training and scoring, moved no score of toy-bert with two poolers; pre-training in bfloat16, far coarser, moved
+# correlations by at most 0.3. An accuracy moves by whole samples, of which the smallest test parts have 150.
 ROUNDING = {"spearman": 0.25, "accuracy": 0.5, "accuracy_mlp": 0.5, "f1": 0.5}
 
 Cells = dict[str, dict[str, list[float]]]
