@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import paths
-from bench.encoders import Encoder, TransformerEncoder, load_encoder
+from bench.context import RunContext
+from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import Task, read_tasks, score, sentences
 from bench.files import read_json, write_json
@@ -19,33 +20,11 @@ from bench.tasks.tables import manifest
 from bench.vectors import VectorStore
 
 
-class _UntrainedContext:
-    """What an untrained method needs of `methods.base.Context`: the raw backbone with a pooler."""
-
-    def __init__(self, run: Run, suite: Path, device: str) -> None:
-        self.seed, self.shape = 0, run.backbone.shape
-        self._run, self._suite, self._device = run, suite, device
-
-    def sentences(self) -> Sequence[str]:
-        raise NotImplementedError("an untrained method has no corpus")
-
-    def encoder(self, pooler: str | None = None) -> Encoder:
-        stored = {"pooler": pooler or self._run.evaluation_pooler}
-        return TransformerEncoder.load(self._run.backbone.folder(self._suite), stored, device=self._device)
-
-
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     """Train a run of a suite in its own folder; one that has ended there is not trained again."""
     from bench.train import train
 
-    return train(
-        run,
-        backbone=run.backbone.folder(suite),
-        corpus=paths.corpus_file(run.corpus, suite),
-        data=paths.data_folder(run.data, suite),
-        folder=paths.run_folder(suite, run.id),
-        device=device,
-    )
+    return train(run, suite, paths.run_folder(suite, run.id), device)
 
 
 def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
@@ -76,7 +55,9 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
     if run.trained:
         encoder = load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
     else:
-        encoder = run.build().encoder(_UntrainedContext(run, suite, device))
+        context, method = RunContext(run, suite, device), run.build()
+        method.prepare(context)
+        encoder = method.finish(method.encoder(context), context)
     common = {
         "source": "sentbench",
         "method": run.text,

@@ -34,11 +34,16 @@ class Recipe:
     batch_size: int = 64
     learning_rate: float = 3e-5
     epochs: int = 1
+    corpus: str | None = None  # the method's own; None takes the suite's
     sentences: int | None = None  # first lines of the corpus; None takes all
     max_length: int = 32  # word pieces, special tokens included
     pooler: str = "cls_mlp"  # training pooler; `cls_mlp` is scored as `cls_before_pooler`, others as they are
     dropout: float | None = None  # hidden and attention; None keeps the backbone's own
     weight_decay: float = 0.0
+    optimiser: str = "adamw"  # or "rmsprop"
+    epsilon: float = 1e-8  # of the optimiser
+    bias_correction: bool = True  # of AdamW; BERT's own optimiser has none
+    schedule: str = "linear"  # to 0; or "constant", or "blocks" of falling rates (methods.md b.7)
     warmup: float = 0.0  # share of the steps
     clip: float = 1.0  # gradient norm
     precision: str = "mixed"  # float16 autocast on a GPU and float32 on a CPU; or "bfloat16", "float32" on both
@@ -48,10 +53,16 @@ class Recipe:
     threads: int = 1  # CPU threads of the training; sums of floats depend on it
 
 
+# Fields that joined later: absent from an identity where they have their default, so earlier results keep their names.
+# A run's corpus is a part of the identity of its own.
+_LATER = ("optimiser", "epsilon", "bias_correction", "schedule")
+
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {
     "pooler": ("cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last"),
     "precision": ("mixed", "bfloat16", "float32"),
+    "optimiser": ("adamw", "rmsprop"),
+    "schedule": ("linear", "constant", "blocks"),
 }
 
 
@@ -99,7 +110,12 @@ class Run:
         if self.trained:
             if LOOP_VERSION > 1:  # absent means 1
                 identity["loop"] = LOOP_VERSION
-            identity |= {"corpus": corpus_fingerprint(self.corpus), "seed": self.seed, "recipe": asdict(self.recipe)}
+            recipe = asdict(self.recipe)
+            del recipe["corpus"]
+            for name in _LATER:
+                if recipe[name] == RECIPE_FIELDS[name].default:
+                    del recipe[name]
+            identity |= {"corpus": corpus_fingerprint(self.corpus), "seed": self.seed, "recipe": recipe}
         return identity
 
     @cached_property
@@ -259,6 +275,8 @@ def check_recipe(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if value is not None and value < bound:
             raise UserError(f"'{name}' should be at least {bound}, not {value}")
+    if recipe.epsilon <= 0:
+        raise UserError(f"'epsilon' should be above 0, not {recipe.epsilon}")
     for name in ("learning_rate", "weight_decay", "warmup", "dropout"):
         value = getattr(recipe, name)
         if value is not None and (value < 0 or (name in ("warmup", "dropout") and value >= 1)):
@@ -376,7 +394,7 @@ def resolve(
         label=" + ".join(labels),
         parts=tuple(parts),
         backbone=used,
-        corpus=corpus,
+        corpus=final.corpus or corpus,
         data=data,
         seed=seed if classes[0].trained else None,
         recipe=final,

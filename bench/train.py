@@ -6,12 +6,11 @@ seeded by (seed, name, step), so a step depends on nothing but the weights befor
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from bench import corpora
-from bench.encoders import POOLERS, Encoder, TransformerEncoder, load_backbone, pad, save_encoder
+from bench.context import RunContext
+from bench.encoders import save_encoder
 from bench.errors import UserError
 from bench.evaluate import score_tasks
 from bench.files import read_json, write_json
@@ -27,60 +27,10 @@ from bench.progress import Progress
 from bench.provenance import provenance
 from bench.suite import Recipe, Run
 from bench.tasks import sts
-from methods.base import Shape, Step, Tokens, Views, stream, stream_seed
+from methods.base import Step, stream, stream_seed
 
-
-class Head(nn.Sequential):
-    """SimCSE's new dense layer with tanh, shared by all views (methods.md a.2); weights N(0, 0.02), bias 0."""
-
-    def __init__(self, width: int, seed: int) -> None:
-        dense = nn.Linear(width, width)
-        nn.init.normal_(dense.weight, std=0.02, generator=stream(seed, "head"))
-        nn.init.zeros_(dense.bias)
-        super().__init__(dense, nn.Tanh())
-
-
-@dataclass
-class TrainingContext:
-    """The tools a method gets (`methods.base.Context`)."""
-
-    seed: int
-    shape: Shape
-    corpus: Sequence[str]
-    model: Any
-    tokenizer: Any
-    pooler: str
-
-    def sentences(self) -> Sequence[str]:
-        return self.corpus
-
-    def encoder(self, pooler: str | None = None) -> Encoder:
-        return TransformerEncoder(self.model, self.tokenizer, pooler or self.pooler)
-
-
-class Embedder(nn.Module):
-    """Backbone, pooler and training head: from token sequences to the vectors of a batch's views."""
-
-    def __init__(self, model: Any, pad_id: int, pooler: str, seed: int) -> None:
-        super().__init__()
-        self.model, self.pad_id = model, pad_id
-        self.head = Head(model.config.hidden_size, seed) if pooler == "cls_mlp" else nn.Identity()
-        self.pool = POOLERS["cls_before_pooler" if pooler == "cls_mlp" else pooler]
-
-    def forward(self, views: Sequence[Tokens], autocast: Any) -> Views:
-        interleaved = [view[i] for i in range(len(views[0])) for view in views]
-        ids, mask = (tensor.to(self.model.device) for tensor in pad(interleaved, self.pad_id))
-        with autocast():
-            states = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-
-        def at_layer(layer: int) -> list[Tensor]:
-            with autocast():
-                vectors = self.head(self.pool(states[: layer + 1], mask))
-            if vectors.dtype in (torch.float16, torch.bfloat16):
-                vectors = vectors.float()  # cosine, softmax and cross-entropy are in float32 (methods.md a.3)
-            return [vectors[view :: len(views)] for view in range(len(views))]
-
-        return Views(at_layer(len(states) - 1), at_layer)
+BETAS = (0.9, 0.999)  # of AdamW (methods.md a.3)
+BLOCKS = (1.0, 0.8, 0.6, 0.4, 0.2)  # Contrastive Tension's rates in five equal blocks (methods.md b.7)
 
 
 def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
@@ -92,19 +42,44 @@ def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
 
 
 def learning_rate(index: int, total: int, recipe: Recipe) -> float:
-    """Linear warm-up over `warmup` of the steps (none by default), then linear decay to 0 (methods.md a.3)."""
+    """Linear warm-up over `warmup` of the steps (none by default), then the schedule: linear to 0 (methods.md a.3)."""
     warm = round(recipe.warmup * total)
-    share = (index + 1) / warm if index < warm else (total - index) / max(1, total - warm)
-    return recipe.learning_rate * share
+    if index < warm:
+        return recipe.learning_rate * (index + 1) / warm
+    shares = {
+        "linear": (total - index) / max(1, total - warm),
+        "constant": 1.0,
+        "blocks": BLOCKS[(index - warm) * len(BLOCKS) // max(1, total - warm)],
+    }
+    return recipe.learning_rate * shares[recipe.schedule]
 
 
-def train(run: Run, *, backbone: Path, corpus: Path, data: Path, folder: Path, device: str = "cpu") -> dict[str, Any]:
+def optimiser_of(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW (methods.md a.3) or RMSProp, with the recipe's epsilon and weight decay."""
+    rate, epsilon, decay = recipe.learning_rate, recipe.epsilon, recipe.weight_decay
+    if recipe.optimiser == "rmsprop":
+        return torch.optim.RMSprop(weights, lr=rate, eps=epsilon, weight_decay=decay)
+    return torch.optim.AdamW(weights, lr=rate, betas=BETAS, eps=epsilon, weight_decay=decay, fused=True)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, index: int, rate: float, recipe: Recipe) -> None:
+    """Give an optimiser its learning rate for one step.
+
+    Without bias correction (BERT's own optimiser) AdamW is given the rate, epsilon and decay that undo its correction.
+    """
+    epsilon, decay = recipe.epsilon, recipe.weight_decay
+    if recipe.optimiser == "adamw" and not recipe.bias_correction:
+        first, second = 1 - BETAS[0] ** (index + 1), math.sqrt(1 - BETAS[1] ** (index + 1))
+        rate, epsilon, decay = rate * first / second, epsilon / second, decay * second / first
+    for group in optimiser.param_groups:
+        group.update(lr=rate, eps=epsilon, weight_decay=decay)
+
+
+def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str, Any]:
     """Train one run; what it leaves in `folder` is `log.jsonl`, `encoder/` and, last of all, `outcome.json`.
 
     Args:
-        backbone: folder of the pre-trained encoder.
-        corpus: one sentence a line.
-        data: the data folder with the dev sets to select on.
+        suite: the suite's folder, where inputs of its own are.
         folder: the run's own; a training that ended there is not repeated.
 
     Returns:
@@ -123,31 +98,27 @@ def train(run: Run, *, backbone: Path, corpus: Path, data: Path, folder: Path, d
     else:
         torch.set_num_threads(run.recipe.threads)
         torch.use_deterministic_algorithms(True, warn_only=device != "cpu")
-        sums = corpora.corpus_identity(corpus)
-        sentences = corpora.read_sentences(corpus, run.recipe.sentences)
-        outcome = _train(run, backbone, sentences, data, folder, device)
+        context = RunContext(run, suite, device)
+        sums = corpora.corpus_identity(context.corpus)
+        outcome = _train(run, context, folder, device)
         result |= {"outcome": outcome, "provenance": provenance(device, run.recipe.threads) | {"corpus": sums}}
     write_json(done, result)
     return result
 
 
-def _train(run: Run, backbone: Path, sentences: Sequence[str], data: Path, folder: Path, device: str) -> dict[str, Any]:
+def _train(run: Run, context: RunContext, folder: Path, device: str) -> dict[str, Any]:
     recipe, seed = run.recipe, run.seed
     assert seed is not None
-    model, tokenizer = load_backbone(backbone, dropout=recipe.dropout)
-    tokens = tokenizer(list(sentences), truncation=True, max_length=recipe.max_length, padding=False)["input_ids"]
-    embedder = Embedder(model, tokenizer.pad_token_id, recipe.pooler, seed).to(device)
-    method = run.build().to(device)
-    context = TrainingContext(seed, run.backbone.shape, sentences, model, tokenizer, run.evaluation_pooler)
+    method = run.build()
     method.prepare(context)
-    dev = [sts.read(task, data, "dev") for task in recipe.select_on.split("+")]
+    dev = [sts.read(task, context.data, "dev") for task in recipe.select_on.split("+")]
 
-    weights = [weight for module in (embedder, method) for weight in module.parameters() if weight.requires_grad]
-    optimiser = torch.optim.AdamW(
-        weights, lr=recipe.learning_rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=recipe.weight_decay, fused=True
-    )
+    modules = nn.ModuleList([*context.modules(), method]).to(device)
+    weights = [weight for weight in modules.parameters() if weight.requires_grad]
+    optimiser = optimiser_of(weights, recipe)
     scaler = torch.amp.GradScaler(enabled=recipe.precision == "mixed" and device != "cpu")
-    total = recipe.epochs * -(-len(sentences) // recipe.batch_size)
+    items = method.items(context)
+    total = recipe.epochs * -(-items // recipe.batch_size)
     best: dict[str, Any] = {"dev": None}
     since_best, started, clock = 0, time.monotonic(), time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,17 +126,17 @@ def _train(run: Run, backbone: Path, sentences: Sequence[str], data: Path, folde
     with open(folder / "log.jsonl", "a", encoding="utf-8") as log, Progress(total, run.id, "step") as progress:
         _lock(log)
         log.truncate(0)
-        for index, batch in enumerate(batches(len(sentences), recipe, seed)):
-            embedder.train()
-            step = Step(index, total, recipe.batch_size, seed)
+        for index, batch in enumerate(batches(items, recipe, seed)):
+            modules.train()
+            step = Step(index, total, recipe.batch_size, seed, batch)
             rate = learning_rate(index, total, recipe)
-            for group in optimiser.param_groups:
-                group["lr"] = rate
+            set_rate(optimiser, index, rate, recipe)
             torch.manual_seed(stream_seed(seed, "dropout", index))
-            views = embedder(method.views([tokens[i] for i in batch], step), _autocast(recipe.precision, device))
-            loss = method.loss(views, step)
+            loss = method.step_loss(context, step)
             if not torch.isfinite(loss):
                 return _diverged(f"the loss became {loss.item()}", index, batch)
+            with torch.no_grad():
+                method.after_loss(context, step)
             optimiser.zero_grad(set_to_none=True)
             scaler.scale(loss).backward()
             scaler.unscale_(optimiser)
@@ -176,17 +147,18 @@ def _train(run: Run, backbone: Path, sentences: Sequence[str], data: Path, folde
             done = index + 1
             row: dict[str, Any] = {"step": done, "loss": loss.item(), "learning_rate": rate}
             if done % recipe.select_every == 0 or (done == total and best["dev"] is None):
-                try:
-                    records = score_tasks(method.encoder(context), dev)
-                except UserError as error:  # vectors that are not finite, or all alike
-                    return _diverged(str(error), index, batch)
-                scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
-                value = sum(scores.values()) / len(scores)
-                row["dev"] = scores
                 since_best += 1
-                if best["dev"] is None or value > best["dev"]:  # ties keep the earlier one (methods.md a.4)
-                    best = {"dev": value, "step": done, "model": _copy(model), "method": _copy(method)}
-                    since_best = 0
+                for place, encoder in enumerate(method.encoders(context)):
+                    try:
+                        records = score_tasks(encoder, dev)
+                    except UserError as error:  # vectors that are not finite, or all alike
+                        return _diverged(str(error), index, batch)
+                    scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
+                    value = sum(scores.values()) / len(scores)
+                    row["dev" if place == 0 else f"dev_{place + 1}"] = scores
+                    if best["dev"] is None or value > best["dev"]:  # ties keep the earlier one (methods.md a.4)
+                        best = {"dev": value, "step": done, "place": place, "weights": _copy(modules)}
+                        since_best = 0
             row["sentences_per_second"] = round(len(batch) / (time.monotonic() - clock), 1)
             clock = time.monotonic()
             log.write(json.dumps(row) + "\n")
@@ -197,21 +169,11 @@ def _train(run: Run, backbone: Path, sentences: Sequence[str], data: Path, folde
             if recipe.patience and since_best >= recipe.patience:
                 break
 
-    model.load_state_dict(best["model"])
-    method.load_state_dict(best["method"])
-    save_encoder(method.encoder(context), folder / "encoder")
+    modules.load_state_dict(best["weights"])
+    modules.eval()
+    save_encoder(method.finish(method.encoders(context)[best["place"]], context), folder / "encoder")
     seconds = round(time.monotonic() - started, 2)
     return {"status": "finished", "steps": done, "best_step": best["step"], "best_dev": best["dev"], "seconds": seconds}
-
-
-def _autocast(precision: str, device: str) -> Any:
-    """A factory of autocast contexts: float16 on a GPU for "mixed", bfloat16 where asked for, else nothing."""
-    kind = device.partition(":")[0]
-    if precision == "bfloat16":
-        return lambda: torch.autocast(kind, dtype=torch.bfloat16)
-    if precision == "mixed" and kind != "cpu":
-        return lambda: torch.autocast(kind, dtype=torch.float16)
-    return contextlib.nullcontext
 
 
 def _lock(log: IO[str]) -> None:

@@ -57,14 +57,16 @@ class Step:
     Attributes:
         index: optimiser steps done before this one.
         total: optimiser steps of the whole training.
-        batch_size: sentences in a full batch (the last batch may be shorter).
+        batch_size: items in a full batch (the last batch may be shorter).
         seed: the run's seed.
+        rows: the items of this batch; an item is a sentence, unless `Method.items` says otherwise.
     """
 
     index: int
     total: int
     batch_size: int
     seed: int
+    rows: Sequence[int] = ()
 
     def generator(self, name: str) -> torch.Generator:
         """The CPU generator of this step's draw called `name`."""
@@ -78,10 +80,12 @@ class Views:
     Attributes:
         vectors: one (n, d) tensor a view: pooled last layer, through the training head where the pooler has one.
         at_layer: the same vectors taken at a lower layer (1 .. depth - 1), through the same pooling and the same head.
+        extras: vectors of what a part asked to have encoded beside the views (`Contrastive.extras`), by its name.
     """
 
     vectors: Sequence[Tensor]
     at_layer: Callable[[int], Sequence[Tensor]]
+    extras: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,16 +108,71 @@ POOLERS = ("cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg
 
 
 class Context(Protocol):
-    """The tools that a method may use before training and for what is scored."""
+    """The tools of a method, so that it never imports the machinery: before training, in it, and for what is scored.
+
+    Attributes:
+        backbone: the transformer, trained in place; None for a method that needs none.
+        tokenizer: the backbone's own.
+        device: where tensors are to be.
+    """
 
     seed: int
     shape: Shape
+    device: str
 
-    def sentences(self) -> Sequence[str]:
-        """The training corpus."""
+    @property
+    def backbone(self) -> Any: ...
+
+    @property
+    def tokenizer(self) -> Any: ...
+
+    def sentences(self, corpus: str | None = None) -> Sequence[str]:
+        """The training corpus as far as the recipe takes it, or all of another one by name."""
+
+    def documents(self) -> Sequence[range]:
+        """The documents of the training corpus, as ranges of its sentences; refused where they are not known."""
+
+    def tokens(self) -> Sequence[Sequence[int]]:
+        """The training corpus, tokenized once and cut to the recipe's length."""
+
+    def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
+        """Token ids with special tokens, cut to `max_length` or to what the backbone can take."""
+
+    def states(self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any) -> tuple[Sequence[Tensor], Tensor]:
+        """Hidden states of all layers, embeddings first, (n, length, width) each, and the attention mask (n, length).
+
+        Under the recipe's precision, with gradient unless the caller says otherwise.
+
+        Args:
+            model: another transformer than the backbone.
+            inputs: further inputs of the transformer, e.g. `position_ids`.
+        """
+
+    def embed(
+        self,
+        views: Sequence[Tokens],
+        extras: Mapping[str, Sequence[Tokens]] | None = None,
+        model: nn.Module | None = None,
+    ) -> Views:
+        """Vectors of a batch's views in one forward pass, by the recipe's pooler and head, in float32."""
+
+    def head(self, vectors: Tensor) -> Tensor:
+        """The training head where the pooler has one (methods.md a.2), else the vectors as they are."""
+
+    def copy_backbone(self, fresh: str | None = None) -> Any:
+        """A second transformer: equal to the backbone as it now is, or with first weights of the stream `fresh`."""
 
     def encoder(self, pooler: str | None = None) -> Any:
-        """The backbone as it now is, with the recipe's evaluation pooler or the one named."""
+        """The Encoder of the backbone as it now is, with the recipe's evaluation pooler or the one named."""
+
+    def load_encoder(self, model: str, pooler: str | None = None) -> Any:
+        """Another Encoder, frozen: a backbone by name, a hub id or a folder."""
+
+    def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
+        """Vectors of an Encoder, float32 numpy (n, d), with progress; equal sentences are encoded once."""
+
+    def neighbours(self, vectors: Any, count: int) -> Any:
+        """The `count` nearest other rows of each row by cosine, nearest first: int64 numpy (n, count); exact."""
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
@@ -188,6 +247,7 @@ class Method(nn.Module):
         super().__init__()
         self.hyper = hyper
         self.shape = shape
+        self.transforms: list[Transform] = []
 
     @classmethod
     def joins(cls) -> bool:
@@ -208,25 +268,47 @@ class Method(nn.Module):
         """Why this cannot be done on this backbone, or None; it becomes a row that says so, not a crash."""
         return None
 
-    @property
-    def needs_layers(self) -> bool:
-        """Whether `Views.at_layer` will be called."""
-        return False
-
     def prepare(self, context: Context) -> None:
-        """Called once before training."""
+        """Called once before training; modules and buffers made here are optimised, selected and moved like others."""
 
-    def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        """What is encoded, one list of token sequences a view; two equal copies by default (methods.md a.1)."""
-        return (tokens, tokens)
+    def items(self, context: Context) -> int:
+        """How many items an epoch goes over: the sentences of the corpus."""
+        return len(context.sentences())
 
-    def loss(self, views: Views, step: Step) -> Tensor:
-        """The scalar to minimise."""
+    def step_loss(self, context: Context, step: Step) -> Tensor:
+        """The scalar to minimise, of the items `step.rows`."""
         raise NotImplementedError
+
+    def after_loss(self, context: Context, step: Step) -> None:
+        """Called when a step's loss is known and before the weights change, without gradient."""
 
     def encoder(self, context: Context) -> Any:
         """What is scored: the trained backbone with the recipe's evaluation pooler."""
         return context.encoder()
+
+    def encoders(self, context: Context) -> Sequence[Any]:
+        """Encoders of which the best on the dev set is kept, where a training gives several."""
+        return [self.encoder(context)]
+
+    def finish(self, encoder: Any, context: Context) -> Any:
+        """What is scored of one of `encoders`: with the transforms that were added, in their order."""
+        for transform in self.transforms:
+            encoder = transform.transform(encoder, context)
+        return encoder
+
+
+class Transform(Method):
+    """A map of finished vectors: it stands after a `+`, and the method written first gives the Encoder."""
+
+    trained = False
+
+    @classmethod
+    def joins(cls) -> bool:
+        return True
+
+    def transform(self, encoder: Any, context: Context) -> Any:
+        """An Encoder made of another one."""
+        raise NotImplementedError
 
 
 class Contrastive(Method):
@@ -237,7 +319,7 @@ class Contrastive(Method):
 
     def __init__(self, hyper: Any, shape: Shape) -> None:
         super().__init__(hyper, shape)
-        self.parts = nn.ModuleList()
+        self.parts: Any = nn.ModuleList()
 
     @classmethod
     def check(cls, hyper: Any) -> None:
@@ -246,7 +328,7 @@ class Contrastive(Method):
 
     @classmethod
     def joins(cls) -> bool:
-        slots = ("negatives", "weights", "terms")
+        slots = ("extras", "negatives", "weights", "terms")
         return any(getattr(cls, slot) is not getattr(Contrastive, slot) for slot in slots)
 
     @classmethod
@@ -255,8 +337,25 @@ class Contrastive(Method):
         return None
 
     @property
-    def needs_layers(self) -> bool:
-        return any(part.needs_layers for part in self.parts)
+    def slots(self) -> list[Contrastive]:
+        """This method and what joined it."""
+        return [self, *self.parts]
+
+    def prepare(self, context: Context) -> None:
+        for part in self.parts:
+            part.prepare(context)
+
+    def after_loss(self, context: Context, step: Step) -> None:
+        for part in self.parts:
+            part.after_loss(context, step)
+
+    def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        """What is encoded, one list of token sequences a view; two equal copies by default (methods.md a.1)."""
+        return (tokens, tokens)
+
+    def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        """What else is to be encoded in the same forward pass, one token sequence an item in each list."""
+        return ()
 
     def pairs(self, views: Views) -> tuple[Tensor, Tensor]:
         """Anchors and positives, (n, d) each: the first view against the second."""
@@ -275,9 +374,26 @@ class Contrastive(Method):
         """Extra terms of the loss with their coefficients."""
         return []
 
+    def contrast(
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        negatives: Sequence[Negatives],
+        weights: Tensor | None,
+    ) -> Tensor:
+        """The first term of the loss."""
+        return info_nce(anchors, positives, self.hyper.temperature, negatives, weights)
+
+    def step_loss(self, context: Context, step: Step) -> Tensor:
+        corpus = context.tokens()
+        tokens = [corpus[row] for row in step.rows]
+        extras = {part.name: part.extras(tokens, step) for part in self.slots}
+        return self.loss(context.embed(self.views(tokens, step), extras), step)
+
     def loss(self, views: Views, step: Step) -> Tensor:
+        """The scalar to minimise, of the vectors of one batch."""
         temperature = self.hyper.temperature
-        slots: list[Contrastive] = [self, *self.parts]
+        slots = self.slots
         anchors, positives = self.pairs(views)
         negatives = [group for part in slots for group in part.negatives(anchors, views, step)]
         weights = None
@@ -285,7 +401,7 @@ class Contrastive(Method):
             own = part.weights(anchors, positives, step)
             if own is not None:
                 weights = own if weights is None else weights * own
-        loss = info_nce(anchors, positives, temperature, negatives, weights)
+        loss = self.contrast(anchors, positives, negatives, weights)
         share = max(part.plain_share for part in slots)
         if share and (negatives or weights is not None):
             loss = (1 - share) * loss + share * info_nce(anchors, positives, temperature)
@@ -303,8 +419,11 @@ def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
     """
     refuse_composition(parts)
     first, *others = [cls(hyper, shape) for cls, hyper in parts]
-    if others:
-        first.parts.extend(others)  # type: ignore[union-attr, operator]
+    for part in others:
+        if isinstance(part, Transform):
+            first.transforms.append(part)
+        else:
+            first.parts.append(part)  # type: ignore[union-attr, operator]
     return first
 
 
@@ -314,14 +433,20 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
         cls.check(hyper)
     (first, first_hyper), *others = parts
     names = [cls.name for cls, _ in parts]
+    if issubclass(first, Transform):
+        raise Refusal(
+            f"'{first.name}' is a map of finished vectors; write it after a method, as in 'simcse+{first.name}'"
+        )
     for cls, hyper in others:
+        if names.count(cls.name) > 1:
+            raise Refusal(f"'{cls.name}' stands twice in '{'+'.join(names)}'; write it once")
+        if issubclass(cls, Transform):
+            continue
         if not issubclass(first, Contrastive):
             kind = "is outside the contrastive formula" if first.trained else "is not trained"
             raise Refusal(f"'{first.name}' {kind}, so nothing can be added to it with '+'")
         if not cls.joins():
             raise Refusal(f"'{cls.name}' adds nothing to another method; write it first or leave it out")
-        if names.count(cls.name) > 1:
-            raise Refusal(f"'{cls.name}' stands twice in '{'+'.join(names)}'; write it once")
         assert issubclass(cls, Contrastive)
         own = cls.own_pairs(hyper)
         if own:

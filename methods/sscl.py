@@ -79,10 +79,6 @@ class SSCL(Contrastive):
             return [self.hyper.layer]
         return [self.shape.depth - 1 - i for i in range(self.hyper.stack)]
 
-    @property
-    def needs_layers(self) -> bool:
-        return bool(self.layers) or super().needs_layers
-
     def pairs(self, views: Views) -> tuple[Tensor, Tensor]:
         if self.hyper.positive == "self":
             return views.vectors[0], views.vectors[0]

@@ -224,7 +224,7 @@ def train_tiny(
                 seed=seed,
                 recipe=recipe,
             )
-            train(resolved, backbone=tiny_bert, corpus=tiny_corpus, data=tiny_data, folder=folder)
+            train(resolved, folder, folder)
             if fresh:
                 return folder
             done[key] = folder

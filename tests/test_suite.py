@@ -104,6 +104,11 @@ def test_identities_stay_what_they_were() -> None:
 
 
 OTHER_RECIPE: dict[str, Any] = {
+    "corpus": "wiki1m_fallback",
+    "optimiser": "rmsprop",
+    "epsilon": 1e-7,
+    "bias_correction": "false",
+    "schedule": "constant",
     "batch_size": 65,
     "learning_rate": 4e-5,
     "epochs": 2,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from collections import Counter
@@ -15,20 +14,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-from torch.nn import functional as F
 
 import bench.train
+from bench.context import Head, RunContext
 from bench.corpora import read_sentences
-from bench.encoders import POOLERS, load_backbone, load_encoder, pad
+from bench.encoders import load_backbone, load_encoder
 from bench.errors import UserError
 from bench.evaluate import score_tasks
 from bench.suite import Recipe, resolve
 from bench.tasks import sts
-from bench.train import Embedder, Head, batches, learning_rate, train
+from bench.train import batches, learning_rate, optimiser_of, set_rate, train
 from methods.simcse import SimCSE
 
 Train = Callable[..., Path]
-FLOAT32 = contextlib.nullcontext
 METHODS = ["simcse", "gs-infonce", "is-cse[buffer=20,neighbours=3]", "sscl", "gs-infonce+is-cse+sscl"]
 
 
@@ -104,23 +102,23 @@ def test_a_setting_makes_a_difference(train_tiny: Train, change: dict[str, Any])
 
 
 class Seen:
-    """What the embedder was given and gave, step by step."""
+    """What a method had embedded, and what came of it, step by step."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.tokens: list[list[list[int]]] = []
         self.vectors: list[list[torch.Tensor]] = []
         self.heads: list[torch.Tensor] = []
-        plain = Embedder.forward
+        plain = RunContext.embed
 
-        def forward(embedder: Embedder, views: Any, autocast: Any) -> Any:
-            made = plain(embedder, views, autocast)
+        def embed(context: RunContext, views: Any, *others: Any) -> Any:
+            made = plain(context, views, *others)
             assert all(view == views[0] for view in views)
             self.tokens.append([list(row) for row in views[0]])
             self.vectors.append([vector.detach().clone() for vector in made.vectors])
-            self.heads.append(embedder.head[0].weight.detach().clone())  # type: ignore[index]
+            self.heads.append(context.training_head[0].weight.detach().clone())  # type: ignore[index]
             return made
 
-        patch.setattr(Embedder, "forward", forward)
+        patch.setattr(RunContext, "embed", embed)
 
 
 def test_methods_with_one_seed_share_batches_head_and_masks(train_tiny: Train) -> None:
@@ -203,71 +201,43 @@ def test_learning_rates_by_hand() -> None:
     warm = [learning_rate(index, 10, Recipe(learning_rate=8.0, warmup=0.2)) for index in range(10)]
     assert warm == pytest.approx([4, 8, 8, 7, 6, 5, 4, 3, 2, 1])
     assert learning_rate(0, 1, recipe) == 3e-5
+    constant = Recipe(learning_rate=8.0, warmup=0.2, schedule="constant")
+    assert [learning_rate(index, 10, constant) for index in (0, 1, 2, 9)] == [4, 8, 8, 8]
+    # methods.md b.7: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6 in blocks of 500 steps
+    blocks = Recipe(learning_rate=1e-5, schedule="blocks")
+    for index, rate in ((0, 1e-5), (499, 1e-5), (500, 8e-6), (1999, 4e-6), (2000, 2e-6), (2499, 2e-6)):
+        assert learning_rate(index, 2500, blocks) == pytest.approx(rate)
 
 
-# From token sequences to vectors
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_adam_without_bias_correction_by_hand(decay: float) -> None:
+    """BERT's own optimiser: m / (sqrt(v) + eps), the decay beside it."""
+    recipe = Recipe(learning_rate=0.1, epsilon=1e-3, bias_correction=False, weight_decay=decay)
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimiser = optimiser_of([weight], recipe)
+    value, mean, square = weight.detach().clone(), torch.zeros(2).double(), torch.zeros(2).double()
+    for index in range(5):
+        gradient = torch.tensor([0.3 * index - 0.5, 1.0]).double()
+        set_rate(optimiser, index, 0.1 / (index + 1), recipe)
+        weight.grad = gradient.clone()
+        optimiser.step()
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        value = value - 0.1 / (index + 1) * (mean / (square.sqrt() + 1e-3) + decay * value)
+        torch.testing.assert_close(weight.detach(), value, rtol=1e-9, atol=0)
 
 
-def embedder_of(folder: Path, pooler: str = "cls_mlp", seed: int = 0) -> tuple[Embedder, Any]:
-    model, tokenizer = load_backbone(folder)
-    return Embedder(model, tokenizer.pad_token_id, pooler, seed).eval(), tokenizer
-
-
-def test_views_are_one_interleaved_forward_pass(tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """methods.md a.1: s1, s1, s2, s2, ... in one tensor, padded to its longest."""
-    embedder, tokenizer = embedder_of(tiny_backbone)
-    first = tokenizer(["a man", "the old dog sees two birds", "a cat"])["input_ids"]
-    second = tokenizer(["a man sleeps", "the dog", "it is red"])["input_ids"]
-    given_ids = []
-    plain = embedder.model.forward
-    monkeypatch.setattr(embedder.model, "forward", lambda **keys: given_ids.append(keys["input_ids"]) or plain(**keys))
-    views = embedder([first, second], FLOAT32)
-    (ids,) = given_ids
-    rows = [[token for token in row.tolist() if token != tokenizer.pad_token_id] for row in ids]
-    assert rows == [first[0], second[0], first[1], second[1], first[2], second[2]]
-    assert ids.shape[1] == max(map(len, first + second))
-    for view, tokens in zip(views.vectors, (first, second), strict=True):
-        for vector, row in zip(view, tokens, strict=True):  # padding and neighbours change nothing
-            alone = plain(input_ids=torch.tensor([row])).last_hidden_state[:, 0]
-            torch.testing.assert_close(vector, embedder.head(alone)[0], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("pooler", ["cls_mlp", *POOLERS])
-def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(tiny_bert: Path, pooler: str) -> None:
-    embedder, tokenizer = embedder_of(tiny_bert, pooler)
-    tokens = tokenizer(["a man sleeps", "the old dog sees two birds"])["input_ids"]
-    views = embedder([tokens, tokens], FLOAT32)
-    ids, mask = pad(tokens, tokenizer.pad_token_id)
-    states = embedder.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-    assert len(states) == 5
-    for layer in (1, 2, 3, 4):
-        for i in range(2):
-            words = slice(0, len(tokens[i]))
-            state, below = states[layer][i], states[layer - 1][i]
-            expected = {
-                "cls_mlp": torch.tanh(F.linear(state[0], *embedder.head.parameters())) if pooler == "cls_mlp" else None,
-                "cls_before_pooler": state[0],
-                "avg": state[words].mean(0),
-                "avg_top2": (state + below)[words].mean(0) / 2,
-                "avg_first_last": (state + states[1][i])[words].mean(0) / 2,
-                "avg_embedding_last": (state + states[0][i])[words].mean(0) / 2,
-            }[pooler]
-            for view in views.at_layer(layer):
-                torch.testing.assert_close(view[i], expected, rtol=1e-5, atol=1e-6)
-    assert all(torch.equal(a, b) for a, b in zip(views.at_layer(4), views.vectors, strict=True))
-
-
-def test_loss_is_computed_in_float32_under_bfloat16(tiny_bert: Path, train_tiny: Train) -> None:
-    embedder, tokenizer = embedder_of(tiny_bert)
-    tokens = tokenizer(["a man sleeps", "the old dog"])["input_ids"]
-    half, full = (
-        embedder([tokens, tokens], bench.train._autocast(precision, "cpu")) for precision in ("bfloat16", "mixed")
-    )
-    for layer in (2, 4):
-        for a, b in zip(half.at_layer(layer), full.at_layer(layer), strict=True):
-            assert a.dtype == b.dtype == torch.float32
-            assert not torch.equal(a, b)
-            torch.testing.assert_close(a, b, rtol=0.1, atol=0.01)
+def test_rmsprop_by_hand() -> None:
+    recipe = Recipe(optimiser="rmsprop", learning_rate=0.1, epsilon=1e-7)
+    weight = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    optimiser = optimiser_of([weight], recipe)
+    value, square = 1.0, 0.0
+    for index, gradient in enumerate((0.5, -1.0, 2.0)):
+        set_rate(optimiser, index, 0.1, recipe)
+        weight.grad = torch.tensor([gradient]).double()
+        optimiser.step()
+        square = 0.99 * square + 0.01 * gradient**2  # torch's and TensorFlow's usual decay
+        value -= 0.1 * gradient / (math.sqrt(square) + 1e-7)
+        assert weight.item() == pytest.approx(value, rel=1e-9)
 
 
 def test_a_corpus_is_cut_to_its_first_sentences_and_their_first_pieces(
@@ -386,12 +356,6 @@ def test_what_has_ended_is_not_repeated(
     if status == "diverged":
         diverging(monkeypatch, math.nan)
     text = "sscl[layer=4]" if status == "skipped" else "simcse"
-    places: dict[str, Any] = {
-        "backbone": tiny_bert,
-        "corpus": tiny_corpus,
-        "data": tiny_data,
-        "folder": tmp_path / "run",
-    }
     run = resolve(
         text,
         backbone_name=str(tiny_bert),
@@ -400,11 +364,10 @@ def test_what_has_ended_is_not_repeated(
         seed=1,
         recipe={"batch_size": 3, "sentences": 9},
     )
-    first = train(run, **places)
+    first = train(run, tmp_path, tmp_path / "run")
     assert first["outcome"]["status"] == status
     assert first["run"]["id"] == run.id
-    monkeypatch.setattr(bench.train, "load_backbone", None)  # a second training would fail
-    monkeypatch.setattr(bench.train.corpora, "read_sentences", None)
-    assert train(run, **places) == first
+    monkeypatch.setattr(bench.train, "RunContext", None)  # a second training would fail
+    assert train(run, tmp_path, tmp_path / "run") == first
     if status == "skipped":
         assert "layer 4 is not an intermediate layer" in first["outcome"]["reason"]

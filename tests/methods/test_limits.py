@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import Any
 
 import pytest
 import torch
 from cases import BATCH_SIZE, BY_NAME, CASES, DEPTH, HARD, STEPS, TOTAL, WIDTH, Case, batch, method_step, step
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from methods.base import Negatives, Refusal, Shape, Step, Views, compose, cosine, info_nce, stream_seed
+from methods.base import Shape, Step, Views, compose, cosine, info_nce
 from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from methods.sscl import SSCL
-from methods.untrained import Untrained
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 SHAPE = Shape(WIDTH, DEPTH)
@@ -234,7 +230,6 @@ def test_sscl_stacks_from_the_last_but_one_layer_down(depth: int, stack: int, la
     hyper = SSCL.fit(SSCL.Hyper(stack=stack), shape)
     method = SSCL(hyper, shape)
     assert method.layers == layers
-    assert method.needs_layers == bool(layers)
 
 
 @pytest.mark.parametrize(
@@ -254,108 +249,3 @@ def test_sscl_negatives_per_anchor_and_layer(hyper: dict[str, str], count: tuple
     for group in groups:
         assert (group.vectors.dim() == 3) == count[1]
         assert group.vectors.shape[-2] == count[0]
-
-
-def test_a_host_decides_whether_layers_are_needed() -> None:
-    assert not build([(GSInfoNCE, {})]).needs_layers
-    assert not build([(GSInfoNCE, {}), (SSCL, {"stack": 0})]).needs_layers
-    assert build([(GSInfoNCE, {}), (SSCL, {})]).needs_layers
-
-
-# The one formula
-
-
-@st.composite
-def tensors(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
-    n, d = draw(st.integers(1, 6)), draw(st.integers(2, 8))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 10_000)))
-    return tuple(torch.randn(2, n, d, generator=generator, dtype=torch.float64))
-
-
-@given(tensors(), st.floats(0.01, 2.0))
-def test_loss_ignores_lengths_and_order_of_the_batch(
-    pair: tuple[torch.Tensor, torch.Tensor], temperature: float
-) -> None:
-    first, second = pair
-    loss = info_nce(first, second, temperature)
-    scale = torch.linspace(0.1, 10, len(first), dtype=torch.float64).unsqueeze(1)
-    order = torch.randperm(len(first))
-    torch.testing.assert_close(info_nce(scale * first, second / scale, temperature), loss, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(info_nce(first[order], second[order], temperature), loss, rtol=1e-9, atol=1e-12)
-
-
-@given(tensors(), st.floats(0.05, 2.0), st.integers(2, 5))
-def test_a_negative_k_times_is_a_negative_of_weight_k(
-    pair: tuple[torch.Tensor, torch.Tensor], temperature: float, k: int
-) -> None:
-    first, second = pair
-    extra = second.flip(0)
-    once = info_nce(first, second, temperature, [Negatives(extra, weight=float(k))])
-    times = info_nce(first, second, temperature, [Negatives(extra)] * k)
-    weights = info_nce(
-        first,
-        second,
-        temperature,
-        [Negatives(extra, weights=torch.full((len(first), len(first)), float(k), dtype=torch.float64))],
-    )
-    own = info_nce(first, second, temperature, [Negatives(extra.expand(len(first), -1, -1), weight=float(k))])
-    for other in (times, weights, own):
-        torch.testing.assert_close(once, other, rtol=1e-9, atol=1e-12)
-
-
-@given(tensors(), st.floats(0.05, 2.0))
-def test_a_further_negative_never_lowers_the_loss(pair: tuple[torch.Tensor, torch.Tensor], temperature: float) -> None:
-    first, second = pair
-    assert info_nce(first, second, temperature, [Negatives(second)]) > info_nce(first, second, temperature)
-
-
-def test_weights_leave_candidates_out() -> None:
-    """A weight of 0 for all but the own positive leaves -log 1; a mask of one candidate is the loss without it."""
-    first, second = torch.randn(2, 4, WIDTH, dtype=torch.float64)
-    assert info_nce(first, second, 0.05, weights=torch.eye(4, dtype=torch.float64)).item() == 0
-    weights = torch.ones(4, 4, dtype=torch.float64)
-    weights[:3, 3] = 0
-    own = info_nce(first[3:], second[3:], 0.05, [Negatives(second[:3])])
-    expected = (3 * info_nce(first[:3], second[:3], 0.05) + own) / 4
-    torch.testing.assert_close(info_nce(first, second, 0.05, weights=weights), expected)
-
-
-@pytest.mark.parametrize("arguments", [(1, "order", 0), (42, "head"), (0, "dropout", 15_625)])
-def test_named_streams_are_equal_on_every_machine(arguments: tuple[object, ...]) -> None:
-    """The first 63 bits of SHA-256 of "seed/name/step"."""
-    text = "/".join(map(str, arguments))
-    assert stream_seed(*arguments) == int(hashlib.sha256(text.encode()).hexdigest()[:16], 16) // 2  # type: ignore[arg-type]
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("parts", "reason"),
-    [
-        ([(Untrained, {}), (GSInfoNCE, {})], "not trained"),
-        ([(GSInfoNCE, {}), (SimCSE, {})], "adds nothing"),
-        ([(SSCL, {}), (GSInfoNCE, {}), (GSInfoNCE, {})], "twice"),
-        ([(GSInfoNCE, {}), (GSInfoNCE, {})], "twice"),
-        ([(GSInfoNCE, {}), (SSCL, {"positive": "self"})], "only be written first"),
-        ([(SSCL, {"positive": "self"}), (ISCSE, {})], "dropout positive"),
-        ([(GSInfoNCE, {}), (ISCSE, {"temperature": 0.1})], "written first"),
-        ([(GSInfoNCE, {"std": 0.0})], "std > 0"),
-        ([(GSInfoNCE, {"multiple": -1.0})], "multiple >= 0"),
-        ([(ISCSE, {"neighbours": 16, "buffer": 16})], "neighbours < buffer"),
-        ([(ISCSE, {"beta": 0.0})], "beta > 0"),
-        ([(SSCL, {"negatives": "none"})], "one of all, own"),
-        ([(SSCL, {"layer": 0})], "layer 1 upwards"),
-        ([(SSCL, {"stack": -1})], "0 or more"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_with_the_reason(parts: Parts, reason: str) -> None:
-    with pytest.raises(Refusal, match=reason):
-        build(parts)
-
-
-@pytest.mark.parametrize("cls", [SimCSE, GSInfoNCE, ISCSE, SSCL])
-@pytest.mark.parametrize("temperature", [0.0, -0.05])
-def test_a_temperature_must_be_positive(cls: type, temperature: float) -> None:
-    with pytest.raises(Refusal, match="temperature"):
-        build([(cls, {"temperature": temperature})])

@@ -1,0 +1,184 @@
+"""What a method is given: its run's inputs and the backbone, as the recipe has it (`methods.base.Context`)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bench import corpora, paths
+from bench.catalogue import NO_BACKBONE
+from bench.encoders import POOLERS, Encoder, TransformerEncoder, load_backbone, load_encoder, longest_input, pad
+from bench.progress import Progress
+from bench.suite import Run
+from methods.base import Tokens, Views, stream, stream_seed
+
+
+class Head(nn.Sequential):
+    """SimCSE's new dense layer with tanh, shared by all views (methods.md a.2); weights N(0, 0.02), bias 0."""
+
+    def __init__(self, width: int, seed: int) -> None:
+        dense = nn.Linear(width, width)
+        nn.init.normal_(dense.weight, std=0.02, generator=stream(seed, "head"))
+        nn.init.zeros_(dense.bias)
+        super().__init__(dense, nn.Tanh())
+
+
+class RunContext:
+    """The tools of one run. What is large is read when it is first asked for."""
+
+    def __init__(self, run: Run, suite: Path, device: str) -> None:
+        self.run, self.suite, self.device = run, suite, device
+        self.seed, self.shape = run.seed or 0, run.backbone.shape
+
+    @cached_property
+    def corpus(self) -> Path:
+        """The file of the training corpus."""
+        return paths.corpus_file(self.run.corpus, self.suite)
+
+    @cached_property
+    def data(self) -> Path:
+        """The data folder."""
+        return paths.data_folder(self.run.data, self.suite)
+
+    # What there is to learn from
+
+    def sentences(self, corpus: str | None = None) -> Sequence[str]:
+        if corpus is None:
+            return self._sentences
+        return corpora.read_sentences(paths.corpus_file(corpus, self.suite))
+
+    def documents(self) -> Sequence[range]:
+        return corpora.read_documents(self.corpus, len(self._sentences))
+
+    def tokens(self) -> Sequence[Sequence[int]]:
+        return self._tokens
+
+    def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
+        if max_length is None:
+            max_length = longest_input(self.backbone, self.tokenizer)
+        return self.tokenizer(list(sentences), truncation=True, max_length=max_length, padding=False)["input_ids"]
+
+    @cached_property
+    def _sentences(self) -> list[str]:
+        return corpora.read_sentences(self.corpus, self.run.recipe.sentences)
+
+    @cached_property
+    def _tokens(self) -> Tokens:
+        return self.tokenize(self._sentences, self.run.recipe.max_length)
+
+    # The backbone
+
+    @property
+    def _folder(self) -> Path:
+        return self.run.backbone.folder(self.suite)
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        if self.run.backbone == NO_BACKBONE:
+            return None, None
+        model, tokenizer = load_backbone(self._folder, dropout=self.run.recipe.dropout)
+        return model.to(self.device), tokenizer
+
+    @property
+    def backbone(self) -> Any:
+        return self._loaded[0]
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._loaded[1]
+
+    @cached_property
+    def training_head(self) -> nn.Module:
+        """The head that `cls_mlp` asks for, else nothing."""
+        if self.run.recipe.pooler != "cls_mlp":
+            return nn.Identity()
+        return Head(self.shape.width, self.seed).to(self.device)
+
+    def modules(self) -> list[nn.Module]:
+        """What is trained beside the method itself."""
+        return [] if self.backbone is None else [self.backbone, self.training_head]
+
+    def copy_backbone(self, fresh: str | None = None) -> Any:
+        if fresh is None:
+            return copy.deepcopy(self.backbone)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream_seed(self.seed, fresh))
+            return type(self.backbone)(copy.deepcopy(self.backbone.config), add_pooling_layer=False).to(self.device)
+
+    def states(self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any) -> tuple[Sequence[Tensor], Tensor]:
+        ids, mask = (tensor.to(self.device) for tensor in pad(tokens, self.tokenizer.pad_token_id))
+        with self.autocast():
+            output = (model or self.backbone)(input_ids=ids, attention_mask=mask, output_hidden_states=True, **inputs)
+        return output.hidden_states, mask
+
+    def head(self, vectors: Tensor) -> Tensor:
+        with self.autocast():
+            vectors = self.training_head(vectors)
+        # Cosine, softmax and cross-entropy are in float32 (methods.md a.3).
+        return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+
+    def embed(
+        self,
+        views: Sequence[Tokens],
+        extras: Mapping[str, Sequence[Tokens]] | None = None,
+        model: nn.Module | None = None,
+    ) -> Views:
+        named = {name: list(lists) for name, lists in (extras or {}).items()}
+        rows = [*views, *(tokens for lists in named.values() for tokens in lists)]
+        # Interleaved: s1, s1, s2, s2, ... (methods.md a.1)
+        states, mask = self.states([row[i] for i in range(len(views[0])) for row in rows], model)
+        pool = POOLERS[self.run.evaluation_pooler]
+
+        def all_at(layer: int) -> list[Tensor]:
+            with self.autocast():
+                pooled = pool(states[: layer + 1], mask)
+            vectors = self.head(pooled)
+            return [vectors[row :: len(rows)] for row in range(len(rows))]
+
+        vectors = all_at(len(states) - 1)
+        remaining = iter(vectors[len(views) :])
+        found = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
+        return Views(vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], found)
+
+    def autocast(self) -> Any:
+        """The recipe's precision: float16 on a GPU for "mixed", bfloat16 where asked for, else nothing."""
+        kind, precision = self.device.partition(":")[0], self.run.recipe.precision
+        if precision == "bfloat16":
+            return torch.autocast(kind, dtype=torch.bfloat16)
+        if precision == "mixed" and kind != "cpu":
+            return torch.autocast(kind, dtype=torch.float16)
+        return contextlib.nullcontext()
+
+    # Encoders
+
+    def encoder(self, pooler: str | None = None) -> Encoder:
+        pooler = pooler or self.run.evaluation_pooler
+        if pooler == "cls":  # the checkpoint's own pooler, which no training has
+            return TransformerEncoder.load(self._folder, {"pooler": pooler}, device=self.device)
+        return TransformerEncoder(self.backbone, self.tokenizer, pooler)
+
+    def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
+        return load_encoder(model, pooler=pooler, device=self.device)
+
+    def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
+        distinct = list(dict.fromkeys(sentences))
+        rows = {sentence: row for row, sentence in enumerate(distinct)}
+        if isinstance(encoder, TransformerEncoder):
+            with Progress(len(distinct), "encode", unit="sentence") as progress:
+                vectors = encoder.encode_tokens(encoder.tokenize(distinct), progress.advance)
+        else:
+            vectors = encoder.encode(distinct)
+        return vectors[[rows[sentence] for sentence in sentences]]
+
+    def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
+        from bench.neighbours import nearest_rows
+
+        return nearest_rows(vectors, count, self.device)
