@@ -14,7 +14,15 @@ if not workflow.overwrite_configfiles:
 
 include: "rules/common.smk"
 include: "rules/inputs.smk"
-include: "rules/runs.smk"
+if config.get("runs_per_job", 1) == 1:
+
+    include: "rules/runs.smk"
+
+else:
+
+    include: "rules/batches.smk"
+
+
 include: "rules/report.smk"
 
 

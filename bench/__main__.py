@@ -99,7 +99,7 @@ def score(arguments: argparse.Namespace) -> None:
 
 
 def runs(arguments: argparse.Namespace) -> None:
-    """Train and score all runs of a suite's plan in this process, without a workflow."""
+    """Train and score runs of a suite's plan in this process, without a workflow."""
     from bench import gpu
     from bench.jobs import planned, run_plan
     from bench.progress import Progress
@@ -107,9 +107,9 @@ def runs(arguments: argparse.Namespace) -> None:
     words = arguments.share.split("/")
     if len(words) != 2 or not all(word.isdecimal() for word in words) or not 1 <= int(words[0]) <= int(words[1]):
         raise UserError(f"--share is '{arguments.share}'; write k/n with 1 <= k <= n")
-    entries = planned(arguments.suite, int(words[0]), int(words[1]))
+    entries = planned(arguments.suite, int(words[0]), int(words[1]), arguments.only)
     with gpu.lease() as device, Progress(len(entries), "runs", "run") as progress:
-        for run in run_plan(arguments.suite, entries, device):
+        for run in run_plan(arguments.suite, entries, device, arguments.stages):
             progress.advance(note=run.id)
 
 
@@ -148,12 +148,21 @@ def pretrain(arguments: argparse.Namespace) -> None:
     pretrain_backbone(arguments.world, arguments.kind, arguments.out, seed=arguments.seed, threads=arguments.threads)
 
 
+def word_vectors(arguments: argparse.Namespace) -> None:
+    """Make toy word vectors of the embedded world, in GloVe's text format."""
+    from bench.words import make_vectors
+
+    make_vectors(arguments.world, arguments.out)
+
+
 def fetch(arguments: argparse.Namespace) -> None:
     """Make one of a suite's inputs present and verified, and write down what it is."""
     from bench import paths
     from bench.files import write_json
 
-    write_json(arguments.out, paths.describe_input(arguments.kind, arguments.name, arguments.suite, _tasks(arguments)))
+    data_name = arguments.data or "senteval"
+    described = paths.describe_input(arguments.kind, arguments.name, arguments.suite, _tasks(arguments), data_name)
+    write_json(arguments.out, described)
 
 
 def plan(arguments: argparse.Namespace) -> None:
@@ -217,9 +226,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(function: Any) -> argparse.ArgumentParser:
+    def command(function: Any, name: str | None = None) -> argparse.ArgumentParser:
         added = commands.add_parser(
-            function.__name__, help=function.__doc__.split("\n")[0], description=function.__doc__
+            name or function.__name__, help=function.__doc__.split("\n")[0], description=function.__doc__
         )
         added.set_defaults(function=function)
         return added
@@ -251,15 +260,20 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command(pretrain)
     added.add_argument("--world", type=Path, required=True)
-    added.add_argument("--kind", choices=["bert", "roberta"], required=True)
+    added.add_argument("--kind", choices=["bert", "roberta", "chinese"], required=True)
     added.add_argument("--out", type=Path, required=True)
     added.add_argument("--seed", type=int, default=0)
     added.add_argument("--threads", type=int, default=1)
+
+    added = command(word_vectors, "word-vectors")
+    added.add_argument("--world", type=Path, required=True)
+    added.add_argument("--out", type=Path, required=True, help="FILE.txt")
 
     added = command(fetch)
     added.add_argument("kind", choices=["data", "corpus", "backbone"])
     added.add_argument("name")
     added.add_argument("--tasks", nargs="*", default=[], metavar="NAME", help="of data: what will be scored on it")
+    added.add_argument("--data", help="of a corpus that is made of the evaluation data: which")
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--out", type=Path, required=True)
 
@@ -273,6 +287,8 @@ def _parser() -> argparse.ArgumentParser:
     added = command(runs)
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--share", default="1/1", metavar="K/N", help="every N-th run, from the K-th on")
+    added.add_argument("--only", nargs="+", default=[], metavar="ID", help="these runs of the plan")
+    added.add_argument("--stages", nargs="+", choices=["train", "score"], default=["train", "score"])
 
     for function in (tables, figures, page):
         added = command(function)

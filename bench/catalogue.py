@@ -1,4 +1,7 @@
-"""What the suite knows by name: methods (the folder is the catalogue) and backbones."""
+"""What the suite knows by name: methods (the folder is the catalogue) and backbones.
+
+A backbone is a transformer in Hugging Face format or a table of word vectors in GloVe's text format.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +49,16 @@ def method_class(name: str) -> type[Method]:
 
 @dataclass(frozen=True)
 class Backbone:
-    """A pre-trained encoder.
+    """A pre-trained encoder, or vectors of words.
 
     Attributes:
         name: as written in configurations.
-        source: "hub", "toy" (pre-trained by a rule), "folder", or "none" for methods that need no backbone.
-        location: hub repository, toy kind ("bert", "roberta"), or folder.
+        source: "hub", "toy" (made by a rule), "folder" (of word vectors a file), "user" (published, but only taken from
+            the folder that `BENCH_MODELS` names), or "none" for methods that need no backbone.
+        location: hub repository, toy kind ("bert", "roberta", "chinese", "glove"), folder or file.
         shape: width and depth.
         fingerprint: what decides its weights, for a run's identity.
+        kind: one of `KINDS`.
     """
 
     name: str
@@ -61,6 +66,7 @@ class Backbone:
     location: str
     shape: Shape
     fingerprint: str
+    kind: str = "transformer"
 
     @property
     def reference(self) -> str:
@@ -69,6 +75,8 @@ class Backbone:
 
     def folder(self, suite_folder: Path) -> Path:
         """Where its files are; a hub backbone is fetched into the cache if it is not there yet."""
+        if self.kind == "words":
+            raise UserError(f"'{self.name}' is {KINDS['words']}, so it is no folder with a model")
         if self.source == "toy":
             return suite_folder / "backbones" / self.name
         if self.source == "hub":
@@ -77,20 +85,43 @@ class Backbone:
             return fetch_backbone(self.location)
         return Path(self.location)
 
+    def table(self, suite_folder: Path) -> Path:
+        """The file of its word vectors."""
+        if self.source == "toy":
+            return suite_folder / "backbones" / self.name / "vectors.txt"
+        if self.source == "user":
+            if self.name not in local_models():
+                raise UserError(f"no folder that BENCH_MODELS names holds {self.name}.txt; {self.location}")
+            return local_models()[self.name]
+        return Path(self.location)
 
+
+KINDS = {"transformer": "a transformer", "words": "a table of word vectors", "none": "no backbone"}
 _HUB = {
-    "bert-base-uncased": ("google-bert/bert-base-uncased", Shape(768, 12)),
-    "bert-large-uncased": ("google-bert/bert-large-uncased", Shape(1024, 24)),
+    "bert-base-uncased": ("google-bert/bert-base-uncased", Shape(768, 12, cased=False)),
+    "bert-large-uncased": ("google-bert/bert-large-uncased", Shape(1024, 24, cased=False)),
     "roberta-base": ("FacebookAI/roberta-base", Shape(768, 12)),
     "roberta-large": ("FacebookAI/roberta-large", Shape(1024, 24)),
+    "bert-base-chinese": ("google-bert/bert-base-chinese", Shape(768, 12)),
 }
-TOY_SHAPE = Shape(64, 4)
-_TOY = {"toy-bert": "bert", "toy-roberta": "roberta"}
-NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none")
+# Published only in an archive with others; where its file is found, for whoever lacks it.
+_TABLES = {
+    "glove.6B.300d": (
+        Shape(300, 0),
+        "take it out of glove.6B.zip (https://nlp.stanford.edu/projects/glove, or stanfordnlp/glove on the hub)",
+    )
+}
+_TOY = {
+    "toy-bert": ("bert", Shape(64, 4, cased=False), "transformer"),
+    "toy-roberta": ("roberta", Shape(64, 4), "transformer"),
+    "toy-chinese": ("chinese", Shape(64, 4, cased=False), "transformer"),
+    "toy-glove": ("glove", Shape(64, 0, cased=False), "words"),
+}
+NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 
 def local_models() -> dict[str, Path]:
-    """Backbones by name in the folder that `BENCH_MODELS` names."""
+    """Backbones by name in the folder that `BENCH_MODELS` names: folders with a model, and tables of word vectors."""
     root = os.environ.get("BENCH_MODELS")
     if not root:
         return {}
@@ -98,11 +129,12 @@ def local_models() -> dict[str, Path]:
         raise UserError(
             f"BENCH_MODELS names '{root}', which is not a folder; set it to a folder of Hugging Face models or unset it"
         )
-    return {path.name: path for path in sorted(Path(root).iterdir()) if (path / "config.json").is_file()}
+    tables = {path.stem: path for path in sorted(Path(root).glob("*.txt"))}
+    return tables | {path.name: path for path in sorted(Path(root).iterdir()) if (path / "config.json").is_file()}
 
 
 def backbone(name: str) -> Backbone:
-    """The backbone called `name`: published, toy, in `BENCH_MODELS`, or a folder in Hugging Face format.
+    """The backbone called `name`: published, toy, in `BENCH_MODELS`, a folder of a transformer, or a table's file.
 
     Raises:
         UserError: there is none; the nearest name is suggested.
@@ -112,28 +144,59 @@ def backbone(name: str) -> Backbone:
     if name in _HUB:
         repository, shape = _HUB[name]
         return Backbone(name, "hub", repository, shape, repository)
+    if name in _TABLES:
+        shape, source = _TABLES[name]
+        return Backbone(name, "user", source, shape, name, "words")
     if name in _TOY:
-        return Backbone(name, "toy", _TOY[name], TOY_SHAPE, f"{name}-v{TOY_VERSION}")
+        location, shape, kind = _TOY[name]
+        return Backbone(name, "toy", location, shape, f"{name}-v{TOY_VERSION}", kind)
     local = local_models()
-    if name in local or Path(name).is_dir():
-        return _folder_backbone(local.get(name, Path(name)))
+    path = local.get(name, Path(name))
+    if path.is_dir():
+        return _folder_backbone(path)
+    if path.is_file():
+        return _table_backbone(path)
     hint = "" if local else "; a local one is found where BENCH_MODELS names its parent folder, or by its path"
-    raise UserError(f"unknown backbone '{name}'{nearest(name, [*_HUB, *_TOY, *local])}{hint}")
+    raise UserError(f"unknown backbone '{name}'{nearest(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}")
 
 
 @cache
 def _folder_backbone(folder: Path) -> Backbone:
     config: dict[str, Any] = read_json(folder / "config.json")
     try:
-        shape = Shape(int(config["hidden_size"]), int(config["num_hidden_layers"]))
+        shape = Shape(int(config["hidden_size"]), int(config["num_hidden_layers"]), _is_cased(folder))
     except (KeyError, TypeError, ValueError):
         raise UserError(
             f"{folder / 'config.json'} names no hidden_size and num_hidden_layers; a backbone is a transformer encoder"
         ) from None
-    if folder.resolve().name in (*_HUB, *_TOY):
-        raise UserError(f"{folder} has the name of another backbone, whose results its own would pass for; rename it")
+    _refuse_taken(folder, folder.resolve().name)
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise UserError(f"{folder} holds no .safetensors weights; pickled weights are refused, convert them first")
     fingerprint = "-".join(sha256_file(path)[:16] for path in weights)
     return Backbone(folder.resolve().name, "folder", str(folder), shape, fingerprint)
+
+
+def _is_cased(folder: Path) -> bool:
+    """Whether a folder's tokenizer keeps capitals: by its own word, else by its normaliser."""
+    told = folder / "tokenizer_config.json"
+    lower = read_json(told).get("do_lower_case") if told.is_file() else None
+    if lower is None and (folder / "tokenizer.json").is_file():
+        first = read_json(folder / "tokenizer.json").get("normalizer") or {}
+        steps = first.get("normalizers", [first])
+        lower = any(step.get("type") == "Lowercase" or step.get("lowercase") for step in steps)
+    return not lower
+
+
+@cache
+def _table_backbone(path: Path) -> Backbone:
+    from bench.words import width
+
+    name = path.resolve().stem
+    _refuse_taken(path, name)
+    return Backbone(name, "folder", str(path), Shape(width(path), 0), sha256_file(path)[:16], "words")
+
+
+def _refuse_taken(path: Path, name: str) -> None:
+    if name in (*_HUB, *_TABLES, *_TOY):
+        raise UserError(f"{path} has the name of another backbone, whose results its own would pass for; rename it")

@@ -65,7 +65,7 @@ class Suite:
             )
         else:
             trained = [run.plan for run in self.runs if run.plan["seed"] is not None]
-            if corpora := {plan["corpus"] for plan in trained} - {"wiki1m"}:
+            if corpora := {plan["corpus"] for plan in trained if not plan.get("own_corpus")} - {"wiki1m"}:
                 foreign.append("trained on " + " and ".join(sorted(corpora)))
             if changed := {key for plan in trained for key in plan.get("recipe_changes") or {}} - NEUTRAL_CHANGES:
                 foreign.append(f"recipe changed ({', '.join(sorted(changed))})")
@@ -130,7 +130,7 @@ def _differences(run: Scored, backbone: str) -> list[str]:
     if run.data not in ("senteval", ""):
         differences.append(f"scored on {run.data}")
     if run.plan["seed"] is not None:
-        if run.plan["corpus"] != "wiki1m":
+        if run.plan["corpus"] != "wiki1m" and not run.plan.get("own_corpus"):
             differences.append(f"trained on {run.plan['corpus']}")
         changed = sorted(set(run.plan.get("recipe_changes") or {}) - NEUTRAL_CHANGES)
         if changed:

@@ -10,10 +10,10 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from bench.catalogue import backbone
+from bench.catalogue import KINDS, backbone, method_class
 from bench.errors import UserError, nearest
 from bench.records import expand_tasks
-from bench.suite import RECIPE_FIELDS, Run, convert_recipe, resolve, unique
+from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve, unique
 
 SCHEMA = Path(__file__).parent.parent / "config" / "schema.yaml"
 
@@ -101,25 +101,36 @@ def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
 def _runs(config: Mapping[str, Any]) -> Iterator[Run]:
     for entry in config["methods"]:
         entry = {"method": entry} if isinstance(entry, str) else entry
-        names = entry.get("backbones", "all")
-        names = list(config["backbones"]) if names == "all" else names
+        for text in _texts(entry):
+            for name in _backbones(entry, text, config["backbones"]):
+                seeds = entry.get("seeds") or (config["backbones"][name] or {}).get("seeds") or config["seeds"]
+                for seed in seeds:
+                    yield resolve(
+                        text,
+                        backbone_name=name,
+                        corpus=config["corpus"],
+                        data=config["data"],
+                        seed=seed,
+                        recipe=config.get("recipe", {}),
+                    )
+
+
+def _backbones(entry: Mapping[str, Any], text: str, known: Iterable[str]) -> list[str]:
+    """The backbones that an entry names, or all of the suite's that its method can work on."""
+    names = entry.get("backbones", "all")
+    if names != "all":
         for name in names:
-            if name not in config["backbones"]:
+            if name not in known:
                 raise UserError(
                     f"configuration: '{entry['method']}' names the backbone '{name}', which is not in 'backbones'"
-                    f"{nearest(name, config['backbones'])}"
+                    f"{nearest(name, known)}"
                 )
-        for text, name in itertools.product(_texts(entry), names):
-            seeds = entry.get("seeds") or (config["backbones"][name] or {}).get("seeds") or config["seeds"]
-            for seed in seeds:
-                yield resolve(
-                    text,
-                    backbone_name=name,
-                    corpus=config["corpus"],
-                    data=config["data"],
-                    seed=seed,
-                    recipe=config.get("recipe", {}),
-                )
+        return list(names)
+    method = method_class(parse(text)[0][0][0])
+    found = [name for name in known if method.backbone_free or backbone(name).kind == method.backbone_kind]
+    if not found:
+        raise UserError(f"configuration: '{text}' needs {KINDS[method.backbone_kind]}; add one to 'backbones'")
+    return found
 
 
 def _texts(entry: Mapping[str, Any]) -> Iterator[str]:

@@ -15,9 +15,19 @@ from torch import Tensor, nn
 
 from bench import corpora, paths
 from bench.catalogue import NO_BACKBONE
-from bench.encoders import POOLERS, Encoder, TransformerEncoder, load_backbone, load_encoder, longest_input, pad
+from bench.encoders import (
+    POOLERS,
+    Encoder,
+    TransformerEncoder,
+    load_backbone,
+    load_encoder,
+    load_language_head,
+    longest_input,
+    pad,
+)
 from bench.progress import Progress
 from bench.suite import Run
+from bench.words import load_words
 from methods.base import Tokens, Views, stream, stream_seed
 
 
@@ -41,7 +51,7 @@ class RunContext:
     @cached_property
     def corpus(self) -> Path:
         """The file of the training corpus."""
-        return paths.corpus_file(self.run.corpus, self.suite)
+        return paths.corpus_file(self.run.corpus, self.suite, self.run.data)
 
     @cached_property
     def data(self) -> Path:
@@ -53,7 +63,7 @@ class RunContext:
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         if corpus is None:
             return self._sentences
-        return corpora.read_sentences(paths.corpus_file(corpus, self.suite))
+        return corpora.read_sentences(paths.corpus_file(corpus, self.suite, self.run.data))
 
     def documents(self) -> Sequence[range]:
         return corpora.read_documents(self.corpus, len(self._sentences))
@@ -84,6 +94,8 @@ class RunContext:
     def _loaded(self) -> tuple[Any, Any]:
         if self.run.backbone == NO_BACKBONE:
             return None, None
+        if self.run.backbone.kind == "words":
+            return load_words(self.run.backbone, self.suite), None
         model, tokenizer = load_backbone(self._folder, dropout=self.run.recipe.dropout)
         return model.to(self.device), tokenizer
 
@@ -104,7 +116,7 @@ class RunContext:
 
     def modules(self) -> list[nn.Module]:
         """What is trained beside the method itself."""
-        return [] if self.backbone is None else [self.backbone, self.training_head]
+        return [self.backbone, self.training_head] if self.run.backbone.kind == "transformer" else []
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         if fresh is None:
@@ -112,6 +124,9 @@ class RunContext:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stream_seed(self.seed, fresh))
             return type(self.backbone)(copy.deepcopy(self.backbone.config), add_pooling_layer=False).to(self.device)
+
+    def masked_language_head(self) -> nn.Module:
+        return load_language_head(self._folder, self.backbone).to(self.device)
 
     def states(self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any) -> tuple[Sequence[Tensor], Tensor]:
         ids, mask = (tensor.to(self.device) for tensor in pad(tokens, self.tokenizer.pad_token_id))

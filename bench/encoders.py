@@ -1,7 +1,9 @@
 """Encoders: everything that can be scored turns sentences into vectors.
 
 An Encoder has `encode(sentences) -> float32 (n, d)`, an `identity`, and a `kind`; `save_encoder` writes it to a folder
-and `load_encoder` reads it back. The transformer with a pooler is here; a method may bring an Encoder of its own.
+and `load_encoder` reads it back. The transformer with a pooler is here; a method may bring an Encoder of its own. One
+that is made of another has that as its `base`: it is stored in a folder within, and given back to `load`; so are its
+`arrays`, tensors by name. One whose last step needs all vectors of a task at once has `adapt` (see `adaptation`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ os.environ.setdefault(
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bench.errors import UserError, nearest
@@ -29,6 +32,8 @@ from methods.base import POOLERS as POOLER_NAMES
 # Tokens in one batch, padding included: bounds memory whatever the sentences' lengths. On a processor less is faster,
 # since a layer's activations then stay in its cache.
 TOKEN_BUDGET = {"cpu": 4096, "cuda": 16_384}
+
+ARRAYS = "arrays.safetensors"
 
 
 def _masked_mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -228,34 +233,46 @@ class TransformerEncoder:
             digest.update(tensor.detach().cpu().numpy().tobytes())
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
-    def tokenize(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Token ids, special tokens included; truncation and padding that a tokenizer file may carry do not apply."""
+    def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
+        """Token ids, special tokens included; truncation and padding that a tokenizer file may carry do not apply.
+
+        Args:
+            room: how many word pieces are left free for what the caller adds.
+        """
         if not sentences:
             return []
-        return self.tokenizer(list(sentences), truncation=True, max_length=self._limit, padding=False)["input_ids"]
+        limit = self._limit - room
+        return self.tokenizer(list(sentences), truncation=True, max_length=limit, padding=False)["input_ids"]
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         return self.encode_tokens(self.tokenize(sentences))
 
     @torch.inference_mode()
     def encode_tokens(
-        self, tokens: Sequence[Sequence[int]], progress: Callable[[int], object] | None = None
+        self,
+        tokens: Sequence[Sequence[int]],
+        progress: Callable[[int], object] | None = None,
+        pool: Callable[[Sequence[Tensor], Tensor], Tensor] | None = None,
+        width: int | None = None,
     ) -> np.ndarray:
-        """Vectors of tokenized sentences; `progress` is told how many more are done."""
+        """Vectors of tokenized sentences.
+
+        Args:
+            progress: told how many more are done.
+            pool: what makes vectors of `width` of all hidden states and the attention mask, in place of the pooler.
+        """
         device = next(self.model.parameters()).device
-        vectors = np.zeros((len(tokens), self.model.config.hidden_size), dtype=np.float32)
+        vectors = np.zeros((len(tokens), width or self.model.config.hidden_size), dtype=np.float32)
+        pool = pool or POOLERS.get(self.pooler)  # None for "cls"
         training = self.model.training
         self.model.eval()
         try:
             for batch in length_batches([len(row) for row in tokens], TOKEN_BUDGET.get(device.type, 4096)):
                 ids, mask = pad([tokens[i] for i in batch], self.tokenizer.pad_token_id)
                 mask = mask.to(device)
-                output = self.model(
-                    input_ids=ids.to(device), attention_mask=mask, output_hidden_states=self.pooler != "cls"
-                )
-                pooled = (
-                    output.pooler_output if self.pooler == "cls" else POOLERS[self.pooler](output.hidden_states, mask)
-                )
+                inputs = {"input_ids": ids.to(device), "attention_mask": mask}
+                output = self.model(**inputs, output_hidden_states=pool is not None)
+                pooled = output.pooler_output if pool is None else pool(output.hidden_states, mask)
                 vectors[batch] = pooled.float().cpu().numpy()
                 if progress:
                     progress(len(batch))
@@ -278,6 +295,10 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
     """Write an Encoder to a folder, whole or not at all."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
+        if base := getattr(encoder, "base", None):
+            save_encoder(base, temporary / "base")
+        if arrays := getattr(encoder, "arrays", None):
+            save_file({name: array.contiguous() for name, array in arrays.items()}, temporary / ARRAYS)
         write_json(temporary / "encoder.json", {"kind": encoder.kind, **stored})
 
 
@@ -307,7 +328,12 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
             raise UserError(
                 f"{folder} was saved with pooler '{stored.get('pooler')}', not '{pooler}'; leave --pooler out"
             )
-        return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device)
+        within: dict[str, Any] = {}
+        if (folder / "base").is_dir():
+            within["base"] = load_encoder(folder / "base", device=device)
+        if (folder / ARRAYS).is_file():
+            within["arrays"] = _load_arrays(folder / ARRAYS)
+        return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device, **within)
     if not folder.is_dir():
         from bench.catalogue import backbone
         from bench.data import fetch_backbone
@@ -328,6 +354,18 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
     if pooler is None:
         raise UserError(f"{model} stores no pooler; say which with --pooler ({', '.join(POOLER_NAMES)})")
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+
+
+def _load_arrays(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise UserError(f"{path} is truncated or broken ({error}); save the encoder again") from None
+
+
+def adaptation(encoder: Encoder) -> Callable[[np.ndarray], np.ndarray] | None:
+    """What is still to be done with all vectors of one task, (n, d) -> (n, k), or None."""
+    return getattr(encoder, "adapt", None)
 
 
 def _stored_pooling(folder: Path) -> str | None:
@@ -372,3 +410,32 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, *, all_layers: bool) ->
     """Hidden states of a batch, embeddings first; only the last one where `all_layers` is false."""
     output = model(input_ids=ids, attention_mask=mask, output_hidden_states=all_layers)
     return output.hidden_states if all_layers else (output.last_hidden_state,)
+
+
+def load_language_head(folder: Path, backbone: Any) -> Any:
+    """The masked-language head of a checkpoint, from last states to logits; its decoder is the backbone's embeddings.
+
+    Raises:
+        UserError: the checkpoint stores no such head, or one that is not a single module.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    try:
+        model, loading = AutoModelForMaskedLM.from_pretrained(
+            folder,
+            output_loading_info=True,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise UserError(
+            f"{folder} gives no masked-language head ({type(error).__name__}); take one with BERT's head"
+        ) from error
+    heads = [module for module in model.children() if module is not model.base_model]
+    if loading["missing_keys"] or len(heads) != 1:
+        raise UserError(f"{folder} stores no masked-language head, and a new one would be random; take one that does")
+    if getattr(model.config, "tie_word_embeddings", True):
+        model.get_output_embeddings().weight = backbone.get_input_embeddings().weight
+    return heads[0]

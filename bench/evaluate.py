@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from bench.classify import MODES, Settings
-from bench.encoders import Encoder
+from bench.encoders import Encoder, adaptation
 from bench.errors import UserError, nearest
 from bench.files import read_json, write_json
 from bench.progress import Progress
-from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, Record, average, expand_tasks
+from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, Record, average, expand_tasks, is_described
 from bench.tasks import probing, sts, transfer
 from bench.tasks.labelled import KFOLD, NESTED, SPLIT, LabelledTask
 
 Task = sts.StsTask | LabelledTask
 Vectors = Callable[[Sequence[str]], np.ndarray]
+Adaptation = Callable[[np.ndarray], np.ndarray]
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
-    """Tasks by name or group, read and checked; of STS-B and SICK-R the dev split too.
+    """Tasks by name or group, read and checked; of STS sets the dev split too where there is one.
 
     Raises:
         UserError: no name or an unknown one, or files that are not as the manifest says.
@@ -32,9 +34,8 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
         raise UserError("--tasks names no task; write sts, transfer, probing, all, or names of tasks")
     tasks: list[Task] = []
     for name in expand_tasks(names):
-        if name in STS_TASKS:
-            splits = ("test", "dev") if name in ("STS-B", "SICK-R") else ("test",)
-            tasks += [sts.read(name, data, split) for split in splits]
+        if name in STS_TASKS or is_described(name):
+            tasks += [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
         else:
             tasks.append((transfer if name in TRANSFER_TASKS else probing).read(name, data))
     return tasks
@@ -54,16 +55,41 @@ def score_tasks(encoder: Encoder, tasks: Sequence[Task]) -> list[Record]:
     distinct = sentences(tasks)
     rows = {sentence: row for row, sentence in enumerate(distinct)}
     vectors = encoder.encode(distinct)
-    return score(tasks, lambda texts: vectors[[rows[text] for text in texts]])
+    return score(tasks, lambda texts: vectors[[rows[text] for text in texts]], adapt=adaptation(encoder))
+
+
+def adapted(task: Task, vectors: Vectors, adapt: Adaptation) -> Vectors:
+    """Vectors of a task's sentences after a map of all of them, as they are read; made when first asked for."""
+
+    @cache
+    def made() -> tuple[dict[str, int], np.ndarray]:
+        texts = list(task.sentences())
+        rows: dict[str, int] = {}
+        for row, text in enumerate(texts):
+            rows.setdefault(text, row)
+        return rows, adapt(vectors(texts))
+
+    def look_up(texts: Sequence[str]) -> np.ndarray:
+        rows, found = made()
+        return found[[rows[text] for text in texts]]
+
+    return look_up
 
 
 def score(
-    tasks: Sequence[Task], vectors: Vectors, *, mode: str = "test", device: str = "cpu", kept: Path | None = None
+    tasks: Sequence[Task],
+    vectors: Vectors,
+    *,
+    adapt: Adaptation | None = None,
+    mode: str = "test",
+    device: str = "cpu",
+    kept: Path | None = None,
 ) -> list[Record]:
     """Records (task, split, metric, aggregation, value) of each task, and the averages of whole groups.
 
     Args:
         vectors: of any sentence of the tasks, float32 [n, d].
+        adapt: what is still to be done with all vectors of one task (`bench.encoders.adaptation`).
         mode: of `bench.classify.MODES`, for tasks with a classifier.
         kept: folder for the records of finished tasks, which are not computed again.
 
@@ -76,15 +102,16 @@ def score(
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]
     with Progress(sum(_work(task, MODES[mode]) for task in labelled), "classify", unit="sample") as progress:
         for task in tasks:
+            own = adapted(task, vectors, adapt) if adapt else vectors
             if isinstance(task, sts.StsTask):
-                records += sts.score(task, vectors)
+                records += sts.score(task, own)
                 continue
             file = kept / f"{task.name}-{mode}-{_sum(task)}.json" if kept else None
             if file and file.is_file():
                 records += read_json(file)
                 progress.advance(_work(task, MODES[mode]), note=task.name)
                 continue
-            found = list(_score_labelled(task, vectors, MODES[mode], device, progress))
+            found = list(_score_labelled(task, own, MODES[mode], device, progress))
             if file:
                 write_json(file, found)
             records += found

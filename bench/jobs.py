@@ -9,7 +9,7 @@ from typing import Any
 
 from bench import paths
 from bench.context import RunContext
-from bench.encoders import Encoder, load_encoder
+from bench.encoders import Encoder, adaptation, load_encoder
 from bench.errors import UserError
 from bench.evaluate import Task, read_tasks, score, sentences
 from bench.files import read_json, write_json
@@ -18,6 +18,9 @@ from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS
 from bench.suite import Run, resolve
 from bench.tasks.tables import manifest
 from bench.vectors import VectorStore
+
+
+STAGES = ("train", "score")
 
 
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
@@ -32,7 +35,8 @@ def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: st
     store = VectorStore(work / "vectors", encoder)
     try:
         store.add(sentences(tasks))
-        return score(tasks, store, mode=mode, device=device, kept=work / encoder.identity)
+        kept = work / encoder.identity
+        return score(tasks, store, adapt=adaptation(encoder), mode=mode, device=device, kept=kept)
     finally:
         store.close()
 
@@ -41,10 +45,11 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
     """Score a run of a suite; one that was skipped or diverged leaves a file without records that says so."""
     data = paths.data_folder(run.data, suite)
     described: dict[str, Any] = {"run": run.describe(), "data": {"name": manifest(data)["name"]}, "mode": mode}
-    for kind in ("data", "corpus"):
-        stamp = suite / "inputs" / f"{kind}.json"
-        if stamp.is_file():
-            described[kind] = described.get(kind, {}) | read_json(stamp)
+    stamp = suite / "inputs" / "data.json"
+    if stamp.is_file():
+        described["data"] |= read_json(stamp)
+    stamps = [paths.corpus_stamp(suite, name) for name in run.corpora]
+    described["corpora"] = [read_json(stamp) for stamp in stamps if stamp.is_file()]
     if run.data == "senteval":  # BENCH_DATA may hold other data, which say so themselves
         described["data"]["name"] = manifest(data)["name"]
     described["outcome"] = _outcome(run, suite)
@@ -71,20 +76,33 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
     shutil.rmtree(work)
 
 
-def planned(suite: Path, part: int = 1, parts: int = 1) -> list[dict[str, Any]]:
-    """Every n-th run of a suite's plan from the k-th on, seed by seed: cut short, each method has some."""
+def planned(suite: Path, part: int = 1, parts: int = 1, only: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Every n-th run of a suite's plan from the k-th on, seed by seed: cut short, each method has some.
+
+    Args:
+        only: identities of runs; empty takes all.
+
+    Raises:
+        UserError: the plan has no such run.
+    """
     entries = read_json(suite / "plan.json")["runs"]
-    return sorted(entries, key=lambda entry: entry["seed"] or 0)[part - 1 :: parts]
+    if strangers := set(only) - {entry["id"] for entry in entries}:
+        raise UserError(f"the plan of {suite} has no run '{min(strangers)}'; plan the suite anew, or leave it out")
+    chosen = [entry for entry in entries if not only or entry["id"] in only]
+    return sorted(chosen, key=lambda entry: entry["seed"] or 0)[part - 1 :: parts]
 
 
-def run_plan(suite: Path, entries: Sequence[dict[str, Any]], device: str) -> Iterator[Run]:
-    """Train and score planned runs in this process; yields each once it is scored.
+def run_plan(
+    suite: Path, entries: Sequence[dict[str, Any]], device: str, stages: Sequence[str] = STAGES
+) -> Iterator[Run]:
+    """Train and score planned runs in this process, as far as they are not; yields each once it is done.
 
     For machines without a workflow, and where starting a process costs more than its work.
 
     Args:
         suite: the suite's folder; its world, backbones and inputs are there already.
         entries: some of `planned`.
+        stages: what to do of `STAGES`.
     """
     plan = read_json(suite / "plan.json")
     for entry in entries:
@@ -96,10 +114,10 @@ def run_plan(suite: Path, entries: Sequence[dict[str, Any]], device: str) -> Ite
             seed=entry["seed"],
             recipe=entry["recipe_changes"],
         )
-        scores = paths.scores_file(suite, run.id)
-        if not scores.is_file():
-            if run.trained:
-                write_json(paths.trained_file(suite, run.id), train_run(run, suite, device))
+        trained, scores = paths.trained_file(suite, run.id), paths.scores_file(suite, run.id)
+        if "train" in stages and run.trained and not trained.is_file():
+            write_json(trained, train_run(run, suite, device))
+        if "score" in stages and not scores.is_file():
             score_run(run, suite, plan["tasks"], plan["mode"], scores, device)
         yield run
 

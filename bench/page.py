@@ -47,7 +47,7 @@ def _provenance(suite: Suite) -> list[tuple[str, list[str]]]:
         found = Counter(values)
         return [f"{value} ({count} runs)" if len(found) > 1 else value for value, count in found.most_common()]
 
-    fields = [("Code", "code"), ("Data", "data"), ("Corpus", "corpus"), ("Device", "device"), ("Libraries", "versions")]
+    fields = [("Code", "code"), ("Data", "data"), ("Corpora", "corpora"), ("Device", "device"), ("Libraries", "versions")]
     known = suite.provenance
     rows = [(title, counted(_text(entry[name]) for entry in known if entry.get(name))) for title, name in fields]
     dates = sorted(str(entry["date"]) for entry in known if entry.get("date"))

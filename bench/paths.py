@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,19 @@ from typing import Any
 from bench import corpora, data
 from bench.catalogue import backbone
 from bench.errors import UserError
-from bench.files import sha256_file, sha256_text
+from bench.files import atomic_file, sha256_file, sha256_text
 from bench.records import expand_tasks
 from bench.tasks import probing
+
+
+def slug(name: str) -> str:
+    """A corpus's name, or its path, as a part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
+
+
+def corpus_stamp(suite: Path, name: str) -> Path:
+    """What says that a corpus is present and verified."""
+    return suite / "inputs" / f"corpus-{slug(name)}.json"
 
 
 def run_folder(suite: Path, run_id: str) -> Path:
@@ -46,23 +57,36 @@ def data_folder(name: str, suite: Path) -> Path:
     return folder
 
 
-def corpus_file(name: str, suite: Path) -> Path:
+def corpus_file(name: str, suite: Path, data_name: str = "senteval") -> Path:
     """The training corpus called `name`: world (the suite's own), one in BENCH_DATA or on the hub, or a file.
+
+    Args:
+        data_name: the data of whose tasks the corpora of `corpora.MADE` are made, in the suite.
 
     Raises:
         UserError: it is not there.
     """
     if name == "world":
         return corpora.corpus_path(name, suite / "world")
+    if name in corpora.MADE:
+        path = suite / "corpora" / slug(data_name) / f"{name}.txt"
+        text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name, suite)))
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            with atomic_file(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        return path
     return Path(name) if "/" in name else data.fetch_corpus(name)
 
 
-def describe_input(kind: str, name: str, suite: Path, tasks: Sequence[str] = ()) -> dict[str, Any]:
+def describe_input(
+    kind: str, name: str, suite: Path, tasks: Sequence[str] = (), data_name: str = "senteval"
+) -> dict[str, Any]:
     """Make an input of a suite present and say what it is: the content of `inputs/*.json`.
 
     Args:
         kind: data, corpus or backbone.
         tasks: of data, what will be scored: the probing files among them are fetched where `senteval` is.
+        data_name: of the corpora "sts" and "cnsd": the data they are made of.
 
     Raises:
         UserError: it is not there, cannot be fetched, or is not what it should be.
@@ -77,7 +101,7 @@ def describe_input(kind: str, name: str, suite: Path, tasks: Sequence[str] = ())
         sums = "\n".join(f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files)
         return {"kind": kind, "name": name, "files": len(files), "sha256": sha256_text(sums)}
     if kind == "corpus":
-        return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite))}
-    folder = backbone(name).folder(suite)
-    weights = sorted(folder.glob("*.safetensors"))
+        return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite, data_name))}
+    known = backbone(name)
+    weights = [known.table(suite)] if known.kind == "words" else sorted(known.folder(suite).glob("*.safetensors"))
     return {"kind": kind, "name": name, "weights": {path.name: sha256_file(path) for path in weights}}

@@ -21,6 +21,7 @@ from bench.corpora import corpus_path, read_sentences
 from bench.errors import UserError, nearest
 from bench.files import atomic_folder, refuse_other
 from bench.progress import Progress
+from bench.tasks.world.chinese import in_chinese
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Size:
 
 
 SIZE = Size()
+KINDS = ("bert", "roberta", "chinese")
 MASKED = 0.15
 LONGEST = 48  # pieces of a training sentence; longer ones are cut
 
@@ -49,7 +51,8 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
 
     Args:
         world: folder written by `bench.tasks.world.build`.
-        kind: "bert" (lower-casing WordPiece, BertForMaskedLM) or "roberta" (cased byte-level BPE, RobertaForMaskedLM).
+        kind: "bert" (lower-casing WordPiece, BertForMaskedLM), "roberta" (cased byte-level BPE, RobertaForMaskedLM), or
+            "chinese" (as "bert", on the corpus in Chinese characters, each a piece).
         out: folder to write, whole or not at all; `AutoModel` and `AutoTokenizer` load it.
         seed: of weights, order, masks and dropout. The result is a function of the corpus, `seed` and `threads`.
         threads: of torch.
@@ -58,10 +61,12 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
     Raises:
         UserError: unknown kind, or `world` holds no corpus.
     """
-    if kind not in ("bert", "roberta"):
-        raise UserError(f"there is no toy backbone of kind {kind!r}{nearest(kind, ('bert', 'roberta'))}")
+    if kind not in KINDS:
+        raise UserError(f"there is no toy backbone of kind {kind!r}{nearest(kind, KINDS)}")
     refuse_other(out, "config.json")
     lines = read_sentences(corpus_path("world", world))
+    if kind == "chinese":
+        kind, lines = "bert", [in_chinese(line) for line in lines]
     tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
     rows = [encoding.ids[: LONGEST - 1] + encoding.ids[-1:] for encoding in tokenizer.encode_batch(lines)]
 

@@ -45,12 +45,18 @@ PROBING_TASKS = (
 # The same questions on the sentences of another source (X-Probe), which has no TopConstituents.
 XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopConstituents")
 
+# Chinese STS-B: an STS set with a name of its own, in no average.
+CHINESE_TASKS = ("CNSD-STS-B",)
+# An STS set of a user's own is called so, whatever follows; its data folder's manifest says where it is.
+OWN_STS = "sts:"
+
 GROUPS = {
     "sts": STS_TASKS,
     "transfer": TRANSFER_TASKS,
     "probing": PROBING_TASKS,
     "all": (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS),
     "xprobe": XPROBE_TASKS,
+    "chinese": CHINESE_TASKS,
 }
 # A suite's own tables: tasks, and the metric shown.
 BOARDS = {
@@ -59,7 +65,7 @@ BOARDS = {
     "probing": (PROBING_TASKS, "accuracy"),
     "probing_mlp": (PROBING_TASKS, "accuracy_mlp"),
 }
-KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS)
+KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS, *CHINESE_TASKS)
 
 # What papers print -> the name used here; nowhere else is there such a table.
 TASK_ALIASES = {
@@ -82,6 +88,11 @@ def canonical_task(label: str) -> str:
     return TASK_ALIASES.get(label, label)
 
 
+def is_described(task: str) -> bool:
+    """Whether it is an STS set whose files a manifest describes: CNSD's, or one of a user's own."""
+    return task in CHINESE_TASKS or (task.startswith(OWN_STS) and task != OWN_STS)
+
+
 def expand_tasks(names: Sequence[str]) -> list[str]:
     """Single tasks, each once, for names of tasks and groups.
 
@@ -90,7 +101,7 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
     """
     names = [canonical_task(name.strip()) for name in names]
     for name in names:
-        if name not in GROUPS and name not in KNOWN_TASKS:
+        if name not in GROUPS and name not in KNOWN_TASKS and not is_described(name):
             raise UserError(f"unknown task '{name}'{nearest(name, (*GROUPS, *KNOWN_TASKS))}")
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
 

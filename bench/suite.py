@@ -17,8 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.catalogue import NO_BACKBONE, Backbone, backbone, method_class
+from bench.catalogue import KINDS, NO_BACKBONE, Backbone, backbone, method_class
 from bench.errors import UserError, nearest
+from bench.records import CHINESE_TASKS, is_described
 from methods.base import Method, Refusal, compose, host_fields, refuse_composition
 
 SETTINGS = ("paper", "official")
@@ -76,6 +77,7 @@ class Run:
         parts: (method name, version, hyper-parameters) of each part, fitted to the backbone.
         corpus, data: names of the training corpus and of the evaluation data.
         seed: None where nothing is drawn (untrained encoders).
+        own_corpus: whether the corpus is the one that its method always trains on, whatever the suite's.
         recipe_changes: recipe fields that the suite or the text set, that is the method's own setting did not.
         skip: why this run cannot be, or None.
     """
@@ -88,6 +90,7 @@ class Run:
     corpus: str
     data: str
     seed: int | None
+    own_corpus: bool
     recipe: Recipe
     recipe_changes: dict[str, Any]
     skip: str | None
@@ -97,6 +100,13 @@ class Run:
         return method_class(self.parts[0][0]).trained
 
     @property
+    def corpora(self) -> list[str]:
+        """Every corpus that it reads, the training corpus first."""
+        own = [self.corpus] if self.trained else []
+        parts = (method_class(name).corpora(method_class(name).Hyper(**hyper)) for name, _, hyper in self.parts)
+        return list(dict.fromkeys([*own, *(corpus for named in parts for corpus in named)]))
+
+    @property
     def evaluation_pooler(self) -> str:
         """The training head is left out when scoring (methods.md a.2)."""
         return "cls_before_pooler" if self.recipe.pooler == "cls_mlp" else self.recipe.pooler
@@ -104,7 +114,7 @@ class Run:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Everything that changes the run's numbers."""
-        identity: dict[str, Any] = {"parts": [list(part) for part in self.parts], "data": self.data}
+        identity: dict[str, Any] = {"parts": [_identified(*part) for part in self.parts], "data": self.data}
         if self.backbone != NO_BACKBONE:
             identity["backbone"] = self.backbone.fingerprint
         if self.trained:
@@ -136,6 +146,7 @@ class Run:
             "label": self.label,
             "backbone": self.backbone.name,
             "corpus": self.corpus if self.trained else None,
+            "own_corpus": self.own_corpus,
             "data": self.data,
             "seed": self.seed,
             "trained": self.trained,
@@ -167,6 +178,12 @@ class Run:
         """The method as a module."""
         built = [(method_class(name), method_class(name).Hyper(**hyper)) for name, _, hyper in self.parts]
         return compose(built, self.backbone.shape)
+
+
+def _identified(name: str, version: int, hyper: Mapping[str, Any]) -> list[Any]:
+    """A part as it stands in an identity: without hyper-parameters that joined later where they have their default."""
+    later = {item.name: item.default for item in fields(method_class(name).Hyper) if item.metadata.get("later")}
+    return [name, version, {key: value for key, value in hyper.items() if key not in later or value != later[key]}]
 
 
 def corpus_fingerprint(name: str) -> str:
@@ -282,8 +299,8 @@ def check_recipe(recipe: Recipe) -> None:
         if value is not None and (value < 0 or (name in ("warmup", "dropout") and value >= 1)):
             raise UserError(f"'{name}' is out of range: {value}")
     tasks = set(recipe.select_on.split("+"))
-    for task in tasks - {"STS-B", "SICK-R"}:
-        raise UserError(f"cannot select on '{task}'{nearest(task, ('STS-B', 'SICK-R'))}")
+    for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:
+        raise UserError(f"cannot select on '{task}'{nearest(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}")
 
 
 def _rows(cls: type[Method], setting: str, backbone_name: str) -> dict[str, Any]:
@@ -338,6 +355,9 @@ def resolve(
             raise UserError(f"'{cls.name}' has no released code, so '{text}' can only be '@paper'")
 
     used = NO_BACKBONE if classes[0].backbone_free else backbone(backbone_name)
+    if not classes[0].backbone_free and used.kind != classes[0].backbone_kind:
+        needed = KINDS[classes[0].backbone_kind]
+        raise UserError(f"'{classes[0].name}' needs {needed}, and '{used.name}' is {KINDS[used.kind]}; name another")
     own_recipe = {key: value for key, value in _rows(classes[0], setting, used.name).items() if key in RECIPE_FIELDS}
     base = Recipe(**own_recipe)
     changes = dict(convert_recipe(recipe))
@@ -397,6 +417,7 @@ def resolve(
         corpus=final.corpus or corpus,
         data=data,
         seed=seed if classes[0].trained else None,
+        own_corpus=final.corpus is not None and final.corpus == own_recipe.get("corpus"),
         recipe=final,
         recipe_changes={key: value for key, value in changes.items() if key not in text_recipe},
         skip=skip,

@@ -27,7 +27,7 @@ from bench.progress import Progress
 from bench.provenance import provenance
 from bench.suite import Recipe, Run
 from bench.tasks import sts
-from methods.base import Step, stream, stream_seed
+from methods.base import Refusal, Step, stream, stream_seed
 
 BETAS = (0.9, 0.999)  # of AdamW (methods.md a.3)
 BLOCKS = (1.0, 0.8, 0.6, 0.4, 0.2)  # Contrastive Tension's rates in five equal blocks (methods.md b.7)
@@ -55,10 +55,13 @@ def learning_rate(index: int, total: int, recipe: Recipe) -> float:
 
 
 def optimiser_of(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW (methods.md a.3) or RMSProp, with the recipe's epsilon and weight decay."""
+    """AdamW (methods.md a.3) or RMSProp, with the recipe's epsilon and weight decay.
+
+    RMSProp forgets at 0.9, as in TensorFlow, in which the one method that uses it was written (methods.md b.7).
+    """
     rate, epsilon, decay = recipe.learning_rate, recipe.epsilon, recipe.weight_decay
     if recipe.optimiser == "rmsprop":
-        return torch.optim.RMSprop(weights, lr=rate, eps=epsilon, weight_decay=decay)
+        return torch.optim.RMSprop(weights, lr=rate, alpha=0.9, eps=epsilon, weight_decay=decay)
     return torch.optim.AdamW(weights, lr=rate, betas=BETAS, eps=epsilon, weight_decay=decay, fused=True)
 
 
@@ -110,7 +113,10 @@ def _train(run: Run, context: RunContext, folder: Path, device: str) -> dict[str
     recipe, seed = run.recipe, run.seed
     assert seed is not None
     method = run.build()
-    method.prepare(context)
+    try:
+        method.prepare(context)
+    except Refusal as refusal:
+        raise UserError(f"'{run.text}' cannot be trained: {refusal}") from None
     dev = [sts.read(task, context.data, "dev") for task in recipe.select_on.split("+")]
 
     modules = nn.ModuleList([*context.modules(), method]).to(device)

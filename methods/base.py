@@ -48,6 +48,7 @@ class Shape:
 
     width: int
     depth: int  # transformer layers, without the embedding layer
+    cased: bool = True  # its tokenizer tells capitals from small letters
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,9 @@ class Context(Protocol):
     """The tools of a method, so that it never imports the machinery: before training, in it, and for what is scored.
 
     Attributes:
-        backbone: the transformer, trained in place; None for a method that needs none.
-        tokenizer: the backbone's own.
+        backbone: the transformer, trained in place; where the backbone is a table of word vectors, its `words` (a list)
+            and their `vectors` (float32 numpy); None for a method that needs none.
+        tokenizer: the transformer's own.
         device: where tensors are to be.
     """
 
@@ -161,6 +163,9 @@ class Context(Protocol):
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         """A second transformer: equal to the backbone as it now is, or with first weights of the stream `fresh`."""
+
+    def masked_language_head(self) -> nn.Module:
+        """The checkpoint's own head, from last states to logits over the vocabulary; refused where none is stored."""
 
     def encoder(self, pooler: str | None = None) -> Any:
         """The Encoder of the backbone as it now is, with the recipe's evaluation pooler or the one named."""
@@ -231,6 +236,7 @@ class Method(nn.Module):
             backbone that is not listed bert-base-uncased's values hold. Where no code was released, `official` is None.
         trained: whether there is anything to train.
         backbone_free: whether it needs no backbone at all.
+        backbone_kind: the kind of backbone it works on: "transformer", or "words", a table of word vectors.
     """
 
     name: ClassVar[str]
@@ -242,6 +248,7 @@ class Method(nn.Module):
     official: ClassVar[Table | None] = None
     trained: ClassVar[bool] = True
     backbone_free: ClassVar[bool] = False
+    backbone_kind: ClassVar[str] = "transformer"
 
     def __init__(self, hyper: Any, shape: Shape) -> None:
         super().__init__()
@@ -267,6 +274,11 @@ class Method(nn.Module):
     def skip(cls, hyper: Any, shape: Shape) -> str | None:
         """Why this cannot be done on this backbone, or None; it becomes a row that says so, not a crash."""
         return None
+
+    @classmethod
+    def corpora(cls, hyper: Any) -> Sequence[str]:
+        """Names of the corpora that it reads beside the training corpus."""
+        return ()
 
     def prepare(self, context: Context) -> None:
         """Called once before training; modules and buffers made here are optimised, selected and moved like others."""

@@ -1,15 +1,19 @@
-"""IS-CSE: a second positive, smoothed by its nearest neighbours in a memory of earlier positives."""
+"""IS-CSE: a second positive, smoothed by its neighbours or its cluster in a memory of earlier positives."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Refusal, Shape, Step, info_nce, overlay
+
+GROUPS = ("knn", "kmeans", "both")
+MOST_ROUNDS = 20  # of K-means in one step; from the centres of the step before, assignments settle after a few
+_LATER = {"later": True}  # joined later: no part of a run's identity where it has its default
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,9 @@ class ISCSEHyper(ContrastiveHyper):
     neighbours: int = 16  # k
     beta: float = 2.0  # temperature of the attention (Eq. 4)
     current_first: bool = True  # the batch enters the memory before retrieval, and each row's best match is discarded
+    group: str = field(default="knn", metadata=_LATER)  # what smooths: "knn", "kmeans", or "both", a term each
+    clusters: int = field(default=64, metadata=_LATER)  # k' of K-means (Table 3)
+    gamma: float = field(default=0.5, metadata=_LATER)  # share of h+ beside its centre; given nowhere (Eq. 5)
 
 
 class ISCSE(Contrastive):
@@ -28,6 +35,12 @@ class ISCSE(Contrastive):
     Released code (`current_first`): the batch enters the memory first, the best match is discarded as the row itself,
     and the term is added only once the memory is full. The paper holds earlier steps only; the reading taken here for
     `paper` retrieves before the batch enters, and as soon as the memory holds k rows.
+
+    `group=kmeans` smooths by h^{s+} = gamma h+ + (1 - gamma) c+, with c+ the detached centre of h+'s cluster;
+    `group=both` adds both terms, each with alpha. None of it was released, so this is our reading: spherical K-means on
+    the memory at each step, until no row changes its cluster, from the centres of the step before (at first from rows
+    drawn at random); a cluster that loses all rows keeps its centre; h+ belongs to the centre nearest by cosine; the
+    memory is filled and waited for as above, with `clusters` in place of k. gamma is the middle of a range to sweep.
     """
 
     name = "is-cse"
@@ -48,11 +61,14 @@ class ISCSE(Contrastive):
 
     rows: Tensor
     filled: Tensor
+    centres: Tensor
 
     def __init__(self, hyper: ISCSEHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.register_buffer("rows", torch.zeros(hyper.buffer, shape.width))
         self.register_buffer("filled", torch.zeros((), dtype=torch.long))
+        if hyper.group != "knn":
+            self.register_buffer("centres", torch.zeros(hyper.clusters, shape.width))
 
     @classmethod
     def check(cls, hyper: ISCSEHyper) -> None:
@@ -64,6 +80,12 @@ class ISCSE(Contrastive):
         start = 0.0 if hyper.alpha_start is None else hyper.alpha_start
         if not 0 <= start <= hyper.alpha:  # Eq. 8 would fall below its end
             raise Refusal(f"'is-cse' needs 0 <= alpha_start <= alpha, not {hyper.alpha_start} and {hyper.alpha}")
+        if hyper.group not in GROUPS:
+            raise Refusal(f"'group' of 'is-cse' is one of {', '.join(GROUPS)}, not '{hyper.group}'")
+        if hyper.group != "knn" and not 0 < hyper.clusters <= hyper.buffer:
+            raise Refusal(f"'is-cse' needs 0 < clusters <= buffer, not {hyper.clusters} and {hyper.buffer}")
+        if not 0 <= hyper.gamma <= 1:
+            raise Refusal(f"'is-cse' needs 0 <= gamma <= 1, not {hyper.gamma}")
 
     def alpha(self, step: Step) -> float:
         """Eq. 8: from alpha_start at the first step to alpha at half of the training, then constant."""
@@ -78,10 +100,14 @@ class ISCSE(Contrastive):
         unit = F.normalize(positives, dim=-1)
         if self.hyper.current_first:
             self._remember(unit)
-        smoothed = self._smooth(unit)
+        smoothed = []
+        if self.hyper.group != "kmeans":
+            smoothed.append(self._smooth(unit))
+        if self.hyper.group != "knn":
+            smoothed.append(self._draw_to_centres(unit, step))
         if not self.hyper.current_first:
             self._remember(unit)
-        return [] if smoothed is None else [(self.alpha(step), info_nce(anchors, smoothed, temperature))]
+        return [(self.alpha(step), info_nce(anchors, one, temperature)) for one in smoothed if one is not None]
 
     def _remember(self, unit: Tensor) -> None:
         """Eq. 3: the newest rows enter at the end, the oldest leave at the front."""
@@ -99,3 +125,29 @@ class ISCSE(Contrastive):
         keys = torch.cat([unit.unsqueeze(1), rows[ranked]], dim=1)
         attention = torch.softmax(torch.einsum("nd,nkd->nk", unit, keys) / self.hyper.beta, dim=1)
         return torch.einsum("nk,nkd->nd", attention, keys)
+
+    def _draw_to_centres(self, unit: Tensor, step: Step) -> Tensor | None:
+        """Eq. 5 of unit vectors (n, d), or None while the memory is too empty."""
+        filled = int(self.filled)
+        if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.clusters):
+            return None
+        rows = self.rows[self.hyper.buffer - filled :]
+        if not self.centres.any():
+            self.centres = rows[torch.randperm(filled, generator=step.generator("centres"))[: self.hyper.clusters]]
+        self.centres = cluster(rows, self.centres)
+        nearest = (unit.detach() @ self.centres.T).argmax(1)
+        return self.hyper.gamma * unit + (1 - self.hyper.gamma) * self.centres[nearest]
+
+
+def cluster(rows: Tensor, centres: Tensor) -> Tensor:
+    """Centres (k, d) of unit rows (n, d) by spherical K-means, from given ones: each the unit mean of its own rows."""
+    owners = None
+    for _ in range(MOST_ROUNDS):
+        nearest = (rows @ centres.T).argmax(1)
+        if owners is not None and torch.equal(nearest, owners):
+            break
+        owners = nearest
+        # A product, since sums by index depend on their order on a GPU.
+        sums = F.one_hot(owners, len(centres)).to(rows).T @ rows
+        centres = torch.where(sums.any(1, keepdim=True), F.normalize(sums, dim=-1), centres)
+    return centres

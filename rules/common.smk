@@ -7,7 +7,9 @@ from pathlib import Path
 
 from bench import config as suites
 from bench.catalogue import TOY_VERSION
+from bench.corpora import MADE
 from bench.errors import UserError
+from bench.paths import slug
 from bench.records import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 
@@ -18,6 +20,8 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 BACKBONES = {run.backbone.name: run.backbone for run in RUNS.values()}
+# Every corpus that a run reads, by the name that files are given for it.
+CORPORA = {slug(name): name for run in RUNS.values() for name in run.corpora}
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
 
@@ -31,21 +35,28 @@ shell.prefix(
 wildcard_constraints:
     run=r"[a-z0-9.+_-]+",
     backbone=r"[A-Za-z0-9._-]+",
-    toy=r"toy-(bert|roberta)",
+    corpus=r"[A-Za-z0-9._-]+",
+    toy=r"toy-(bert|roberta|chinese)",
 
 
 def world_if_named(name):
     return f"{RESULTS}/world/manifest.json" if name == "world" else []
 
 
+def corpus_name(wildcards):
+    return CORPORA[wildcards.corpus]
+
+
+def corpus_world(wildcards):
+    name = CORPORA[wildcards.corpus]
+    return world_if_named(config["data"] if name in MADE else name)
+
+
 def toy_weights(wildcards):
     """A toy backbone is made by a rule; any other is fetched or already there."""
     known = BACKBONES[wildcards.backbone]
-    return (
-        f"{RESULTS}/backbones/{known.name}/model.safetensors"
-        if known.source == "toy"
-        else []
-    )
+    file = "vectors.txt" if known.kind == "words" else "model.safetensors"
+    return f"{RESULTS}/backbones/{known.name}/{file}" if known.source == "toy" else []
 
 
 def backbone_reference(wildcards):
@@ -57,12 +68,15 @@ def toy_kind(wildcards):
 
 
 def run_inputs(wildcards):
-    run = RUNS[wildcards.run]
+    return inputs_of(wildcards.run)
+
+
+def inputs_of(run_id):
+    run = RUNS[run_id]
     inputs = [f"{RESULTS}/inputs/data.json"]
     if run.backbone.source != "none":
         inputs.append(f"{RESULTS}/inputs/backbone-{run.backbone.name}.json")
-    if run.trained:
-        inputs.append(f"{RESULTS}/inputs/corpus.json")
+    inputs += [f"{RESULTS}/inputs/corpus-{slug(name)}.json" for name in run.corpora]
     return inputs
 
 

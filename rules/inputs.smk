@@ -34,6 +34,22 @@ rule pretrain:
         "python -m bench pretrain --world {params.world:q} --kind {params.kind:q} --out {params.out:q} > {log:q} 2>&1"
 
 
+rule word_vectors:
+    input:
+        f"{RESULTS}/world/manifest.json",
+    output:
+        f"{RESULTS}/backbones/toy-glove/vectors.txt",
+    log:
+        f"{RESULTS}/logs/word-vectors.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/word-vectors.tsv"
+    params:
+        version=TOY_VERSION,
+        world=subpath(input[0], parent=True),
+    shell:
+        "python -m bench word-vectors --world {params.world:q} --out {output:q} > {log:q} 2>&1"
+
+
 rule data:
     input:
         world_if_named(config["data"]),
@@ -55,18 +71,20 @@ rule data:
 
 rule corpus:
     input:
-        world_if_named(config["corpus"]),
+        corpus_world,
     output:
-        f"{RESULTS}/inputs/corpus.json",
+        f"{RESULTS}/inputs/corpus-{{corpus}}.json",
     log:
-        f"{RESULTS}/logs/corpus.log",
+        f"{RESULTS}/logs/corpus-{{corpus}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/corpus.tsv"
+        f"{RESULTS}/benchmarks/corpus-{{corpus}}.tsv"
     params:
-        name=config["corpus"],
+        name=corpus_name,
+        data=config["data"],
         suite=suite_folder,
     shell:
-        "python -m bench fetch corpus {params.name:q} --suite {params.suite:q} --out {output:q} > {log:q} 2>&1"
+        "python -m bench fetch corpus {params.name:q} --data {params.data:q}"
+        " --suite {params.suite:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule backbone:

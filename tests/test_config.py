@@ -94,6 +94,8 @@ def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, t
         ({"methods": ["sscl[stack={n}]"]}, "'{n}' should stand both in 'sscl[stack={n}]' and in its sweep"),
         ({"methods": [{"method": "simcse", "sweep": {"t": [1]}}]}, "'{t}' should stand both in"),
         ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
+        ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
+        ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "'toy-bert' is a transformer; name another"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_the_content_is_named(changes: dict[str, Any], message: str) -> None:
@@ -136,6 +138,27 @@ def test_backbones_and_their_seeds() -> None:
     one = runs(methods=[{"method": "simcse", "backbones": ["toy-roberta"]}])
     assert [(run.backbone.name, run.seed) for run in one] == [("toy-roberta", 7)]
     assert runs(methods=[{"method": "simcse", "backbones": "all"}]) == runs()
+
+
+def test_an_entry_runs_on_the_backbones_its_method_can_work_on() -> None:
+    both = {"toy-glove": None, "toy-bert": None, "toy-roberta": None}
+    entries = ["glove", {"method": "simcse", "seeds": [1]}, {"method": "untrained", "backbones": "all"}, "word-overlap"]
+    found = [(run.text, run.backbone.name) for run in runs(backbones=both, methods=entries)]
+    assert found == [
+        ("glove", "toy-glove"),
+        ("simcse", "toy-bert"),
+        ("simcse", "toy-roberta"),
+        ("untrained", "toy-bert"),
+        ("untrained", "toy-roberta"),
+        ("word-overlap", "none"),
+    ]
+    swept = {"method": "{name}", "sweep": {"name": ["glove", "untrained"]}}
+    assert [run.backbone.name for run in runs(backbones=both, methods=[swept])] == [
+        "toy-glove",
+        "toy-bert",
+        "toy-roberta",
+    ]
+    assert len(runs(backbones={"toy-glove": None}, methods=["word-overlap", "skip-thought"])) == 1 + 2
 
 
 def test_sweeps_take_every_combination() -> None:

@@ -144,6 +144,9 @@ OTHER_HYPER: dict[str, dict[str, Any]] = {
         "neighbours": 8,
         "beta": 1,
         "current_first": "false",
+        "group": "kmeans",
+        "clusters": 32,
+        "gamma": 0.1,
     },
     "sscl": {
         "temperature": 0.1,

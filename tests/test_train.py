@@ -235,7 +235,7 @@ def test_rmsprop_by_hand() -> None:
         set_rate(optimiser, index, 0.1, recipe)
         weight.grad = torch.tensor([gradient]).double()
         optimiser.step()
-        square = 0.99 * square + 0.01 * gradient**2  # torch's and TensorFlow's usual decay
+        square = 0.9 * square + 0.1 * gradient**2
         value -= 0.1 * gradient / (math.sqrt(square) + 1e-7)
         assert weight.item() == pytest.approx(value, rel=1e-9)
 

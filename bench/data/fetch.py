@@ -27,7 +27,7 @@ def fetch_corpus(name: str) -> Path:
         raise UserError(
             f"corpus '{name}' is not on the hub{nearest(name, CORPORA)}; set BENCH_DATA to a folder with it"
         )
-    return fetch_file(f"{CORPORA[name]}.txt")
+    return fetch_file(CORPORA[name])
 
 
 def fetch_senteval() -> Path:

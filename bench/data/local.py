@@ -7,8 +7,13 @@ from pathlib import Path
 
 from bench.errors import UserError, nearest
 
-# Corpora of the data set, by their short names.
-CORPORA = {"wiki1m": "wiki1m_for_simcse", "wiki1m_for_simcse": "wiki1m_for_simcse"}
+# Corpora of the data set: the files by the names that a corpus may be called by.
+CORPORA = {
+    "wiki1m": "wiki1m_for_simcse.txt",
+    "wiki1m_for_simcse": "wiki1m_for_simcse.txt",
+    "nli": "nli_for_simcse.csv",
+    "nli_for_simcse": "nli_for_simcse.csv",
+}
 
 
 def local_folder() -> Path | None:
@@ -26,20 +31,26 @@ def local_folder() -> Path | None:
 
 
 def corpus_name(path: Path) -> str:
-    """The name of a corpus: its file's, without `.txt` or `.txt.gz`."""
-    return Path(path).name.removesuffix(".gz").removesuffix(".txt")
+    """The name of a corpus: its file's, without `.txt` or `.csv`, and without `.gz`."""
+    return Path(path).name.removesuffix(".gz").removesuffix(".txt").removesuffix(".csv")
+
+
+def _packed(file: Path) -> tuple[Path, Path]:
+    return file, file.with_name(f"{file.name}.gz")
 
 
 def corpus_path(name: str, folder: Path) -> Path:
     """The file of a corpus: `name` is that of `NAME.txt` or `NAME.txt.gz` in a data folder, or a path.
 
+    A corpus of the hub's data set has its file's name there: `nli` is `nli_for_simcse.csv` or `.csv.gz`, and no other.
+
     Raises:
         UserError: there is no such file.
     """
-    stem = CORPORA.get(name, name)
-    for path in (Path(folder) / f"{stem}.txt", Path(folder) / f"{stem}.txt.gz", Path(name)):
+    file = Path(folder) / CORPORA.get(name, f"{name}.txt")
+    for path in (*_packed(file), Path(name)):
         if path.is_file():
             return path
     present = {corpus_name(path) for path in Path(folder).glob("*.txt*") if path.name.endswith((".txt", ".txt.gz"))}
-    present |= {alias for alias, stem in CORPORA.items() if stem in present}
+    present |= {alias for alias, file in CORPORA.items() if any(map(Path.is_file, _packed(Path(folder) / file)))}
     raise UserError(f"corpus '{name}' is neither a file nor in {folder}{nearest(name, present)}")

@@ -1,4 +1,4 @@
-"""Semantic textual similarity: the seven tasks, their files and SentEval's protocol.
+"""Semantic textual similarity: the seven tasks and any others, their files and SentEval's protocol.
 
 A pair's similarity is the cosine of its two vectors, a task's score is Spearman's correlation of similarities and gold
 scores. STS12-16 have several subsets: "all" correlates over all their pairs at once (what papers print), "mean" and
@@ -10,6 +10,15 @@ Files (`DATA/downstream/`), all UTF-8 and tab-separated:
   SICK/SICK_{train,trial,test_annotated}.txt  header; id, two sentences, gold, entailment
 
 Subsets and numbers of pairs come from a manifest: the data folder's own `manifest.json`, else SentEval's.
+
+Any other set of pairs, in any language, is described there: its numbers of pairs under "sts", its files under
+"sts_files". Chinese STS-B (CNSD) is one; one of a user's own is called `sts:NAME`:
+
+    {"name": "mine", "sts": {"sts:german": {"dev": 500, "test": 500}},
+     "sts_files": {"sts:german": {"path": "german/{split}.tsv", "columns": [1, 2, 0]}}}
+
+`path` is below `downstream/`, with `{split}` where the split's name stands; `columns` are those of the two sentences
+and of the gold score (0 to 5), counted from 0; `separator` is a tab and `header` is false where they are not given.
 """
 
 from __future__ import annotations
@@ -24,8 +33,9 @@ from scipy.stats import spearmanr
 
 from bench.data import read_lines
 from bench.errors import UserError, nearest
+from bench.records import CHINESE_TASKS, is_described
 from bench.records import STS_TASKS as TASKS
-from bench.tasks.tables import check_count, clean, fields, sizes
+from bench.tasks.tables import check_count, clean, fields, manifest, sizes
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 SPLITS = ("train", "dev", "test")
@@ -60,17 +70,18 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
     """Read one task from a data folder, checked against the manifest.
 
     Args:
-        task: one of `TASKS`.
+        task: one of `TASKS`, or a set that the manifest describes.
         data: the folder that holds `downstream/`.
-        split: "test"; STS-B and SICK-R also have "train" and "dev" (SICK's is called trial in its files).
+        split: "test"; STS-B and SICK-R also have "train" and "dev" (SICK's is called trial in its files), and a set
+            that the manifest describes has those that it lists.
 
     Raises:
         UserError: an unknown task or split; a file that is missing, cut short, of another length than the manifest
             says, wrongly encoded, or with a gold score that is no number.
     """
-    if task not in TASKS:
-        raise UserError(f"unknown STS task {task!r}{nearest(task, TASKS)}")
-    has_splits = task in ("STS-B", "SICK-R")
+    if task not in TASKS and not is_described(task):
+        raise UserError(f"unknown STS task {task!r}{nearest(task, (*TASKS, *CHINESE_TASKS))}")
+    has_splits = task in ("STS-B", "SICK-R") or is_described(task)
     if split not in (SPLITS if has_splits else ("test",)):
         known = "train, dev and test" if has_splits else "test alone"
         raise UserError(f"{task} has no split {split!r}; it has {known}")
@@ -84,6 +95,8 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
     elif task == "SICK-R":
         path = folder / "SICK" / SICK_FILES[split]
         subsets = [_read_table(task, path, columns=(1, 2, 3), header=True, pairs=counts[split])]
+    elif is_described(task):
+        subsets = [_read_described(task, Path(data), split, counts[split])]
     else:
         year = folder / "STS" / f"{task}-en-test"
         subsets = [_read_two_files(name, year, pairs) for name, pairs in counts.items()]
@@ -93,6 +106,30 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
         if not all(subset.first + subset.second):
             raise UserError(f"{task} {subset.name}: a pair lacks a sentence; fetch its file again")
     return StsTask(task, split, tuple(subsets))
+
+
+def scored_splits(task: str, data: Path) -> list[str]:
+    """The splits of a task that are scored: the test set, and the dev set where there is one."""
+    if is_described(task):
+        return [split for split in ("test", "dev") if split in sizes("sts", task, data)]
+    return ["test", "dev"] if task in ("STS-B", "SICK-R") else ["test"]
+
+
+def _read_described(task: str, data: Path, split: str, pairs: int) -> Subset:
+    form = manifest(data).get("sts_files", {}).get(task)
+    match {"separator": "\t", "header": False, **form} if isinstance(form, dict) else form:
+        case {
+            "path": str(path),
+            "columns": [int(first), int(second), int(gold)],
+            "separator": str(separator),
+            "header": bool(header),
+        } if separator and min(first, second, gold) >= 0:
+            file = data / "downstream" / path.replace("{split}", split)
+            return _read_table(task, file, (first, second, gold), header, pairs, separator)
+    raise UserError(
+        f'the manifest of {data} does not say how {task} is read; give "path", and "columns" of the two sentences and '
+        f'the score, in its table "sts_files"'
+    )
 
 
 def _read_two_files(name: str, folder: Path, pairs: int) -> Subset:
@@ -110,10 +147,12 @@ def _read_two_files(name: str, folder: Path, pairs: int) -> Subset:
     )
 
 
-def _read_table(name: str, path: Path, columns: tuple[int, int, int], header: bool, pairs: int) -> Subset:
+def _read_table(
+    name: str, path: Path, columns: tuple[int, int, int], header: bool, pairs: int, separator: str = "\t"
+) -> Subset:
     lines = list(enumerate(read_lines(path), start=1))[1 if header else 0 :]
     check_count(path, len(lines), pairs, "pairs")
-    rows = [(number, fields(path, number, line, max(columns) + 1)) for number, line in lines]
+    rows = [(number, fields(path, number, line, max(columns) + 1, separator)) for number, line in lines]
     first, second, gold = columns
     return Subset(
         name,

@@ -14,7 +14,8 @@ def manifest(data: Path) -> dict[str, Any]:
 
     Returns:
         `{"name", "version", "sts": {task: {subset or split: pairs}}, "transfer": {task: {file or split: samples}},
-        "probing": {task: {split: samples}}}`; a data set may lack one of the three tables.
+        "probing": {task: {split: samples}}}`; a data set may lack one of the three tables. Beside them may stand
+        "sts_files": {task: {"path", "separator", "columns", "header"}}, read by `bench.tasks.sts`.
 
     Raises:
         UserError: the folder's own manifest is not of that form.
@@ -52,13 +53,12 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     return counts
 
 
-def fields(path: Path, number: int, line: str, least: int) -> list[str]:
-    """The tab-separated fields of line `number` (from 1), at least `least` of them."""
-    found = line.split("\t")
+def fields(path: Path, number: int, line: str, least: int, separator: str = "\t") -> list[str]:
+    """The fields of line `number` (from 1), at least `least` of them."""
+    found = line.split(separator)
     if len(found) < least:
-        raise UserError(
-            f"{path}, line {number}: {len(found)} tab-separated fields, expected {least} or more; fetch it again"
-        )
+        kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
+        raise UserError(f"{path}, line {number}: {len(found)} {kind}, expected {least} or more; fetch it again")
     return found
 
 

@@ -88,7 +88,7 @@ def test_the_two_sources_share_no_name_and_no_file(folder: Path) -> None:
     assert len(PROBING_TASKS) == 10
     assert len(XPROBE_TASKS) == 9
     assert not set(XPROBE_TASKS) & set(GROUPS["all"])
-    assert len(set(KNOWN_TASKS)) == len(KNOWN_TASKS) == 33
+    assert len(set(KNOWN_TASKS)) == len(KNOWN_TASKS) == 34
     assert tuple(probing.FILES) == PROBING_TASKS
     assert len(set(probing.FILES.values())) == 10
     (folder / "probing" / "tree_depth.txt").unlink()

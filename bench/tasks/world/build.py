@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.files import atomic_folder, refuse_other, write_json
+from bench.tasks.world.chinese import in_chinese
 from bench.tasks.world.corpus import sample_document
 from bench.tasks.world.layout import write_lines, write_probing, write_transfer
 from bench.tasks.world.sets import SICK, SICK_SOURCE, STS, STSB, Pair, sample_mixed, sample_set
@@ -14,6 +15,11 @@ from bench.tasks.world.sets import SICK, SICK_SOURCE, STS, STSB, Pair, sample_mi
 VERSION = 2
 STREAMS = 1  # in the names of the random streams, so that a new version leaves the sets as they were
 LINES = 20_000  # of the corpus, at least
+
+# Where the set in Chinese characters is and how it is read, for the manifest.
+CHINESE = {
+    "CNSD-STS-B": {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]},
+}
 
 # How each year writes gold scores, and how many unscored rows come with a scored one (2015 and 2016, as published).
 _GOLD = {"STS12": "{:.3f}", "STS13": "{:.1f}", "STS14": "{:.1f}", "STS15": "{:.2f}", "STS16": "{:.0f}"}
@@ -37,8 +43,9 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
         sizes = {name: _write_year(folder, name, seed) for name in STS}
         sizes["STS-B"] = _write_benchmark(folder, seed)
         sizes["SICK-R"] = _write_sick(folder, seed)
+        sizes["CNSD-STS-B"] = _write_chinese(folder, seed)
         _write_corpus(folder, seed, lines)
-        manifest = {"name": "world", "version": VERSION, "seed": seed, "sts": sizes}
+        manifest = {"name": "world", "version": VERSION, "seed": seed, "sts": sizes, "sts_files": CHINESE}
         manifest["transfer"] = write_transfer(folder / "downstream", partial(_stream, seed))
         manifest["probing"] = write_probing(folder / "probing", partial(_stream, seed))
         write_json(folder / "manifest.json", manifest)
@@ -74,6 +81,16 @@ def _write_benchmark(folder: Path, seed: int) -> dict[str, int]:
             for number, (source, pair) in enumerate(sample_mixed(_stream(seed, "STS-B", split), size))
         ]
         write_lines(folder / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv", rows)
+    return STSB
+
+
+def _write_chinese(folder: Path, seed: int) -> dict[str, int]:
+    for split, size in STSB.items():
+        rows = [
+            "||".join((f"world{split}-{number:04d}", *map(in_chinese, _lower(pair)), f"{pair.gold:.0f}"))
+            for number, (_, pair) in enumerate(sample_mixed(_stream(seed, "CNSD-STS-B", split), size))
+        ]
+        write_lines(folder / "downstream" / "CNSD-STS-B" / f"cnsd-sts-{split}.txt", rows)
     return STSB
 
 

@@ -1,0 +1,130 @@
+"""CARDS: a positive with switched capitals, and negatives retrieved from the whole corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from methods.base import POOLERS, Context, Contrastive, ContrastiveHyper, Negatives, Refusal, Shape, Step, Tokens, Views
+
+
+@dataclass(frozen=True)
+class CARDSHyper(ContrastiveHyper):
+    switch: float = 0.05  # share of the words whose first letter changes case; 0 switches none
+    words: str = "each"  # "each" by its own chance (v2 of the code), or "count": max(1, round(switch x words)) (v1)
+    neighbours: int = 64  # K - 1: the code's K counts the sentence itself; 0 retrieves nothing
+    retrieval: str = "avg"  # pooler of the untrained backbone whose vectors are searched
+
+
+class CARDS(Contrastive):
+    """Some words of the second view begin with the other case; each sentence brings one of its nearest in the corpus,
+    by the untrained backbone, and all of these are negatives of every anchor (methods.md b.14).
+
+    Readings: a letter is what Unicode calls one, and of "count" only words that begin with a letter are counted, as in
+    the released code; cosines are of whole sentences. The paper's numbers are those of the code's table.
+
+    Departures: batches of 512 on one device stand for 4 x 128, with one gradient of all; equal sentences are one in the
+    search, but the training goes over all rows of the corpus, where the authors' file has each once; the search is in
+    float64, theirs in float16; spaces of the decoded text stay as they are, where their library took those before
+    punctuation away.
+
+    After a `+` it brings the retrieved negatives alone: views are those of the method written first.
+    """
+
+    name = "cards"
+    title = "CARDS"
+    reference = "Wang et al. 2022, arXiv 2206.02457; code alibaba/SimCSE-with-CARDS@8e038a0"
+    Hyper = CARDSHyper
+    # Batch size 128 on each of 4 GPUs; the authors train RoBERTa only.
+    official = {
+        "*": {"batch_size": 512, "learning_rate": 4e-5},
+        "roberta-large": {
+            "learning_rate": 7.5e-6,
+            "switch": 0.1,
+            "words": "count",
+            "neighbours": 8,
+            "retrieval": "cls_before_pooler",
+        },
+    }
+    paper = official
+
+    @classmethod
+    def check(cls, hyper: CARDSHyper) -> None:
+        super().check(hyper)
+        if not 0 <= hyper.switch <= 1:
+            raise Refusal(f"'cards' needs 0 <= switch <= 1, not {hyper.switch}")
+        if hyper.words not in ("each", "count"):
+            raise Refusal(f"'words' of 'cards' is each or count, not '{hyper.words}'")
+        if hyper.neighbours < 0:
+            raise Refusal(f"'cards' needs neighbours >= 0, not {hyper.neighbours}")
+        poolers = [name for name in POOLERS if name != "cls"]  # a stored pooler is no part of the raw encoder
+        if hyper.retrieval not in poolers:
+            raise Refusal(f"'retrieval' of 'cards' is one of {', '.join(poolers)}, not '{hyper.retrieval}'")
+
+    @classmethod
+    def skip(cls, hyper: CARDSHyper, shape: Shape) -> str | None:
+        if hyper.switch > 0 and not shape.cased:
+            return (
+                "the backbone's tokenizer knows no capitals, so switching them changes nothing; cards[switch=0] can run"
+            )
+        return None
+
+    def prepare(self, context: Context) -> None:
+        super().prepare(context)
+        self._context = context
+        if self.hyper.neighbours == 0:
+            return
+        sentences = context.sentences()
+        first: dict[str, int] = {}  # equal sentences are one, found in its first row
+        for row, sentence in enumerate(sentences):
+            first.setdefault(sentence, row)
+        vectors = context.encode(context.encoder(self.hyper.retrieval), list(first))
+        # Not state: the same corpus and backbone give it again.
+        self._nearest: Any = context.neighbours(vectors, self.hyper.neighbours)
+        self._rows = list(first.values())
+        number = {sentence: number for number, sentence in enumerate(first)}
+        self._numbers = [number[sentence] for sentence in sentences]
+
+    def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        if self.hyper.switch == 0:
+            return tokens, tokens
+        generator = step.generator("switch-case")
+        texts = [self._context.tokenizer.decode(row, skip_special_tokens=True) for row in tokens]
+        # Not cut to the recipe's length: a switched word may have more pieces.
+        return tokens, self._context.tokenize([self._switch(text, generator) for text in texts])
+
+    def _switch(self, text: str, generator: torch.Generator) -> str:
+        """A sentence of which some words begin with the other case."""
+        words = [word for word in text.split(" ") if word]
+        if self.hyper.words == "each":
+            chosen = (torch.rand(len(words), generator=generator) < self.hyper.switch).nonzero().flatten().tolist()
+        else:
+            order = torch.randperm(len(words), generator=generator).tolist()
+            letters = [place for place in order if words[place][0].isalpha()]
+            chosen = letters[: max(1, round(self.hyper.switch * len(words)))]
+        for place in chosen:
+            words[place] = words[place][0].swapcase() + words[place][1:]
+        return " ".join(words)
+
+    def _retrieved(self, step: Step) -> list[int]:
+        """One neighbour of each item, by its number among the different sentences."""
+        draw = torch.randint(self.hyper.neighbours, (len(step.rows),), generator=step.generator("retrieval")).tolist()
+        return [int(self._nearest[self._numbers[row], place]) for row, place in zip(step.rows, draw, strict=True)]
+
+    def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        if self.hyper.neighbours == 0:
+            return ()
+        corpus = self._context.tokens()
+        return [[corpus[self._rows[number]] for number in self._retrieved(step)]]
+
+    def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        if self.hyper.neighbours == 0:
+            return []
+        (vectors,) = views.extras[self.name]
+        own = torch.tensor([self._numbers[row] for row in step.rows], device=anchors.device)
+        other = torch.tensor(self._retrieved(step), device=anchors.device)
+        return [Negatives(vectors, weights=(own.unsqueeze(1) != other).to(anchors))]

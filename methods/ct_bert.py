@@ -1,0 +1,106 @@
+"""CT-BERT: two encoders in tension, agreeing on one sentence and on nothing else."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from methods.base import Context, HyperParameters, Method, Refusal, Step
+
+
+@dataclass(frozen=True)
+class CTBERTHyper(HyperParameters):
+    negatives: int = 7  # K pairs of different sentences for each pair of equal ones (methods.md b.7)
+    anchored: bool = True  # whether the negative pairs share the positive's sentence (paper) or none (released code)
+    drawn: int = 5000  # positive pairs of the whole training: 2,500 steps of two (methods.md b.7)
+
+
+class CTBERT(Method):
+    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence" (methods.md b.7).
+
+    Binary cross-entropy, the mean over all pairs of a step. `batch_size` counts positive pairs: 2 with K = 7 are the
+    16 pairs of the sources. Sentences are drawn from the whole corpus with replacement, as in the code, so `drawn` is
+    the length of an epoch, not the number of sentences. Of the two copies the better one on the dev set is kept.
+
+    `paper` pairs each drawn sentence with K others; in the released code the 2K sentences of the negative pairs are
+    drawn afresh. Two sentences of a negative pair are never the same row here, which the code leaves to chance.
+    Departures: RMSProp forgets with torch's 0.99 (TensorFlow: 0.9).
+    """
+
+    name = "ct-bert"
+    title = "CT-BERT"
+    reference = "Carlsson et al. 2021 (ICLR); code FreddeFrallan/Contrastive-Tension@75293a8"
+    Hyper = CTBERTHyper
+    # Released code; the paper's hyper-parameters by its own word.
+    _recipe = {
+        "batch_size": 2,
+        "learning_rate": 1e-5,
+        "optimiser": "rmsprop",
+        "epsilon": 1e-7,  # TensorFlow's
+        "schedule": "blocks",
+        "clip": 1e9,  # none
+        "dropout": 0.0,
+        "max_length": 75,
+        "pooler": "avg",
+        "precision": "float32",
+        "select_every": 500,
+    }
+    paper = {"*": _recipe}
+    official = {"*": {**_recipe, "anchored": False}}
+
+    second: Any
+
+    @classmethod
+    def check(cls, hyper: CTBERTHyper) -> None:
+        if hyper.negatives < 0 or hyper.drawn < 1:
+            raise Refusal(f"'ct-bert' needs negatives >= 0 and drawn >= 1, not {hyper.negatives} and {hyper.drawn}")
+
+    def prepare(self, context: Context) -> None:
+        if len(context.sentences()) < 2:
+            raise Refusal("'ct-bert' pairs different sentences, and the corpus has only one")
+        self.second = context.copy_backbone()
+
+    def items(self, context: Context) -> int:
+        return self.hyper.drawn
+
+    def pairs(self, sentences: int, step: Step) -> tuple[Tensor, Tensor]:
+        """Rows of the corpus for either encoder, (groups, 1 + K) each, the positive pair first."""
+        count, extra, generator = len(step.rows), self.hyper.negatives, step.generator("ct-bert")
+        positives = torch.randint(sentences, (count, 1), generator=generator)
+        others = positives
+        if not self.hyper.anchored:
+            others = torch.randint(sentences, (count, extra), generator=generator)
+        left = torch.cat([positives, others.expand(count, extra)], dim=1)
+        # An offset of 1 .. sentences - 1 never comes back to the same row.
+        offsets = torch.randint(1, sentences, (count, extra), generator=generator)
+        return left, torch.cat([positives, (left[:, 1:] + offsets) % sentences], dim=1)
+
+    def step_loss(self, context: Context, step: Step) -> Tensor:
+        corpus = context.tokens()
+        left, right = self.pairs(len(corpus), step)
+        # Without dropout equal sentences have equal vectors: each is encoded once.
+        rows, places = left.unique(return_inverse=True)
+        first = context.embed([[corpus[row] for row in rows.tolist()]]).vectors[0][places.to(context.device)]
+        rows, places = right.unique(return_inverse=True)
+        second = context.embed([[corpus[row] for row in rows.tolist()]], model=self.second).vectors[0]
+        return self.loss(first, second[places.to(context.device)])
+
+    def loss(self, first: Tensor, second: Tensor) -> Tensor:
+        """Of the vectors (groups, 1 + K, d) of both encoders, the positive pair first."""
+        logits = (first * second).sum(-1)
+        same = torch.zeros_like(logits)
+        same[:, 0] = 1
+        return F.binary_cross_entropy_with_logits(logits, same)
+
+    def encoders(self, context: Context) -> Sequence[Any]:
+        """Both copies, the backbone first."""
+        first = context.encoder()
+        second = copy.copy(first)
+        second.model = self.second
+        return [first, second]

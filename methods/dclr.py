@@ -1,0 +1,227 @@
+"""DCLR: likely false negatives are taken out of the batch, and noise that was made harder is put beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from methods.base import (
+    Context,
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    Refusal,
+    Shape,
+    Step,
+    Tokens,
+    Views,
+    cosine,
+    overlay,
+    stream_seed,
+)
+
+_HOST = {"host": True}  # what the loss is made of can only be decided by the method that makes it
+_SIMCSE_BERT = "princeton-nlp/unsup-simcse-bert-base-uncased"
+_SIMCSE_ROBERTA = "princeton-nlp/unsup-simcse-roberta-base"
+_BASE_DEPTH = 12  # layers of the published base models
+
+
+@dataclass(frozen=True)
+class DCLRHyper(ContrastiveHyper):
+    phi: float = 0.9  # cosine of the complementary model from which on a negative is held to be false; above 1: none
+    noise_times: float = 1.0  # noise vectors as a multiple of the batch size
+    ascent_steps: int = 4  # released code
+    ascent_size: float = 1e-3  # length of each of them; released code
+    complement: str = _SIMCSE_BERT  # the complementary model: "backbone", that is as it was at the start, or an encoder
+    complement_dropout: bool = False  # whether the complementary model keeps its dropout
+    false_negatives: str = field(default="removed", metadata=_HOST)  # or "zeroed": their logits are multiplied by 0
+    loss_form: str = field(default="softmax", metadata=_HOST)  # or "one-vs-rest", over all cells
+    start: str | None = field(default=None, metadata=_HOST)  # an encoder whose weights the backbone goes on from
+
+
+_CHOICES = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "one-vs-rest")}
+
+
+class DCLR(Contrastive):
+    """In-batch negatives have weight 0 where a fixed complementary model gives them a cosine >= phi; Gaussian vectors,
+    moved along the gradient that raises the loss, are further negatives (methods.md b.13).
+
+    Released code: the logits of false negatives are multiplied by 0 instead, so they stay as cosine 0; the loss is the
+    mean over all cells of -[y log p + (1 - y) log(1 - p)], p the softmax; the complementary model keeps its dropout.
+
+    Readings. The noise rises along its own uniformity, mean_i log sum_k e^{s(h_i,n_k)/t}, in the paper's form and along
+    the whole loss in the code's; each vector's gradient has length 1. The complementary model's vector is [CLS] through
+    its own pooler, where it has one (the published ones do: there it is SimCSE's head), of the batch's word pieces,
+    once a sentence. 4 x 64 sentences on four GPUs are one batch of 256. Where the paper names no value, the code's
+    holds.
+
+    Departures from the code: [CLS] goes through the suite's new head alone, on all backbones (the code puts the
+    checkpoint's own pooler below it, and on large models in its place; RoBERTa stores none), and padding is masked in
+    training (the code attends to it). On backbones below 12 layers no SimCSE is published: the complementary model is
+    the backbone as it was at the start.
+
+    After a `+` it brings weights and noise in the paper's form; the released form is a loss, so it is refused there.
+    """
+
+    name = "dclr"
+    title = "DCLR"
+    reference = "Zhou et al. 2022, arXiv 2205.00656; code RUCAIBox/DCLR@e2c3430"
+    Hyper = DCLRHyper
+    paper = {
+        "bert-base-uncased": {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3},
+        "bert-large-uncased": {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0},
+        "roberta-base": {
+            "batch_size": 128,
+            "learning_rate": 3e-5,
+            "epochs": 3,
+            "phi": 0.85,
+            "noise_times": 2.5,
+            "complement": _SIMCSE_ROBERTA,
+        },
+        "roberta-large": {
+            "batch_size": 256,
+            "learning_rate": 1e-5,
+            "phi": 0.85,
+            "noise_times": 5.0,
+            "complement": _SIMCSE_ROBERTA,
+        },
+        "*": {"precision": "float32", "select_on": "STS-B+SICK-R"},
+    }
+    official = overlay(
+        paper,
+        {
+            "bert-large-uncased": {"start": "princeton-nlp/unsup-simcse-bert-large-uncased"},
+            "roberta-large": {"start": "princeton-nlp/unsup-simcse-roberta-large"},
+            "*": {"complement_dropout": True, "false_negatives": "zeroed", "loss_form": "one-vs-rest"},
+        },
+    )
+
+    def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
+        super().__init__(hyper, shape)
+        self.complement: Any = None
+        self.false: Tensor | None = None  # of the batch at hand, (n, n); made anew at each step
+        self._context: Context | None = None
+
+    @classmethod
+    def check(cls, hyper: DCLRHyper) -> None:
+        super().check(hyper)
+        for name, choices in _CHOICES.items():
+            if getattr(hyper, name) not in choices:
+                raise Refusal(f"'{name}' of 'dclr' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'")
+        if hyper.noise_times < 0 or hyper.ascent_steps < 0 or hyper.ascent_size < 0:
+            raise Refusal(
+                "'dclr' needs noise_times, ascent_steps and ascent_size of 0 or more, "
+                f"not {hyper.noise_times}, {hyper.ascent_steps} and {hyper.ascent_size}"
+            )
+        if hyper.phi <= 0:
+            raise Refusal(f"'dclr' needs phi > 0, not {hyper.phi}")
+
+    @classmethod
+    def fit(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
+        """The published complementary models are for the vocabularies of the published backbones."""
+        if shape.depth < _BASE_DEPTH and hyper.complement in (_SIMCSE_BERT, _SIMCSE_ROBERTA):
+            return replace(hyper, complement="backbone")
+        return hyper
+
+    # Weights
+
+    def prepare(self, context: Context) -> None:
+        if self.hyper.start:
+            source = context.load_encoder(self.hyper.start, "cls_before_pooler")
+            context.backbone.load_state_dict(source.model.state_dict())
+        super().prepare(context)
+        self._context = context
+        if self.hyper.phi > 1:
+            return
+        if self.hyper.complement == "backbone":
+            self.complement = context.copy_backbone()
+        else:
+            encoder = context.load_encoder(self.hyper.complement, "cls")
+            if encoder.tokenizer.get_vocab() != context.tokenizer.get_vocab():
+                raise Refusal(
+                    f"'{self.hyper.complement}' has another vocabulary than the backbone, so it cannot read its pieces"
+                )
+            self.complement = encoder.model
+        self.complement.requires_grad_(False)
+
+    def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
+        """Nothing is encoded by the backbone; the complementary model looks at the batch."""
+        if self.complement is not None:
+            vectors = self._complementary(tokens, step)
+            own = torch.eye(len(tokens), dtype=torch.bool, device=vectors.device)
+            self.false = (cosine(vectors, vectors) >= self.hyper.phi) & ~own
+        return ()
+
+    @torch.no_grad()
+    def _complementary(self, tokens: Tokens, step: Step) -> Tensor:
+        assert self._context is not None
+        self.complement.train(self.hyper.complement_dropout)
+        device = torch.device(self._context.device)
+        # Dropout draws from the global generator, which is the backbone's.
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+            torch.manual_seed(stream_seed(step.seed, "dclr-complement", step.index))
+            states, _ = self._context.states(tokens, self.complement)
+            pooler = self.complement.pooler
+            return states[-1][:, 0] if pooler is None else pooler(states[-1])
+
+    def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:
+        return None if self.false is None else (~self.false).to(anchors)
+
+    # Noise
+
+    def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        count = round(self.hyper.noise_times * step.batch_size)
+        if count == 0:
+            return []
+        noise = torch.randn(count, anchors.shape[1], generator=step.generator("dclr-noise")).to(anchors)
+        for _ in range(self.hyper.ascent_steps):
+            with torch.enable_grad():
+                noise.requires_grad_()
+                (gradient,) = torch.autograd.grad(self._to_raise(anchors.detach(), views, noise, step), noise)
+            noise = noise.detach() + self.hyper.ascent_size * F.normalize(gradient, dim=1)
+        return [Negatives(noise)]
+
+    def _to_raise(self, anchors: Tensor, views: Views, noise: Tensor, step: Step) -> Tensor:
+        if self.hyper.loss_form == "softmax":
+            return (cosine(anchors, noise) / self.hyper.temperature).logsumexp(dim=1).mean()
+        positives = self.pairs(views)[1].detach()
+        return self.contrast(anchors, positives, [Negatives(noise)], self.weights(anchors, positives, step))
+
+    # The released form of the loss
+
+    def contrast(
+        self, anchors: Tensor, positives: Tensor, negatives: Sequence[Negatives], weights: Tensor | None
+    ) -> Tensor:
+        if self.hyper.false_negatives == "removed" and self.hyper.loss_form == "softmax":
+            return super().contrast(anchors, positives, negatives, weights)
+        logits = cosine(anchors, positives) / self.hyper.temperature
+        if weights is not None:
+            logits = logits * weights if self.hyper.false_negatives == "zeroed" else logits + weights.log()
+        columns = [logits]
+        for group in negatives:
+            extra = cosine(anchors, group.vectors) / self.hyper.temperature
+            if group.weights is not None:
+                extra = extra + group.weights.log()
+            columns.append(extra + math.log(group.weight))
+        logits = torch.cat(columns, dim=1)
+        labels = torch.arange(len(anchors), device=anchors.device)
+        if self.hyper.loss_form == "softmax":
+            return F.cross_entropy(logits, labels)
+        return one_vs_rest(logits, labels)
+
+
+def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean over all cells (n, m) of -[y log p + (1 - y) log(1 - p)], p the softmax of each row."""
+    shares = logits.log_softmax(dim=1)
+    own = F.one_hot(labels, logits.shape[1]).bool()
+    # Where p is near 1, 1 - p would lose its digits: there it is the sum of the other shares.
+    near = (shares > math.log(0.5)) & ~own
+    rest = torch.log1p(-shares.exp().masked_fill(own | near, 0))
+    others = logits.masked_fill(near, -math.inf).logsumexp(1, keepdim=True) - logits.logsumexp(1, keepdim=True)
+    return -torch.where(own, shares, torch.where(near, others, rest)).mean()

@@ -1,0 +1,292 @@
+"""BERT-flow: an invertible map, trained so that the vectors become a standard normal distribution."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from methods.base import Context, HyperParameters, Refusal, Shape, Transform, stream
+
+CHUNK = 8192  # vectors mapped at once
+
+
+@dataclass(frozen=True)
+class FlowHyper(HyperParameters):
+    # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table (methods.md b.4).
+    source: str = field(default="nli", metadata={"label": True})
+    sentences: int | None = None  # first sentences of the corpus; None takes all, as in print
+    # All of the released code (methods.md b.4).
+    levels: int = 3
+    depth: int = 3  # steps of flow in a level
+    hidden: int = 32  # width of the couplings' networks
+    learning_rate: float = 1e-3
+    batch_size: int = 32
+    epochs: int = 1
+
+
+class ActNorm(nn.Module):
+    """Shift and scale of each dimension; the first batch decides where they start (Glow, section 3.1)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(width))
+        self.log_scale = nn.Parameter(torch.zeros(width))
+
+    @torch.no_grad()
+    def start(self, u: Tensor) -> None:
+        """Make a batch (n, d) of mean 0 and deviation 1 in each dimension."""
+        self.shift.copy_(-u.mean(0))
+        self.log_scale.copy_(-torch.log(u.std(0, correction=0) + 1e-6))
+
+    def forward(self, u: Tensor) -> Tensor:
+        return (u + self.shift) * self.log_scale.exp()
+
+    def inverse(self, z: Tensor) -> Tensor:
+        return z * (-self.log_scale).exp() - self.shift
+
+
+class Coupling(nn.Module):
+    """Additive: the first half (the smaller one of an odd width) decides what is added to the second."""
+
+    def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.cut = width // 2
+        widths = (self.cut, hidden, hidden, width - self.cut)
+        first, second, last = (nn.utils.skip_init(nn.Linear, *pair) for pair in pairwise(widths))
+        for layer in (first, second):
+            nn.init.normal_(layer.weight, std=0.05, generator=generator)
+        nn.init.zeros_(last.weight)
+        for layer in (first, second, last):
+            nn.init.zeros_(layer.bias)
+        self.network = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
+
+    def forward(self, u: Tensor) -> Tensor:
+        first, second = u[:, : self.cut], u[:, self.cut :]
+        return torch.cat([first, second + self.network(first)], dim=1)
+
+    def inverse(self, z: Tensor) -> Tensor:
+        first, second = z[:, : self.cut], z[:, self.cut :]
+        return torch.cat([first, second - self.network(first)], dim=1)
+
+
+class FlowStep(nn.Module):
+    """Scale, permute, couple."""
+
+    order: Tensor
+
+    def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.scale = ActNorm(width)
+        self.register_buffer("order", torch.randperm(width, generator=generator))
+        self.coupling = Coupling(width, hidden, generator)
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.coupling(self.scale(u)[:, self.order])
+
+    def inverse(self, z: Tensor) -> Tensor:
+        return self.scale.inverse(self.coupling.inverse(z)[:, self.order.argsort()])
+
+
+def possible_levels(levels: int, width: int) -> int:
+    """The most levels, at most `levels`, whose last has two dimensions to couple; each level halves the width."""
+    return max(1, min(levels, width.bit_length() - 1))
+
+
+class Glow(nn.Module):
+    """Vectors u (n, d) to z = f^-1(u) of the same width: steps of flow, and half of the dimensions leave at each level.
+
+    Of an odd width the smaller half goes on to the next level.
+    """
+
+    def __init__(self, width: int, hyper: FlowHyper, seed: int) -> None:
+        super().__init__()
+        if width < 2:
+            raise Refusal(f"'flow' couples halves of a vector, and {width} dimension has none")
+        self.width, self.levels = width, nn.ModuleList()
+        for level in range(possible_levels(hyper.levels, width)):
+            named = [stream(seed, "flow", level, step) for step in range(hyper.depth)]
+            self.levels.append(nn.ModuleList(FlowStep(width, hyper.hidden, generator) for generator in named))
+            width //= 2
+
+    def _steps(self) -> list[list[FlowStep]]:
+        return [list(level) for level in cast("list[list[FlowStep]]", self.levels)]
+
+    @torch.no_grad()
+    def start(self, u: Tensor) -> None:
+        """Let a first batch decide where every `ActNorm` starts."""
+        for steps in self._steps():
+            for step in steps:
+                step.scale.start(u)
+                u = step(u)
+            u = u[:, : u.shape[1] // 2]
+
+    def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """z, and log |det dz/du|: one number, since a coupling and a permutation keep volumes."""
+        left: list[Tensor] = []
+        for number, steps in enumerate(self._steps()):
+            if number:
+                half = u.shape[1] // 2
+                left.append(u[:, half:])
+                u = u[:, :half]
+            for step in steps:
+                u = step(u)
+        log_scales = [step.scale.log_scale.sum() for steps in self._steps() for step in steps]
+        return torch.cat([u, *reversed(left)], dim=1), torch.stack(log_scales).sum()
+
+    def inverse(self, z: Tensor) -> Tensor:
+        """u = f(z)."""
+        for number in reversed(range(len(self.levels))):
+            width = self.width >> number
+            u = z[:, :width]
+            for step in reversed(self._steps()[number]):
+                u = step.inverse(u)
+            z = torch.cat([u, z[:, width:]], dim=1)
+        return z
+
+    def cost(self, u: Tensor) -> Tensor:
+        """Mean over the batch and the dimensions of -(log p_Z(f^-1(u)) + log |det df^-1/du|), with p_Z = N(0, I)."""
+        z, log_determinant = self(u)
+        surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
+        return (surprise - log_determinant) / self.width
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """On more threads these small sums are slower and have other last bits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
+    """The flow of vectors (n, d), in their type and on their device; equal arguments give equal flows."""
+    glow = Glow(vectors.shape[1], hyper, seed).to(vectors)
+    optimiser = torch.optim.Adam(glow.parameters(), lr=hyper.learning_rate, fused=True)
+    with _one_thread(), torch.enable_grad():
+        for epoch in range(hyper.epochs):
+            order = torch.randperm(len(vectors), generator=stream(seed, "flow", "order", epoch)).to(vectors.device)
+            for number, rows in enumerate(order.split(hyper.batch_size)):
+                batch = vectors[rows]
+                if epoch == number == 0 and len(batch) > 1:
+                    glow.start(batch)
+                optimiser.zero_grad(set_to_none=True)
+                glow.cost(batch).backward()
+                optimiser.step()
+    return glow.requires_grad_(False)
+
+
+class Flowed:
+    """An Encoder: another one's vectors through a flow, or where it has none, through one of each task's own."""
+
+    kind = "flowed"
+
+    def __init__(self, base: Any, hyper: FlowHyper, seed: int, glow: Glow | None = None, device: str = "cpu") -> None:
+        self.base, self.hyper, self.seed = base, hyper, seed
+        self.glow, self.device = glow, device
+
+    @property
+    def arrays(self) -> dict[str, Tensor]:
+        return self.glow.state_dict() if self.glow else {}
+
+    @property
+    def identity(self) -> str:
+        digest = hashlib.sha256(json.dumps([self.base.identity, asdict(self.hyper), self.seed]).encode())
+        for name, array in sorted(self.arrays.items()):
+            digest.update(name.encode() + array.cpu().numpy().tobytes())
+        return f"{self.kind}-{digest.hexdigest()[:16]}"
+
+    @property
+    def adapt(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What is still to be done with all vectors of a task; None where `encode` has done everything."""
+        return self._adapt if self.glow is None or getattr(self.base, "adapt", None) else None
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        vectors = self.base.encode(sentences)
+        return vectors if self.glow is None or self.adapt else self._map(vectors, self.glow)
+
+    def _adapt(self, vectors: np.ndarray) -> np.ndarray:
+        if getattr(self.base, "adapt", None):
+            vectors = self.base.adapt(vectors)
+        return self._map(vectors, self.glow or fitted(vectors, self.hyper, self.seed, self.device))
+
+    def _map(self, vectors: np.ndarray, glow: Glow) -> np.ndarray:
+        chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
+        return np.concatenate([glow(chunk.to(self.device))[0].cpu().numpy() for chunk in chunks])
+
+    def save(self, folder: Any) -> dict[str, Any]:
+        return {"hyper": asdict(self.hyper), "seed": self.seed, "width": self.glow.width if self.glow else None}
+
+    @classmethod
+    def load(cls, folder: Any, stored: dict[str, Any], *, base: Any, arrays: Any = None, device: str = "cpu") -> Flowed:
+        hyper, seed, glow = FlowHyper(**stored["hyper"]), stored["seed"], None
+        if arrays:
+            glow = Glow(stored["width"], hyper, seed).requires_grad_(False).to(device)
+            glow.load_state_dict(arrays)
+        return cls(base, hyper, seed, glow, device)
+
+
+def fitted(vectors: np.ndarray, hyper: FlowHyper, seed: int, device: str) -> Glow:
+    """The flow of vectors (n, d)."""
+    return learn_flow(torch.from_numpy(np.ascontiguousarray(vectors)).to(device), hyper, seed)
+
+
+class Flow(Transform):
+    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u (methods.md b.4).
+
+    Readings where methods.md b.4 is silent: a vector is an image of one pixel. A step of flow is Glow's: a shift and
+    scale of each dimension that start from the first batch (`ActNorm`; without it the flow would keep all volumes, and
+    likelihood could teach it little), a random permutation, a coupling. A coupling's network has two hidden layers,
+    N(0, 0.05) at the start, and a last one that starts at 0, so at first it adds nothing. The prior is N(0, I) at every
+    level. The learning rate is constant, the cost divided by the number of dimensions. "target" is fitted on all
+    sentences of one task as they are read; the test and the dev split of STS-B and SICK-R count as two tasks.
+
+    Departures: sentences are not cut to 64 word pieces. The paper's vectors are those of `untrained[pooler=avg_top2]`;
+    any Encoder may stand before the `+`. On an Encoder that was not trained there is one draw of the flow, none a seed.
+    """
+
+    name = "flow"
+    title = "Flow"
+    reference = "Li et al. 2020, arXiv 2011.05864; code bohanli/BERT-flow@7fa8f6d"
+    Hyper = FlowHyper
+    official = {}
+
+    @classmethod
+    def check(cls, hyper: FlowHyper) -> None:
+        for name in ("levels", "depth", "hidden", "batch_size", "epochs"):
+            if getattr(hyper, name) < 1:
+                raise Refusal(f"'flow' needs {name} of at least 1, not {getattr(hyper, name)}")
+        if hyper.learning_rate <= 0:
+            raise Refusal(f"'flow' needs learning_rate > 0, not {hyper.learning_rate}")
+        if hyper.sentences is not None and hyper.sentences < 2:
+            raise Refusal(f"'flow' needs at least 2 sentences to learn a distribution, not {hyper.sentences}")
+
+    @classmethod
+    def fit(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
+        levels = possible_levels(hyper.levels, shape.width) if shape.width else hyper.levels
+        return replace(hyper, levels=levels, sentences=None if hyper.source == "target" else hyper.sentences)
+
+    @classmethod
+    def corpora(cls, hyper: FlowHyper) -> Sequence[str]:
+        return () if hyper.source == "target" else (hyper.source,)
+
+    def transform(self, encoder: Any, context: Context) -> Flowed:
+        hyper, seed, device = self.hyper, context.seed, context.device
+        if hyper.source == "target":
+            return Flowed(encoder, hyper, seed, device=device)
+        vectors = context.encode(encoder, context.sentences(hyper.source)[: hyper.sentences])
+        if getattr(encoder, "adapt", None):
+            vectors = encoder.adapt(vectors)
+        return Flowed(encoder, hyper, seed, fitted(vectors, hyper, seed, device), device)

@@ -1,0 +1,273 @@
+"""Skip-thought: a sentence's vector must tell the sentences around it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from methods.base import Context, HyperParameters, Method, Refusal, Step, stream
+
+END, UNKNOWN, FIRST = 0, 1, 2  # numbers of the end mark, of all rare words, and of the most frequent word [code]
+
+
+@dataclass(frozen=True)
+class SkipThoughtHyper(HyperParameters):
+    units: int = 2400  # of every GRU, and the width of a sentence vector (uni-skip; paper and code)
+    width: int = 620  # of a word vector (code)
+    vocabulary: int = 20_000  # most frequent words, the two marks included (paper and code)
+    longest: int = 30  # a triple with a sentence of as many words is left out (code; the paper is silent)
+    condition: str = (
+        "every"  # where a decoder sees the sentence: at "every" word (paper), or as its "first" state (code)
+    )
+    reset: str = "before"  # the reset gate meets the state "before" its matrix (paper) or "after" it (code)
+
+
+_CHOICES = {"condition": ("every", "first"), "reset": ("before", "after")}
+
+
+def tokenize(sentence: str) -> list[str]:
+    """Words and marks, in small letters."""
+    return re.findall(r"\w+|[^\w\s]", sentence.lower())
+
+
+def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
+    """Numbers of words, (n, length) with a length of at least 1 and zeros behind the rows, and the rows' lengths."""
+    lengths = [len(row) for row in rows]
+    ids = torch.zeros(len(rows), max(1, *lengths), dtype=torch.long)
+    for line, row in zip(ids, rows, strict=True):
+        line[: len(row)] = torch.tensor(row, dtype=torch.long)
+    return ids.to(device), torch.tensor(lengths, device=device)
+
+
+class GRU(nn.Module):
+    """A gated recurrent unit, its state after every word.
+
+        r, z = sigmoid(W x + U h + C s)    c = tanh(W' x + U' (r * h) + C' s)    h <- (1 - z) h + z c
+
+    C s is there where it decodes a sentence s and sees it at every word; all W carry a bias. With `reset` "after",
+    U' (r * h) is r * (U' h).
+    """
+
+    def __init__(self, width: int, units: int, reset: str, seed: int, name: str, conditioned: bool = False) -> None:
+        super().__init__()
+        self.reset = reset
+
+        def uniform(kind: str, columns: int) -> nn.Parameter:
+            generator = stream(seed, "skip-thought", name, kind)
+            return nn.Parameter(torch.empty(3 * units, columns).uniform_(-0.1, 0.1, generator=generator))
+
+        # Recurrent matrices orthogonal, others uniform in [-0.1, 0.1] (paper and code), biases 0 (code).
+        generator = stream(seed, "skip-thought", name, "recurrent")
+        square = [nn.init.orthogonal_(torch.empty(units, units), generator=generator) for _ in range(3)]
+        self.words = uniform("words", width)
+        self.bias = nn.Parameter(torch.zeros(3 * units))
+        self.gates = nn.Parameter(torch.cat(square[:2]))
+        self.candidate = nn.Parameter(square[2])
+        self.sentence = uniform("sentence", units) if conditioned else None
+
+    def forward(self, words: Tensor, sentence: Tensor | None = None) -> Tensor:
+        """States (n, length, units) over word vectors (n, length, width)."""
+        units = len(self.candidate)
+        given = F.linear(words, self.words, self.bias)
+        state = words.new_zeros(len(words), units)
+        if self.sentence is not None:
+            assert sentence is not None
+            given = given + F.linear(sentence, self.sentence).unsqueeze(1)
+        elif sentence is not None:
+            state = sentence
+        states = []
+        for gates, candidate in zip(given[..., : 2 * units].unbind(1), given[..., 2 * units :].unbind(1), strict=True):
+            reset, update = (gates + F.linear(state, self.gates)).sigmoid().chunk(2, dim=1)
+            if self.reset == "before":
+                new = torch.tanh(candidate + F.linear(reset * state, self.candidate))
+            else:
+                new = torch.tanh(candidate + reset * F.linear(state, self.candidate))
+            state = state + update * (new - state)
+            states.append(state)
+        return torch.stack(states, dim=1)
+
+
+class Reader(nn.Module):
+    """Word vectors and the encoder: what is scored of a training."""
+
+    def __init__(self, vocabulary: int, width: int, units: int, reset: str, seed: int = 0) -> None:
+        super().__init__()
+        generator = stream(seed, "skip-thought", "embedding")
+        self.embedding = nn.Parameter(torch.empty(vocabulary, width).uniform_(-0.1, 0.1, generator=generator))
+        self.gru = GRU(width, units, reset, seed, "encoder")
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self.embedding)
+
+    def forward(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """The state after the last word of each sentence, (n, units); zero for a sentence without words."""
+        ids, lengths = pad(rows, self.embedding.device)
+        states = self.gru(self.embed(ids))
+        last = states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]
+        return last * (lengths > 0).unsqueeze(1)
+
+
+class Decoders(nn.Module):
+    """A decoder for each neighbour, and the output layer that they share."""
+
+    def __init__(self, vocabulary: int, hyper: SkipThoughtHyper, seed: int) -> None:
+        super().__init__()
+        every = hyper.condition == "every"
+        self.before = GRU(hyper.width, hyper.units, hyper.reset, seed, "before", every)
+        self.after = GRU(hyper.width, hyper.units, hyper.reset, seed, "after", every)
+        generator = stream(seed, "skip-thought", "output")
+        self.output = nn.Parameter(torch.empty(vocabulary, hyper.units).uniform_(-0.1, 0.1, generator=generator))
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def loss(self, gru: GRU, reader: Reader, sentences: Tensor, rows: Sequence[Sequence[int]]) -> Tensor:
+        """-log P of all words of the rows and of their end marks, summed; a word is predicted from those before it."""
+        ids, lengths = pad([[*row, END] for row in rows], sentences.device)
+        words = reader.embed(ids[:, :-1])
+        start = words.new_zeros(len(ids), 1, words.shape[-1])  # nothing stands before the first word [code]
+        states = gru(torch.cat([start, words], dim=1), sentences)
+        told = torch.arange(ids.shape[1], device=ids.device) < lengths.unsqueeze(1)
+        logits = F.linear(states[told], self.output, self.bias)
+        return F.cross_entropy(logits, ids[told], reduction="sum")
+
+
+class SkipThoughtEncoder:
+    """An Encoder: the reader's state after the last word, of length 1."""
+
+    kind = "skip-thought"
+    batch = 256  # sentences of about equal length
+
+    def __init__(self, reader: Reader, words: Sequence[str]) -> None:
+        self.reader, self.words = reader, words
+        self._numbers = {word: FIRST + place for place, word in enumerate(words)}
+
+    @property
+    def arrays(self) -> dict[str, Tensor]:
+        return {name: tensor.detach() for name, tensor in self.reader.state_dict().items()}
+
+    @property
+    def identity(self) -> str:
+        digest = hashlib.sha256("\n".join([self.reader.gru.reset, *self.words]).encode())
+        for name, tensor in sorted(self.arrays.items()):
+            digest.update(name.encode())
+            digest.update(tensor.cpu().numpy().tobytes())
+        return f"{self.kind}-{digest.hexdigest()[:16]}"
+
+    def number(self, sentence: str) -> list[int]:
+        """Numbers of a sentence's words."""
+        return [self._numbers.get(word, UNKNOWN) for word in tokenize(sentence)]
+
+    @torch.inference_mode()
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        rows = [self.number(sentence) for sentence in sentences]
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        vectors = np.zeros((len(rows), len(self.reader.gru.candidate)), dtype=np.float32)
+        for start in range(0, len(order), self.batch):
+            batch = order[start : start + self.batch]
+            found = self.reader([rows[place] for place in batch])
+            vectors[batch] = F.normalize(found, dim=1).float().cpu().numpy()
+        return vectors
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        (folder / "words.txt").write_bytes("\n".join(self.words).encode())
+        return {"reset": self.reader.gru.reset}
+
+    @classmethod
+    def load(
+        cls, folder: Path, stored: dict[str, Any], *, device: str, arrays: dict[str, Tensor]
+    ) -> SkipThoughtEncoder:
+        vocabulary, width = arrays["embedding"].shape
+        reader = Reader(vocabulary, width, len(arrays["gru.candidate"]), stored["reset"])
+        reader.load_state_dict(arrays)
+        return cls(reader.to(device), (folder / "words.txt").read_bytes().decode().split("\n"))
+
+
+class SkipThought(Method):
+    """A GRU reads a sentence, and two more tell the sentences before and after it from its last state (methods.md b.3).
+
+    An item is a sentence with both neighbours in its document. The loss is the printed sum over words and items, not a
+    mean [code]: that is what the gradient's clipping meets. `paper` has the printed equations; `official` has the
+    released trainer's reset gate, first state, batch and clipping. The rate is the code's for both; the code's slip in
+    Adam's bias correction is not built.
+
+    This is the uni-skip half of the printed system at most: not combine-skip's 4,800 dimensions, and neither BookCorpus
+    nor two weeks of it. Words outside the vocabulary share one vector, where the original maps word2vec's into its own.
+    Batches mix lengths. The encoder never reads the end mark, as printed; the code reads it in training, and by default
+    not in scoring. Vectors have length 1, as the code gives them; a sentence without words is zero.
+    """
+
+    name = "skip-thought"
+    title = "Skip-thought"
+    reference = "Kiros et al. 2015, arXiv 1506.06726; code ryankiros/skip-thoughts@8fc6ac7"
+    Hyper = SkipThoughtHyper
+    # The paper: batches of 128, clipped at 10, Adam. Its rate, five epochs and no decay are the code's.
+    paper = {"*": {"batch_size": 128, "clip": 10.0, "learning_rate": 2e-4, "schedule": "constant", "epochs": 5}}
+    official = {
+        "*": {
+            "batch_size": 64,
+            "clip": 5.0,
+            "learning_rate": 2e-4,
+            "schedule": "constant",
+            "epochs": 5,
+            "condition": "first",
+            "reset": "after",
+        }
+    }
+    backbone_free = True
+    reader: Reader
+    decoders: Decoders
+
+    @classmethod
+    def check(cls, hyper: SkipThoughtHyper) -> None:
+        for name, least in {"units": 1, "width": 1, "vocabulary": FIRST + 1, "longest": 2}.items():
+            if getattr(hyper, name) < least:
+                raise Refusal(f"'{name}' of 'skip-thought' is at least {least}, not {getattr(hyper, name)}")
+        for name, choices in _CHOICES.items():
+            if getattr(hyper, name) not in choices:
+                raise Refusal(
+                    f"'{name}' of 'skip-thought' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'"
+                )
+
+    def prepare(self, context: Context) -> None:
+        sentences = context.sentences()
+        self.words = frequent(map(tokenize, sentences), self.hyper.vocabulary - FIRST)
+        vocabulary = FIRST + len(self.words)
+        self.reader = Reader(vocabulary, self.hyper.width, self.hyper.units, self.hyper.reset, context.seed)
+        self.decoders = Decoders(vocabulary, self.hyper, context.seed)
+        number = SkipThoughtEncoder(self.reader, self.words).number
+        self.rows = [number(sentence) for sentence in sentences]
+        short = [len(row) < self.hyper.longest for row in self.rows]
+        self.centres = [
+            row for document in context.documents() for row in document[1:-1] if all(short[row - 1 : row + 2])
+        ]
+        if not self.centres:
+            raise Refusal(f"no document has three sentences in a row of less than {self.hyper.longest} words")
+
+    def items(self, context: Context) -> int:
+        return len(self.centres)
+
+    def step_loss(self, context: Context, step: Step) -> Tensor:
+        centres = [self.centres[row] for row in step.rows]
+        sentences = self.reader([self.rows[row] for row in centres])
+        before, after = ([self.rows[row + shift] for row in centres] for shift in (-1, 1))
+        return self.decoders.loss(self.decoders.before, self.reader, sentences, before) + self.decoders.loss(
+            self.decoders.after, self.reader, sentences, after
+        )
+
+    def encoder(self, context: Context) -> SkipThoughtEncoder:
+        return SkipThoughtEncoder(self.reader, self.words)
+
+
+def frequent(sentences: Iterable[Sequence[str]], count: int) -> list[str]:
+    """The most frequent words, of equal ones the first by the alphabet."""
+    counts = Counter(word for sentence in sentences for word in sentence)
+    return sorted(counts, key=lambda word: (-counts[word], word))[:count]

@@ -1,0 +1,151 @@
+"""BERT-whitening: vectors are moved and turned so that their covariance is the identity."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from methods.base import Context, HyperParameters, Refusal, Shape, Transform
+
+CHUNK = 8192  # vectors held in float64 at once: bounds memory on tasks of 100,000 sentences
+
+
+@dataclass(frozen=True)
+class WhiteningHyper(HyperParameters):
+    # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table (methods.md b.5).
+    source: str = field(default="nli", metadata={"label": True})
+    sentences: int | None = None  # first sentences of the corpus; None takes all, as in print
+    dimensions: int | None = None  # columns of W that are kept; None keeps all. Su et al.: 256 (base), 384 (large)
+
+
+def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
+    """Mean (d) and W (d, k) of vectors (n, d), in float64: W = U S^(-1/2), directions of most variance first.
+
+    A direction without variance has no S^(-1/2): its column is 0, so the map keeps its width and says nothing there.
+    """
+    count, width = vectors.shape
+    kept = min(dimensions or width, width)
+    mean = vectors.mean(0, dtype=torch.float64)
+    covariance = torch.zeros(width, width, dtype=torch.float64, device=vectors.device)
+    for chunk in vectors.split(CHUNK):
+        centred = chunk.double() - mean
+        covariance += centred.T @ centred
+    covariance /= max(count - 1, 1)
+    if not torch.isfinite(covariance).all():  # whoever scores these vectors says what is wrong with them
+        return mean, torch.full((width, kept), torch.nan, dtype=torch.float64, device=vectors.device)
+    variances, directions = (part.flip(-1) for part in torch.linalg.eigh(covariance))
+    present = variances > variances[0] * width * torch.finfo(torch.float64).eps  # as numpy's matrix_rank
+    if (rank := int(present.sum())) < kept:
+        warnings.warn(
+            f"whitening: {count} vectors vary in {rank} directions only, so {kept - rank} of {kept} dimensions are 0",
+            stacklevel=2,
+        )
+    scales = torch.where(present, variances.clamp(min=torch.finfo(torch.float64).tiny).rsqrt(), 0.0)
+    return mean, (directions * scales)[:, :kept]
+
+
+def whiten(vectors: Tensor, mean: Tensor, matrix: Tensor) -> Tensor:
+    """(x - mean) W of vectors (n, d), then of length 1."""
+    return F.normalize((vectors - mean) @ matrix, dim=-1)
+
+
+class Whitened:
+    """An Encoder: another one's vectors, whitened as `arrays` say; where it has none, by each task's own vectors."""
+
+    kind = "whitened"
+
+    def __init__(self, base: Any, dimensions: int | None, arrays: dict[str, Tensor]) -> None:
+        self.base, self.dimensions, self.arrays = base, dimensions, arrays
+
+    @property
+    def identity(self) -> str:
+        digest = hashlib.sha256(f"{self.base.identity}/{self.dimensions}".encode())
+        for name, array in sorted(self.arrays.items()):
+            digest.update(name.encode() + array.cpu().numpy().tobytes())
+        return f"{self.kind}-{digest.hexdigest()[:16]}"
+
+    @property
+    def adapt(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What is still to be done with all vectors of a task; None where `encode` has done everything."""
+        return self._adapt if not self.arrays or getattr(self.base, "adapt", None) else None
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        vectors = self.base.encode(sentences)
+        return vectors if self.adapt else self._map(vectors, **self.arrays)
+
+    def _adapt(self, vectors: np.ndarray) -> np.ndarray:
+        if getattr(self.base, "adapt", None):
+            vectors = self.base.adapt(vectors)
+        return self._map(vectors, **(self.arrays or fitted(vectors, self.dimensions)))
+
+    def _map(self, vectors: np.ndarray, mean: Tensor, matrix: Tensor) -> np.ndarray:
+        chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
+        return np.concatenate([whiten(chunk.double(), mean, matrix).float().numpy() for chunk in chunks])
+
+    def save(self, folder: Any) -> dict[str, Any]:
+        return {"dimensions": self.dimensions}
+
+    @classmethod
+    def load(
+        cls, folder: Any, stored: dict[str, Any], *, base: Any, arrays: dict[str, Tensor] | None = None, **_: Any
+    ) -> Whitened:
+        return cls(base, stored["dimensions"], arrays or {})
+
+
+def fitted(vectors: np.ndarray, dimensions: int | None) -> dict[str, Tensor]:
+    """The arrays of a whitening fitted on vectors (n, d)."""
+    mean, matrix = fit_whitening(torch.from_numpy(np.ascontiguousarray(vectors)), dimensions)
+    return {"mean": mean, "matrix": matrix.contiguous()}
+
+
+class Whitening(Transform):
+    """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, of length 1 (methods.md b.5).
+
+    Readings: the covariance is the sample's (n - 1), and the last step takes that factor out again. "target" is fitted
+    on all sentences of one task as they are read, both sides of every pair, repeated ones as often as they stand there;
+    the test and the dev split of STS-B and SICK-R count as two tasks. On a corpus fitted after a map that is itself
+    fitted on each task, the corpus counts as a task.
+
+    Departures: sentences are not cut to 64 word pieces, and an empty one stays empty where the code writes a period.
+    The paper's vectors are those of `untrained[pooler=avg_first_last]`; any Encoder may stand before the `+`.
+    """
+
+    name = "whitening"
+    title = "Whitening"
+    reference = "Su et al. 2021, arXiv 2103.15316; code bojone/BERT-whitening@2bfea5a"
+    Hyper = WhiteningHyper
+    official = {}
+
+    @classmethod
+    def check(cls, hyper: WhiteningHyper) -> None:
+        if hyper.dimensions is not None and hyper.dimensions < 0:
+            raise Refusal(f"'whitening' keeps at least 1 dimension, or all with none or 0, not {hyper.dimensions}")
+        if hyper.sentences is not None and hyper.sentences < 2:
+            raise Refusal(f"'whitening' needs at least 2 sentences for a covariance, not {hyper.sentences}")
+
+    @classmethod
+    def fit(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
+        dimensions = hyper.dimensions or None
+        if dimensions and shape.width:  # an Encoder without backbone shows its width later
+            dimensions = min(dimensions, shape.width)
+        return replace(hyper, dimensions=dimensions, sentences=None if hyper.source == "target" else hyper.sentences)
+
+    @classmethod
+    def corpora(cls, hyper: WhiteningHyper) -> Sequence[str]:
+        return () if hyper.source == "target" else (hyper.source,)
+
+    def transform(self, encoder: Any, context: Context) -> Whitened:
+        if self.hyper.source == "target":
+            return Whitened(encoder, self.hyper.dimensions, {})
+        vectors = context.encode(encoder, context.sentences(self.hyper.source)[: self.hyper.sentences])
+        if getattr(encoder, "adapt", None):
+            vectors = encoder.adapt(vectors)
+        return Whitened(encoder, self.hyper.dimensions, fitted(vectors, self.hyper.dimensions))

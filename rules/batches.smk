@@ -1,0 +1,51 @@
+# The rules of runs.smk for several runs at once: where runs are small, starting a process costs more than its work.
+for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
+    ids = list(RUNS)[first : first + config["runs_per_job"]]
+    trained_ids = [run for run in ids if RUNS[run].trained]
+    inputs = sorted({path for run in ids for path in inputs_of(run)})
+
+    if trained_ids:
+
+        rule:
+            name:
+                f"train_{number}"
+            input:
+                ancient(f"{RESULTS}/plan.json"),
+                inputs,
+            output:
+                expand(f"{RESULTS}/trained/{{run}}.json", run=trained_ids),
+            log:
+                f"{RESULTS}/logs/train/{number}.log",
+            benchmark:
+                f"{RESULTS}/benchmarks/train/{number}.tsv"
+            threads: max(RUNS[run].recipe.threads for run in trained_ids)
+            resources:
+                gpu=1,
+            params:
+                runs=trained_ids,
+                suite=RESULTS,
+            shell:
+                "python -m bench runs --suite {params.suite:q} --stages train --only {params.runs:q} > {log:q} 2>&1"
+
+    rule:
+        name:
+            f"score_{number}"
+        input:
+            ancient(f"{RESULTS}/plan.json"),
+            inputs,
+            expand(f"{RESULTS}/trained/{{run}}.json", run=trained_ids),
+        output:
+            expand(f"{RESULTS}/scores/{{run}}.json", run=ids),
+        log:
+            f"{RESULTS}/logs/score/{number}.log",
+        benchmark:
+            f"{RESULTS}/benchmarks/score/{number}.tsv"
+        resources:
+            gpu=1,
+        params:
+            runs=ids,
+            suite=RESULTS,
+            tasks=config["tasks"],
+            mode=config.get("mode", "test"),
+        shell:
+            "python -m bench runs --suite {params.suite:q} --stages score --only {params.runs:q} > {log:q} 2>&1"

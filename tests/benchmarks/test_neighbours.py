@@ -1,0 +1,121 @@
+"""What exact nearest neighbours cost: seconds against the multiplications alone, memory, and how both grow.
+
+Vectors are normal around a common direction, as an untrained backbone's are. Of one million rows a whole search takes
+hours on a processor: a fixed number of queries is searched among all of them and scaled by the number of rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bench import neighbours
+from bench.neighbours import nearest_rows
+
+WIDTH, COUNT = 384, 64
+MILLION, SAMPLE = 1_000_000, neighbours.QUERIES
+
+
+@dataclass
+class Cost:
+    rows: int
+    seconds: float
+    floor: float
+    peak: float  # MB beside the vectors
+    measured: bool = True
+
+
+COSTS: list[Cost] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def report() -> Iterator[None]:
+    yield
+    if not COSTS:
+        return
+    print(f"\n{'rows':>10}{'seconds':>10}{'floor s':>10}{'ratio':>8}{'MB more':>10}{'us a row':>10}{'ns a pair':>11}")
+    for cost in COSTS:
+        print(
+            f"{cost.rows:10,}{cost.seconds:10.1f}{cost.floor:10.1f}{cost.seconds / cost.floor:8.2f}{cost.peak:10.0f}"
+            f"{cost.seconds / cost.rows * 1e6:10.1f}{cost.seconds / cost.rows**2 * 1e9:11.2f}"
+            + ("" if cost.measured else f"   of {SAMPLE} queries, scaled")
+        )
+    print(
+        f"{WIDTH} dimensions, {COUNT} neighbours, threads {torch.get_num_threads()}; "
+        "floor: multiplications and additions alone, at this machine's matrix speed"
+    )
+
+
+@pytest.fixture
+def speed() -> float:
+    """Floating-point operations a second of a large product of matrices, now, with the threads of this run."""
+    a, b = torch.randn(2048, WIDTH), torch.randn(16384, WIDTH)
+    a @ b.T
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        a @ b.T
+        times.append(time.perf_counter() - started)
+    return 2 * len(a) * len(b) * WIDTH / min(times)
+
+
+def vectors(rows: int) -> np.ndarray:
+    draw = np.random.default_rng(0)
+    common = draw.normal(size=WIDTH).astype(np.float32)
+    found = draw.standard_normal(size=(rows, WIDTH), dtype=np.float32)
+    found *= 0.5
+    found += common
+    return found
+
+
+class Memory:
+    """MB that the process held at most beside what it held at the start; nan where the system does not tell."""
+
+    def __init__(self) -> None:
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")  # sets the peak back to what is held
+        self.before = self._peak()
+
+    def more(self) -> float:
+        return self._peak() - self.before
+
+    @staticmethod
+    def _peak() -> float:
+        try:
+            status = Path("/proc/self/status").read_text()
+        except OSError:
+            return float("nan")
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+@pytest.mark.parametrize("rows", [10_000, 30_000, 100_000])
+def test_all_rows(benchmark, rows: int, speed: float) -> None:
+    if not benchmark.enabled:
+        pytest.skip("benchmarks are off; make bench runs them")
+    given = vectors(rows)
+    memory = Memory()
+    found = benchmark.pedantic(nearest_rows, (given, COUNT), rounds=1)
+    assert found.shape == (rows, COUNT)
+    COSTS.append(Cost(rows, benchmark.stats["median"], 2 * rows**2 * WIDTH / speed, memory.more()))
+    benchmark.extra_info |= vars(COSTS[-1])
+
+
+def test_a_sample_of_a_million_rows(benchmark, speed: float) -> None:
+    if not benchmark.enabled:
+        pytest.skip("benchmarks are off; make bench runs them")
+    given = vectors(MILLION)
+    memory = Memory()
+    started = time.perf_counter()
+    table = neighbours._Table(given, "cpu")
+    once = time.perf_counter() - started
+    certain = benchmark.pedantic(table.search, (torch.arange(SAMPLE), COUNT), rounds=1)[1]
+    seconds = once + benchmark.stats["median"] * MILLION / SAMPLE
+    COSTS.append(Cost(MILLION, seconds, 2 * MILLION**2 * WIDTH / speed, memory.more(), measured=False))
+    benchmark.extra_info |= vars(COSTS[-1]) | {"undecided": int((~certain).sum())}

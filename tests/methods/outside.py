@@ -1,0 +1,120 @@
+"""Shared by the tests of methods outside the formula: how far two losses disagree, and a run of the tiny backbone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.context import RunContext
+from bench.suite import Run, resolve
+from methods.base import Step
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+Loss = Callable[[Sequence[Tensor]], Tensor]
+
+
+def gradients(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
+    found = torch.autograd.grad(loss, leaves, allow_unused=True)
+    return [torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(found, leaves, strict=True)]
+
+
+def disagreement(
+    own: Loss,
+    oracle: Loss,
+    tensors: Sequence[Tensor],
+    dtype: torch.dtype,
+    floor: float = 1e-6,
+    unit: Callable[[Tensor], Tensor | float] = lambda leaf: 1.0,
+) -> float:
+    """The largest difference between a loss and its oracle, or between their gradients, relative to the largest entry.
+
+    Args:
+        own: the method's loss of leaves of type `dtype`; `oracle`'s are float64.
+        floor: what a difference is relative to where the oracle's value is smaller.
+        unit: of a leaf's gradient, which is multiplied by it.
+    """
+
+    def step(loss: Loss, kind: torch.dtype) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        leaves = [tensor.detach().to(kind, copy=True).requires_grad_() for tensor in tensors]
+        value = loss(leaves)
+        assert value.dtype == kind
+        assert value.shape == ()
+        return value.detach(), gradients(value, leaves), leaves
+
+    value, found, leaves = step(own, dtype)
+    expected, wanted, _ = step(oracle, torch.float64)
+    differences = [abs(value.item() - expected.item()) / max(abs(expected.item()), floor)]
+    for leaf, one, other in zip(leaves, found, wanted, strict=True):
+        size = unit(leaf.detach().double())
+        scale = max((other * size).abs().max().item(), floor)
+        differences.append(((one.double() - other) * size).abs().max().item() / scale)
+    return max(difference if math.isfinite(difference) else math.inf for difference in differences)
+
+
+def vectors(kind: str, *shape: int, seed: int = 0) -> Tensor:
+    """Vectors of float32's numbers in float64: "random", or one of the hard kinds."""
+    draw = torch.Generator().manual_seed(seed)
+    found = torch.randn(*shape, generator=draw, dtype=torch.float64)
+    if kind in ("near-duplicates", "duplicates"):
+        found = found[:1] + (1e-5 if kind == "near-duplicates" else 0.0) * found
+    return ({"large": 10.0, "tiny": 1e-4}.get(kind, 1.0) * found).float().double()
+
+
+HARD = ("near-duplicates", "duplicates", "large", "tiny")
+
+
+class Runs:
+    """Runs of a method on a tiny backbone, to be stepped through by hand."""
+
+    def __init__(self, backbone: Path, corpus: Path, data: Path, folder: Path) -> None:
+        self.backbone, self.corpus, self.data, self.folder = backbone, corpus, data, folder
+
+    def resolve(self, text: str, seed: int = 1, **recipe: Any) -> Run:
+        return resolve(
+            text,
+            backbone_name=str(self.backbone),
+            corpus=str(self.corpus),
+            data=str(self.data),
+            seed=seed,
+            recipe={"corpus": str(self.corpus), **recipe},
+        )
+
+    def start(self, text: str, **recipe: Any) -> tuple[Any, RunContext, torch.nn.ModuleList]:
+        """A prepared method, its context, and all that is trained."""
+        run = self.resolve(text, **recipe)
+        context, method = RunContext(run, self.folder, "cpu"), run.build()
+        method.prepare(context)
+        return method, context, torch.nn.ModuleList([*context.modules(), method]).train()
+
+
+def step(index: int, rows: Sequence[int]) -> Step:
+    return Step(index, 10, len(rows), 1, rows)
+
+
+def some_steps(method: Any, context: RunContext, modules: torch.nn.Module, indices: Sequence[int]) -> list[float]:
+    """Losses of a few steps of plain gradient descent."""
+    losses = []
+    for index in indices:
+        torch.manual_seed(index)
+        loss = method.step_loss(context, step(index, [3 * index, 3 * index + 1, 3 * index + 2]))
+        modules.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for weight in modules.parameters():
+                if weight.grad is not None:
+                    weight -= 0.01 * weight.grad
+        losses.append(loss.item())
+    return losses
+
+
+def restored_losses(runs: Runs, text: str) -> tuple[list[float], list[float]]:
+    """Losses of steps 3 and 4: gone on with, and by a new run that was given the state after step 2."""
+    first, second = runs.start(text), runs.start(text)
+    some_steps(*first, [0, 1, 2])
+    second[2].load_state_dict({name: tensor.clone() for name, tensor in first[2].state_dict().items()})
+    return some_steps(*first, [3, 4]), some_steps(*second, [3, 4])

@@ -1,0 +1,422 @@
+"""ConSERT against its oracle: loss, augmented embeddings, a whole step; its mutations; its corpus and training."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracles import named_generator, scalars
+from oracles_outside import cut_elements, nt_xent, permuted
+from outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from torch import Tensor
+
+import methods.consert as module
+from bench import paths
+from bench.corpora import corpus_identity, read_sentences, sts_sentences
+from bench.encoders import load_encoder, pad
+from bench.evaluate import score_tasks
+from bench.suite import resolve
+from bench.tasks import sts
+from methods.base import Refusal, Shape
+from methods.consert import AUGMENTATIONS, ConSERT, ConSERTHyper, augmented
+
+Patch = pytest.MonkeyPatch
+N, WIDTH = 4, 5
+
+
+def difference(kind: str, dtype: torch.dtype, t: float = 0.1, n: int = N, scale: float = 1.0) -> float:
+    method = ConSERT(ConSERTHyper(temperature=t, scale=scale), Shape(WIDTH, 2))
+    leaves = [vectors(kind, n, WIDTH, seed=seed) for seed in range(2)]
+    if kind in ("near-duplicates", "duplicates"):  # of each other, not only within a view
+        leaves[1] = (leaves[0] + 1e-5 * leaves[1]).float().double()
+    return disagreement(
+        lambda found: method.loss(*found),
+        lambda found: scale * nt_xent(scalars(found[0]), scalars(found[1]), t),
+        leaves,
+        dtype,
+        # As in `cases`: rounding decides a vanishing loss; a float32 cosine is off by 1e-7, which t divides.
+        floor={torch.float64: 1e-3, torch.float32: 0.0025 / t}[dtype],
+        unit=lambda leaf: t * n * leaf.norm(dim=1, keepdim=True),
+    )
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("t", [0.1, 0.001])
+@pytest.mark.parametrize("kind", ["random", *HARD])
+def test_equals_oracle(kind: str, t: float, dtype: torch.dtype) -> None:
+    assert difference(kind, dtype, t) < TOLERANCE[dtype]
+
+
+def test_equals_oracle_with_a_scale_and_in_small_batches() -> None:
+    assert difference("random", torch.float64, scale=0.3) < TOLERANCE[torch.float64]
+    assert difference("random", torch.float64, n=2) < TOLERANCE[torch.float64]
+    assert ConSERT(ConSERTHyper(), Shape(WIDTH, 2)).loss(torch.randn(1, 5), torch.randn(1, 5)).item() == 0
+
+
+# Mutations of the loss
+
+LOSSES: dict[str, Callable[[Patch], None]] = {}
+
+
+def mutation(spoil: Callable[[Patch], None]) -> Callable[[Patch], None]:
+    LOSSES[spoil.__name__] = spoil
+    return spoil
+
+
+def another_loss(patch: Patch, change: Callable[..., Tensor]) -> None:
+    plain = ConSERT.loss
+    patch.setattr(ConSERT, "loss", lambda self, first, second: change(self, plain, first, second))
+
+
+@mutation
+def one_direction(patch: Patch) -> None:
+    def change(self: Any, plain: Any, a: Tensor, b: Tensor) -> Tensor:
+        logits = module.cosine(a, torch.cat([b, a])) / self.hyper.temperature
+        logits[:, len(a) :].fill_diagonal_(-torch.inf)
+        return torch.nn.functional.cross_entropy(logits, torch.arange(len(a)))
+
+    another_loss(patch, change)
+
+
+@mutation
+def other_view_alone(patch: Patch) -> None:
+    def change(self: Any, plain: Any, a: Tensor, b: Tensor) -> Tensor:
+        logits, places = module.cosine(a, b) / self.hyper.temperature, torch.arange(len(a))
+        entropy = torch.nn.functional.cross_entropy
+        return (entropy(logits, places) + entropy(logits.T, places)) / 2
+
+    another_loss(patch, change)
+
+
+@mutation
+def itself_a_candidate(patch: Patch) -> None:
+    plain = torch.Tensor.masked_fill
+    patch.setattr(torch.Tensor, "masked_fill", lambda self, mask, value: plain(self, mask & False, value))
+
+
+@mutation
+def partner_of_the_next_sentence(patch: Patch) -> None:
+    another_loss(patch, lambda self, plain, a, b: plain(self, a, b.roll(1, 0)))
+
+
+@mutation
+def second_view_detached(patch: Patch) -> None:
+    another_loss(patch, lambda self, plain, a, b: plain(self, a, b.detach()))
+
+
+@mutation
+def product_in_place_of_cosine(patch: Patch) -> None:
+    patch.setattr(module, "cosine", lambda a, b: a @ b.T)
+
+
+@mutation
+def temperature_multiplied(patch: Patch) -> None:
+    plain = module.cosine
+    patch.setattr(module, "cosine", lambda a, b: plain(a, b) * 0.01)
+
+
+@mutation
+def sum_of_both_directions(patch: Patch) -> None:
+    another_loss(patch, lambda self, plain, a, b: 2 * plain(self, a, b))
+
+
+@mutation
+def computed_in_float32(patch: Patch) -> None:
+    another_loss(patch, lambda self, plain, a, b: plain(self, a.float(), b.float()).double())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_mutation_of_the_loss_is_caught(name: str, monkeypatch: Patch) -> None:
+    LOSSES[name](monkeypatch)
+    assert difference("random", torch.float64) > TOLERANCE[torch.float64]
+
+
+# Augmentations
+
+
+@pytest.fixture
+def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
+    return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
+
+
+def embedded(context: Any, tokens: Sequence[int], order: Sequence[int], gone: set[tuple[int, int]]) -> Tensor:
+    """The embedding layer's output for one sentence, token by token."""
+    layer = context.backbone.embeddings
+    start = context.tokenizer.pad_token_id + 1 if context.backbone.config.model_type == "roberta" else 0
+    rows = []
+    for place, token in enumerate(tokens):
+        x = layer.word_embeddings.weight[token] + layer.position_embeddings.weight[start + order[place]]
+        x = x + layer.token_type_embeddings.weight[0]
+        norm = layer.LayerNorm
+        x = (x - x.mean()) / (x.var(unbiased=False) + norm.eps).sqrt() * norm.weight + norm.bias
+        rows.append(torch.stack([x[k] * (0 if (place, k) in gone else 1) for k in range(len(x))]))
+    return torch.stack(rows)
+
+
+def disagreeing_embeddings(
+    context: Any, names: tuple[str, str], rate: float = 0.2, patch: Callable[[Any], None] | None = None
+) -> float:
+    """The largest difference between what the hooks make of a batch's embeddings and the oracle."""
+    tokens = [context.tokens()[row] for row in (0, 7, 3)]
+    ids, mask = pad([row for row in tokens for _ in range(2)], context.tokenizer.pad_token_id)
+    generators = [step(2, [0]).generator(f"consert-{place}") for place in range(2)]
+    with augmented(context.backbone, [len(row) for row in tokens], names, rate, generators):
+        found = context.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states[0]
+    worst = 0.0
+    for place, name in enumerate(names):
+        draw = named_generator(1, f"consert-{place}", 2)
+        for i, row in enumerate(tokens):
+            order, gone = list(range(len(row))), set()
+            if name == "shuffle":
+                order = permuted(len(row), draw)
+            elif name != "plain":
+                gone = cut_elements(name, len(row), found.shape[-1], rate, draw)
+            expected = embedded(context, row, order, gone)
+            worst = max(worst, (found[2 * i + place, : len(row)] - expected).abs().max().item())
+    return worst
+
+
+PAIRS = [("feature_cutoff", "shuffle"), ("plain", "shuffle"), ("token_cutoff", "dropout"), ("shuffle", "plain")]
+
+
+@pytest.mark.parametrize("names", [*PAIRS, ("shuffle", "shuffle"), ("plain", "plain")])
+def test_embeddings_are_augmented_as_the_oracle_says(runs: Runs, names: tuple[str, str]) -> None:
+    _, context, modules = runs.start("consert")
+    modules.double().eval()
+    assert disagreeing_embeddings(context, names) < 1e-12
+    assert disagreeing_embeddings(context, names, rate=0.55) < 1e-12
+
+
+def spoil_orders(change: Callable[[Tensor, Sequence[int]], Tensor]) -> Callable[[Patch], None]:
+    plain = module.shuffled
+
+    def spoil(patch: Patch) -> None:
+        patch.setattr(module, "shuffled", lambda lengths, padded, draw: change(plain(lengths, padded, draw), lengths))
+
+    return spoil
+
+
+def spoil_cuts(change: Callable[..., Tensor | None]) -> Callable[[Patch], None]:
+    plain = module.kept
+
+    def spoil(patch: Patch) -> None:
+        patch.setattr(module, "kept", lambda *given: change(plain, *given))
+
+    return spoil
+
+
+SPOILT: dict[str, Callable[[Patch], None]] = {
+    "not shuffled": spoil_orders(lambda orders, lengths: orders.sort(1).values),
+    "the inverse order": spoil_orders(lambda orders, lengths: orders.argsort(1)),
+    "padding shuffled along": spoil_orders(lambda orders, lengths: orders.roll(1, 1)),
+    "the neighbour's order": spoil_orders(lambda orders, lengths: orders.roll(1, 0)),
+    "nothing cut": spoil_cuts(lambda plain, *given: None),
+    "rescaled": spoil_cuts(lambda plain, *given: None if (m := plain(*given)) is None else m / m.mean()),
+    "kept and cut exchanged": spoil_cuts(lambda plain, *given: None if (m := plain(*given)) is None else 1 - m),
+    "tokens for features": spoil_cuts(
+        lambda plain, name, *given: plain({"feature_cutoff": "token_cutoff"}.get(name, name), *given)
+    ),
+    "cut of the neighbour": spoil_cuts(lambda plain, *given: None if (m := plain(*given)) is None else m.roll(1, 0)),
+    "twice the rate": spoil_cuts(lambda plain, *given: plain(*given[:-2], 2 * given[-2], given[-1])),
+}
+
+
+def test_a_spoilt_augmentation_is_caught(runs: Runs, monkeypatch: Patch) -> None:
+    _, context, modules = runs.start("consert")
+    modules.double().eval()
+    for name, spoil in SPOILT.items():
+        with monkeypatch.context() as patch:
+            spoil(patch)
+            assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) > 1e-3, name
+    assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) < 1e-12
+
+
+def test_views_swapped_are_caught(runs: Runs, monkeypatch: Patch) -> None:
+    _, context, modules = runs.start("consert")
+    modules.double().eval()
+    plain = augmented
+    monkeypatch.setitem(globals(), "augmented", lambda b, n, names, *rest: plain(b, n, names[::-1], *rest))
+    assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) > 1e-3
+
+
+def test_a_cut_takes_its_share_rounded_down() -> None:
+    draw = torch.Generator().manual_seed(0)
+    lengths = [9, 4, 5]
+    features = module.kept("feature_cutoff", lengths, 9, 32, 0.2, draw)
+    assert features is not None
+    assert (features == 0).sum((1, 2)).tolist() == [6, 6, 6]
+    tokens = module.kept("token_cutoff", lengths, 9, 32, 0.2, draw)
+    assert tokens is not None
+    assert (tokens == 0).sum((1, 2)).tolist() == [1, 0, 1]
+    elements = module.kept("dropout", lengths, 9, 32, 0.2, draw)
+    assert elements is not None
+    assert [(row[:n] == 0).sum().item() for row, n in zip(elements, lengths, strict=True)] == [57, 25, 32]
+    assert all((row[n:] == 1).all() for row, n in zip(elements, lengths, strict=True))
+
+
+@pytest.mark.parametrize("settings", ["first=plain,second=plain", "first=feature_cutoff,second=dropout,rate=0"])
+def test_without_augmentation_the_views_are_the_plain_vectors_bit_for_bit(runs: Runs, settings: str) -> None:
+    method, context, _ = runs.start(f"consert[{settings}]")
+    found: list[Sequence[Tensor]] = []
+    method.loss = lambda first, second: found.append((first, second)) or first.sum()
+    method.step_loss(context, step(0, [0, 1, 2]))
+    tokens = context.tokens()[:3]
+    plain = context.embed([tokens, tokens]).vectors
+    assert torch.equal(found[0][0], plain[0])
+    assert torch.equal(found[0][1], plain[1])
+    assert torch.equal(found[0][0], found[0][1])  # the backbone's dropout is off
+
+
+def test_hooks_are_gone_after_a_step_and_after_an_error(runs: Runs) -> None:
+    method, context, _ = runs.start("consert")
+    texts = ["a man sleeps", "the old dog"]
+    expected = method.encoder(context).encode(texts)
+    method.step_loss(context, step(0, [0, 1, 2]))
+    assert np.array_equal(method.encoder(context).encode(texts), expected)
+    with pytest.raises(ZeroDivisionError), augmented(context.backbone, [3], ("shuffle", "plain"), 0.2, [None, None]):
+        raise ZeroDivisionError
+    assert np.array_equal(method.encoder(context).encode(texts), expected)
+
+
+def test_draws_are_of_the_step_and_differ_between_sentences_and_views(runs: Runs) -> None:
+    method, context, _ = runs.start("consert[first=shuffle]")
+    loss = [method.step_loss(context, step(index, [0, 1, 2])).item() for index in (0, 0, 1)]
+    torch.manual_seed(123)
+    assert loss[0] == loss[1] == method.step_loss(context, step(0, [0, 1, 2])).item()
+    assert loss[2] != loss[0]
+    orders = module.shuffled([30, 30], 30, step(0, [0]).generator("consert-0"))
+    assert not torch.equal(orders[0], orders[1])
+    assert not torch.equal(orders, module.shuffled([30, 30], 30, step(0, [0]).generator("consert-1")))
+
+
+@pytest.mark.parametrize("setting", ["paper", "official"])
+def test_a_step_is_the_loss_of_both_views(runs: Runs, setting: str) -> None:
+    """Each view of each sentence passed through the backbone alone, its embeddings made by the oracle."""
+    method, context, modules = runs.start(f"consert[second=plain,first=token_cutoff,rate=0.4]@{setting}")
+    modules.double()
+    rows = [0, 7, 3]
+    tokens = [context.tokens()[row] for row in rows]
+    draw = named_generator(1, "consert-0", 5)
+    views: list[list[Tensor]] = [[], []]
+    for row in tokens:
+        for place, gone in enumerate((cut_elements("token_cutoff", len(row), 32, 0.4, draw), set())):
+            states = [embedded(context, row, range(len(row)), gone)[None]]
+            for block in context.backbone.encoder.layer:
+                output = block(states[-1])
+                states.append(output if torch.is_tensor(output) else output[0])
+            top = (states[-1] + states[-2]) / 2 if setting == "paper" else states[-1]
+            views[place].append(top[0].mean(0).detach())
+    expected = nt_xent(*(scalars(torch.stack(view)) for view in views), 0.1)
+    loss = method.step_loss(context, step(5, rows))
+    assert loss.item() == pytest.approx(expected.item() * (1 if setting == "paper" else 0.3), rel=1e-6)
+
+
+def test_state_is_saved_and_restored(runs: Runs) -> None:
+    expected, found = restored_losses(runs, "consert")
+    assert found == expected
+
+
+# Settings and refusals
+
+
+def test_what_the_sources_say() -> None:
+    def run(backbone: str, setting: str) -> Any:
+        return resolve(f"consert@{setting}", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
+
+    for backbone in ("bert-base-uncased", "roberta-base"):
+        found = run(backbone, "official")
+        recipe, hyper = found.recipe, found.parts[0][2]
+        assert found.corpus == "sts"
+        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.patience) == (96, 5e-7, 64, 10)
+        assert (recipe.epochs, recipe.select_every, recipe.dropout, recipe.pooler) == (10, 200, 0.0, "avg")
+        assert (hyper["first"], hyper["second"], hyper["rate"], hyper["scale"]) == (
+            "feature_cutoff",
+            "shuffle",
+            0.2,
+            0.3,
+        )
+        assert run(backbone, "paper").recipe == replace(recipe, pooler="avg_top2")
+    for backbone in ("bert-large-uncased", "roberta-large"):
+        found = run(backbone, "official")
+        recipe, hyper = found.recipe, found.parts[0][2]
+        assert (recipe.epochs, recipe.select_every, recipe.dropout) == (25, 100, None)
+        assert (hyper["first"], hyper["second"], hyper["scale"]) == ("plain", "shuffle", 0.3)
+        found = run(backbone, "paper")
+        assert (found.recipe.epochs, found.recipe.dropout, found.parts[0][2]["first"]) == (25, 0.0, "feature_cutoff")
+    assert "test sentences" in found.label
+
+
+@pytest.mark.parametrize(
+    ("hyper", "problem"),
+    [
+        ({"temperature": 0.0}, "temperature > 0"),
+        ({"rate": 1.0}, "below 1, not 1.0"),
+        ({"rate": -0.1}, "below 1, not -0.1"),
+        ({"scale": 0.0}, "scale > 0"),
+        ({"first": "cutoff"}, "'first' of 'consert' is one of plain, shuffle"),
+        ({"second": "noise"}, "'second' of 'consert' is one of"),
+    ],
+)
+def test_impossible_hyper_parameters_are_refused(hyper: dict[str, Any], problem: str) -> None:
+    with pytest.raises(Refusal, match=problem):
+        ConSERT.check(ConSERTHyper(**hyper))
+    for name in AUGMENTATIONS:
+        ConSERT.check(ConSERTHyper(first=name, second=name))
+
+
+def test_a_backbone_with_other_embeddings_is_refused(runs: Runs) -> None:
+    method, context, _ = runs.start("consert")
+    del context.backbone.embeddings.position_embeddings
+    with pytest.raises(Refusal, match="as BERT and RoBERTa have them"):
+        method.prepare(context)
+
+
+# Its corpus
+
+
+def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data: Path, tmp_path: Path) -> None:
+    found = sts_sentences(tiny_data)
+    # Five years of two subsets and three splits of two sets, 12 pairs each; an unscored pair in each of the subsets.
+    assert len(found) == 2 * (5 * 2 * 13 + 2 * 3 * 12)
+    assert found.count("blank") == 20
+    for task in sts.TASKS:
+        for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
+            assert set(sts.read(task, tiny_data, split).sentences()) <= set(found)
+    path = paths.corpus_file("sts", tmp_path, str(tiny_data))
+    assert path.is_relative_to(tmp_path)
+    assert read_sentences(path) == found
+    assert corpus_identity(path)["name"] == "sts"
+    before = path.stat().st_mtime_ns
+    assert paths.corpus_file("sts", tmp_path, str(tiny_data)).stat().st_mtime_ns == before  # not written again
+    path.write_text("stale\n")
+    assert read_sentences(paths.corpus_file("sts", tmp_path, str(tiny_data))) == found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
+def test_the_real_corpus_has_as_many_sentences_as_the_released_code_reads() -> None:
+    assert len(sts_sentences(Path(os.environ["BENCH_DATA"]))) == 89_192
+
+
+def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
+    train_tiny: Callable[..., Path], tiny_data: Path
+) -> None:
+    """On its own corpus, the sentences of the tiny STS sets."""
+    given = {"batch_size": 64, "epochs": 1}
+    folder, again = train_tiny("consert", **given), train_tiny("consert", fresh=True, **given)
+    outcome = json.loads((folder / "outcome.json").read_text())
+    assert outcome["provenance"]["corpus"]["name"] == "sts"
+    outcome = outcome["outcome"]
+    assert (outcome["status"], outcome["steps"]) == ("finished", 7)
+    encoder = load_encoder(folder / "encoder")
+    assert encoder.identity == load_encoder(again / "encoder").identity
+    assert encoder.pooler == "avg_top2"  # type: ignore[attr-defined]
+    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
+    assert record["value"] == outcome["best_dev"]

@@ -1,0 +1,282 @@
+"""CT-BERT against its oracle: loss, drawn pairs, a whole step; its mutations; both copies, trained and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracles import scalars
+from oracles_outside import tension, tension_rows
+from outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from torch import Tensor
+from torch.nn import functional as F
+
+import bench.train
+from bench.encoders import load_encoder
+from bench.evaluate import score_tasks
+from bench.suite import resolve
+from bench.tasks import sts
+from methods.base import Refusal, Shape
+from methods.ct_bert import CTBERT, CTBERTHyper
+
+Patch = pytest.MonkeyPatch
+GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
+METHOD = CTBERT(CTBERTHyper(), Shape(WIDTH, 2))
+
+
+def oracle(leaves: Sequence[Tensor]) -> Tensor:
+    return tension(*([scalars(group) for group in leaf] for leaf in leaves))
+
+
+def difference(kind: str, dtype: torch.dtype) -> float:
+    leaves = [vectors(kind, GROUPS, NEGATIVES + 1, WIDTH, seed=seed) for seed in range(2)]
+    floor = 1e-6 * {"large": 10.0, "tiny": 1e-4}.get(kind, 1.0)
+    return disagreement(lambda found: METHOD.loss(*found), oracle, leaves, dtype, floor)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("kind", ["random", *HARD])
+def test_equals_oracle(kind: str, dtype: torch.dtype) -> None:
+    assert difference(kind, dtype) < TOLERANCE[dtype]
+
+
+def drawn(method: Any, index: int, sentences: int = SENTENCES) -> list[list[tuple[int, int]]]:
+    left, right = method.pairs(sentences, step(index, range(GROUPS)))
+    return [list(zip(*rows, strict=True)) for rows in zip(left.tolist(), right.tolist(), strict=True)]
+
+
+def unequal_draws(method: Any) -> bool:
+    expected = [
+        tension_rows(1, index, GROUPS, method.hyper.negatives, SENTENCES, method.hyper.anchored) for index in range(3)
+    ]
+    return [drawn(method, index) for index in range(3)] != expected
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+def test_pairs_are_those_of_the_oracle(anchored: bool) -> None:
+    method = CTBERT(CTBERTHyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
+    assert not unequal_draws(method)
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+def test_the_first_pair_is_equal_and_no_other(anchored: bool) -> None:
+    method = CTBERT(CTBERTHyper(anchored=anchored), Shape(WIDTH, 2))
+    seen = set()
+    for index in range(40):
+        for pairs in drawn(method, index, sentences=3):
+            assert len(pairs) == 8
+            assert [a == b for a, b in pairs] == [True] + [False] * 7
+            assert not anchored or len({a for a, _ in pairs}) == 1
+            seen.update(pairs)
+    assert len(seen) == 9  # every pair of the three is drawn
+
+
+# Mutations
+
+MUTATIONS: dict[str, Callable[[Patch], None]] = {}
+
+
+def mutation(spoil: Callable[[Patch], None]) -> Callable[[Patch], None]:
+    MUTATIONS[spoil.__name__] = spoil
+    return spoil
+
+
+def another_loss(patch: Patch, change: Callable[..., Tensor]) -> None:
+    plain = CTBERT.loss
+    patch.setattr(CTBERT, "loss", lambda self, first, second: change(lambda a, b: plain(self, a, b), first, second))
+
+
+@mutation
+def sign_of_the_logit(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: plain(-a, b))
+
+
+@mutation
+def cosine_for_product(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: plain(F.normalize(a, dim=-1), F.normalize(b, dim=-1)))
+
+
+@mutation
+def first_copy_detached(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: plain(a.detach(), b))
+
+
+@mutation
+def second_copy_detached(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: plain(a, b.detach()))
+
+
+@mutation
+def positive_pair_last(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: plain(a.flip(1), b.flip(1)))
+
+
+@mutation
+def sum_in_place_of_mean(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: a.shape[0] * a.shape[1] * plain(a, b))
+
+
+@mutation
+def mean_over_groups_alone(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: a.shape[1] * plain(a, b))
+
+
+@mutation
+def a_temperature(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: plain(a * 1.00001, b))
+
+
+@mutation
+def computed_in_float32(patch: Patch) -> None:
+    another_loss(patch, lambda plain, a, b: plain(a.float(), b.float()).double())
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    MUTATIONS[name](monkeypatch)
+    assert difference("random", torch.float64) > TOLERANCE[torch.float64]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plain, n, s: plain(n, replace(s, index=s.index + 1)),
+        lambda plain, n, s: plain(n, replace(s, index=0)),
+        lambda plain, n, s: plain(n, s)[::-1],
+        lambda plain, n, s: plain(n - 1, s),
+        lambda plain, n, s: (plain(n, s)[0], plain(n, s)[1].roll(1, 1)),
+    ],
+    ids=["next step", "same step", "copies swapped", "last sentence left out", "positive misplaced"],
+)
+def test_another_draw_is_caught(change: Callable[..., Any], monkeypatch: Patch) -> None:
+    method = CTBERT(CTBERTHyper(negatives=NEGATIVES), Shape(WIDTH, 2))
+    plain = method.pairs
+    monkeypatch.setattr(method, "pairs", lambda sentences, at: change(plain, sentences, at))
+    assert unequal_draws(method)
+
+
+# The method
+
+
+@pytest.fixture
+def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
+    return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
+
+
+@pytest.mark.parametrize("setting", ["paper", "official"])
+def test_a_step_is_the_loss_of_its_pairs(runs: Runs, setting: str) -> None:
+    """The step encodes each distinct sentence once; here every pair is encoded by itself."""
+    method, context, modules = runs.start(f"ct-bert[negatives=3]@{setting}")
+    modules.double()
+    with torch.no_grad():
+        for weight in method.second.parameters():
+            weight += 0.01
+    corpus = context.tokens()
+    rows = tension_rows(1, 4, 2, 3, len(corpus), setting == "paper")
+
+    def vector(model: Any, row: int) -> Tensor:
+        return model(input_ids=torch.tensor([corpus[row]])).last_hidden_state[0].mean(0).detach()
+
+    left, right = (
+        [scalars(torch.stack([vector(model, pair[side]) for pair in group])) for group in rows]
+        for side, model in enumerate((context.backbone, method.second))
+    )
+    loss = method.step_loss(context, step(4, [7, 8]))
+    assert loss.item() == pytest.approx(tension(left, right).item(), rel=1e-6)
+
+
+def test_both_copies_learn_and_begin_as_the_backbone(runs: Runs) -> None:
+    method, context, modules = runs.start("ct-bert")
+    first, second = method.encoders(context)
+    texts = ["a man sleeps", "the old dog"]
+    assert np.array_equal(first.encode(texts), second.encode(texts))
+    assert np.array_equal(first.encode(texts), context.encoder("avg").encode(texts))
+    assert first.identity == second.identity
+    method.step_loss(context, step(0, [0, 1])).backward()
+    for model in (context.backbone, method.second):
+        assert all(
+            weight.grad is not None and weight.grad.any() for weight in model.encoder.parameters() if weight.dim() > 1
+        )
+    assert context.backbone.config.hidden_dropout_prob == method.second.config.hidden_dropout_prob == 0
+    assert second.model is method.second
+    assert len([*modules.parameters()]) == 2 * len([*context.backbone.parameters()])
+
+
+def test_state_is_saved_and_restored(runs: Runs) -> None:
+    expected, found = restored_losses(runs, "ct-bert")
+    assert found == expected
+    assert len(set(found)) == 2
+
+
+def test_what_the_sources_say() -> None:
+    given = {"backbone_name": "bert-base-uncased", "corpus": "wiki1m", "data": "senteval", "seed": 42}
+    official, paper = (resolve(f"ct-bert@{setting}", **given) for setting in ("official", "paper"))
+    recipe, hyper = official.recipe, official.parts[0][2]
+    assert paper.recipe == recipe
+    assert recipe.batch_size * (hyper["negatives"] + 1) == 16
+    assert hyper["drawn"] == 2500 * recipe.batch_size
+    assert (hyper["anchored"], paper.parts[0][2]["anchored"]) == (False, True)
+    rates = [bench.train.learning_rate(index, 2500, recipe) for index in (0, 499, 500, 1000, 1500, 2000, 2499)]
+    assert rates == pytest.approx([1e-5, 1e-5, 8e-6, 6e-6, 4e-6, 2e-6, 2e-6], rel=1e-9)
+
+
+@pytest.mark.parametrize("hyper", [{"negatives": -1}, {"drawn": 0}])
+def test_impossible_hyper_parameters_are_refused(hyper: dict[str, int]) -> None:
+    with pytest.raises(Refusal, match="needs negatives >= 0"):
+        CTBERT.check(CTBERTHyper(**hyper))
+
+
+def test_a_corpus_of_one_sentence_is_refused(runs: Runs) -> None:
+    with pytest.raises(Refusal, match="only one"):
+        runs.start("ct-bert", sentences=1)
+
+
+GIVEN = {"batch_size": 2, "learning_rate": 1e-4}
+
+
+def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
+    train_tiny: Callable[..., Path], tiny_data: Path
+) -> None:
+    text = "ct-bert[drawn=15]"
+    folder, again = train_tiny(text, **GIVEN), train_tiny(text, fresh=True, **GIVEN)
+    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
+    assert (outcome["status"], outcome["steps"]) == ("finished", 8)
+    encoder, other = load_encoder(folder / "encoder"), load_encoder(again / "encoder")
+    assert encoder.identity == other.identity
+    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
+    assert record["value"] == outcome["best_dev"]
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    selected = [row for row in log if "dev" in row]
+    assert outcome["best_dev"] == max(row[key]["STS-B"] for row in selected for key in ("dev", "dev_2"))
+    assert any(row["dev"] != row["dev_2"] for row in selected)
+
+
+@pytest.mark.parametrize(("scores", "place"), [([3, 4, 1, 1], 1), ([5, 4, 5, 5], 0)])
+def test_the_better_copy_is_kept(
+    train_tiny: Callable[..., Path], monkeypatch: Patch, scores: list[float], place: int
+) -> None:
+    states: list[dict[str, Tensor]] = []
+    left = list(scores)
+
+    def score(encoder: Any, tasks: Any) -> list[dict[str, Any]]:
+        states.append({name: tensor.clone() for name, tensor in encoder.model.state_dict().items()})
+        return [{"task": "STS-B", "aggregation": "all", "value": left.pop(0)}]
+
+    monkeypatch.setattr(bench.train, "score_tasks", score)
+    folder = train_tiny("ct-bert[drawn=8]", fresh=True, **GIVEN)
+    kept = load_encoder(folder / "encoder").model.state_dict()  # type: ignore[attr-defined]
+    assert all(torch.equal(kept[name], states[place][name]) for name in kept)
+    assert not all(torch.equal(kept[name], states[1 - place][name]) for name in kept)
+
+
+def test_without_learning_it_is_mean_pooling_bit_for_bit(train_tiny: Callable[..., Path], tiny_bert: Path) -> None:
+    folder = train_tiny("ct-bert[drawn=4]", batch_size=2, learning_rate=0.0)
+    texts = ["a man sleeps", "the old dog sees two birds"]
+    expected = load_encoder(tiny_bert, pooler="avg").encode(texts)
+    assert np.array_equal(load_encoder(folder / "encoder").encode(texts), expected)

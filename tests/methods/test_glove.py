@@ -1,0 +1,246 @@
+"""GloVe averages equal the rule by the letter; the Encoder is saved, loaded and scored."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import WORDS, make_sentences
+
+import methods.glove as module
+from bench import paths
+from bench.encoders import load_encoder, save_encoder
+from bench.errors import UserError
+from bench.jobs import score_run
+from bench.suite import resolve
+from methods.glove import STOP_WORDS, AverageOfWords
+
+MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+# Words in several forms, stop words among them; "The" and "NASA" are known as written, "U.S." with its marks only.
+KNOWN = [
+    "dog",
+    "cat",
+    "the",
+    "The",
+    "not",
+    "is",
+    "NASA",
+    "nasa",
+    "U.S.",
+    "it's",
+    "caf\u00e9",
+    ",",
+    "x\u0085y",
+    "dog-house",
+]
+VECTORS = np.random.default_rng(0).normal(size=(len(KNOWN), 5)).astype(np.float32)
+TEXTS = [
+    "dog",
+    "The dog is not a cat",
+    "the dog dog dog",
+    '"Dog," (CAT)!',
+    "NASA Nasa nasa U.S. US",
+    "It's it's dog-house -- dog-House",
+    "Caf\u00e9 caf\u00e9 , ,",
+    "unheard of ...",
+    "x\u0085y dog\u00a0cat",
+    "",
+    " ",
+]
+
+
+def by_the_letter(sentence: str, stop_words: bool) -> np.ndarray:
+    """Every word of a sentence in turn, its three forms in turn, in float64."""
+    kept: list[int] = []
+    for word in sentence.split():
+        start, end = 0, len(word)
+        while start < end and word[start] in MARKS:
+            start += 1
+        while end > start and word[end - 1] in MARKS:
+            end -= 1
+        for form in (word, word[start:end], word[start:end].lower()):
+            if not stop_words and form in STOP_WORDS:
+                break
+            if form in KNOWN:
+                kept.append(KNOWN.index(form))
+                break
+    total = np.zeros(VECTORS.shape[1])
+    for row in kept:
+        total += VECTORS[row].astype(np.float64)
+    return total / max(1, len(kept))
+
+
+def random_texts() -> list[str]:
+    draw = random.Random(0)
+    forms = [form for word in KNOWN for form in (word, word.upper(), word.title(), f"({word}).", f"'{word}")]
+    return [" ".join(draw.choices([*forms, "unheard", "of", "..."], k=draw.randint(1, 12))) for _ in range(200)]
+
+
+def disagreement(encoder: AverageOfWords, stop_words: bool) -> float:
+    texts = [*TEXTS, *random_texts()]
+    expected = np.stack([by_the_letter(text, stop_words) for text in texts])
+    found = encoder.encode(texts)
+    assert found.dtype == np.float32
+    return float(abs(found - expected).max())
+
+
+@pytest.mark.parametrize("stop_words", [False, True])
+def test_equals_the_rule(stop_words: bool) -> None:
+    assert disagreement(AverageOfWords(KNOWN, VECTORS, stop_words), stop_words) < 1e-6
+
+
+def test_one_known_word_is_its_vector_bit_for_bit() -> None:
+    encoder = AverageOfWords(KNOWN, VECTORS, False)
+    for text in ("dog", "Dog!", "the dog", "unheard dog"):
+        assert np.array_equal(encoder.encode([text])[0], VECTORS[0])
+    assert not encoder.encode(["the not is", "unheard", ""]).any()
+    assert encoder.encode([]).shape == (0, 5)
+
+
+def _sum_in_place_of_mean(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    plain = encoder.encode
+    patch.setattr(
+        encoder, "encode", lambda texts: plain(texts) * np.float32([[len([*encoder.rows(text)])] for text in texts])
+    )
+
+
+def _each_word_once(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    plain = encoder.rows
+    patch.setattr(encoder, "rows", lambda text: list(dict.fromkeys(plain(text))))
+
+
+def _row_off_by_one(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(encoder, "vectors", np.roll(encoder.vectors, 1, axis=0))
+
+
+def _stop_words_kept(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(encoder, "_dropped", frozenset())
+
+
+def _stop_words_as_written_only(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    plain = encoder.rows
+    kept = lambda text: " ".join(word for word in text.split() if word not in STOP_WORDS)  # noqa: E731
+    patch.setattr(encoder, "_dropped", frozenset())
+    patch.setattr(encoder, "rows", lambda text: plain(kept(text)))
+
+
+def _lower_case_first(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    plain = encoder.rows
+    patch.setattr(encoder, "rows", lambda text: plain(text.lower()))
+
+
+def _marks_not_stripped(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(module.string, "punctuation", "")
+
+
+def _marks_always_stripped(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    plain = encoder.rows
+    patch.setattr(encoder, "rows", lambda text: plain(" ".join(word.strip(MARKS) for word in text.split())))
+
+
+def _split_at_single_spaces(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+    plain = encoder.rows
+    patch.setattr(encoder, "rows", lambda text: plain(text.replace("\u00a0", "_")))
+
+
+MUTATIONS = [
+    _sum_in_place_of_mean,
+    _each_word_once,
+    _row_off_by_one,
+    _stop_words_kept,
+    _stop_words_as_written_only,
+    _lower_case_first,
+    _marks_not_stripped,
+    _marks_always_stripped,
+    _split_at_single_spaces,
+]
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS, ids=[mutate.__name__.strip("_") for mutate in MUTATIONS])
+def test_a_mistake_is_caught(mutate: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = AverageOfWords(KNOWN, VECTORS, False)
+    mutate(encoder, monkeypatch)
+    assert disagreement(encoder, False) > 1e-3
+
+
+def test_stop_words_are_function_words() -> None:
+    assert {"the", "of", "and", "she", "would", "not", "who", ",", "``"} <= STOP_WORDS
+    assert not {"dog", "find", "system", "city", "say", "good", "year"} & STOP_WORDS
+    assert all(word == word.lower() for word in STOP_WORDS)
+    assert len([word for word in STOP_WORDS if word[0].isalpha()]) == 324  # as the docstring says
+
+
+@pytest.mark.parametrize("stop_words", [False, True])
+def test_an_encoder_is_saved_and_loaded(stop_words: bool, tmp_path: Path) -> None:
+    encoder = AverageOfWords(KNOWN, VECTORS, stop_words)
+    save_encoder(encoder, tmp_path / "encoder")
+    loaded = load_encoder(tmp_path / "encoder")
+    assert loaded.identity == encoder.identity
+    assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_identity_is_that_of_the_table_and_the_rule() -> None:
+    other = VECTORS.copy()
+    other[3, 2] += 1e-6
+    encoders = [
+        AverageOfWords(KNOWN, VECTORS, False),
+        AverageOfWords(KNOWN, VECTORS, True),
+        AverageOfWords(KNOWN, other, False),
+        AverageOfWords([*KNOWN[:-1], "kennel"], VECTORS, False),
+    ]
+    assert len({encoder.identity for encoder in encoders}) == 4
+    assert AverageOfWords(KNOWN, VECTORS.copy(), False).identity == encoders[0].identity
+
+
+# Scored
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    draw = np.random.default_rng(1)
+    path = tmp_path / "vectors.txt"
+    path.write_text("".join(f"{word} {' '.join(f'{value:.4f}' for value in draw.normal(size=6))}\n" for word in WORDS))
+    return path
+
+
+def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None:
+    run = resolve("glove", backbone_name=str(table), corpus="world", data=str(tiny_data), seed=1)
+    assert (run.seed, run.setting, run.backbone.shape.width, run.backbone.name) == (None, "official", 6, "vectors")
+    out = [tmp_path / "scores" / f"{number}.json" for number in range(2)]
+    for path in out:
+        score_run(run, tmp_path, ["sts"], "test", path, "cpu")
+    first, second = (json.loads(path.read_text()) for path in out)
+    assert first["records"] == second["records"]
+    assert {record["task"] for record in first["records"]} >= {"STS12", "STS-B", "SICK-R", "Avg"}
+    from bench.words import read_vectors
+
+    encoder = AverageOfWords(*read_vectors(table), stop_words=False)
+    assert first["provenance"]["encoder"] == encoder.identity
+    assert encoder.encode(make_sentences(3, seed=0)).any()
+    described = paths.describe_input("backbone", str(table), tmp_path)
+    assert list(described["weights"]) == ["vectors.txt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "backbone", "message"),
+    [
+        ("glove", "toy-bert", "'glove' needs a table of word vectors, and 'toy-bert' is a transformer; name another"),
+        (
+            "simcse",
+            "toy-glove",
+            "'simcse' needs a transformer, and 'toy-glove' is a table of word vectors; name another",
+        ),
+        ("glove", "none", "'glove' needs a table of word vectors, and 'none' is no backbone; name another"),
+        ("glove[stop_words=perhaps]", "toy-glove", "'stop_words' should be of type bool"),
+        ("glove+is-cse", "toy-glove", "'glove' is not trained, so nothing can be added to it"),
+    ],
+)
+def test_what_it_cannot_be(text: str, backbone: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        resolve(text, backbone_name=backbone, corpus="world", data="world", seed=1)
+    assert message in str(caught.value)

@@ -1,0 +1,308 @@
+"""IS-BERT against its oracle; its mutations; its Encoder, alone, stored and trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracles import scalars
+from oracles_outside import is_bert
+from outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import methods.is_bert as module
+from bench.encoders import TransformerEncoder, load_encoder, save_encoder
+from bench.evaluate import score_tasks
+from bench.suite import resolve
+from bench.tasks import sts
+from methods.base import Refusal, Shape
+from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
+
+WIDTH, CHANNELS, LENGTHS = 3, 2, (3, 5, 1)
+Patch = pytest.MonkeyPatch
+
+
+def kernels(seed: int = 1) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(seed)
+    shapes = [shape for window in (1, 3, 5) for shape in ((CHANNELS, WIDTH, window), (CHANNELS,))]
+    return [torch.randn(shape, generator=draw, dtype=torch.float64).float().double() for shape in shapes]
+
+
+def own(leaves: Sequence[Tensor], lengths: Sequence[int], relu: bool) -> Tensor:
+    method = ISBERT(ISBERTHyper(CHANNELS, relu), Shape(WIDTH, 2))
+    weights = dict(zip((name for name, _ in method.local.named_parameters()), leaves[1:], strict=True))
+    mask = torch.tensor([[int(k < length) for k in range(max(lengths))] for length in lengths])
+    local = method.local
+
+    def features(states: Tensor, mask: Tensor) -> Tensor:
+        return torch.func.functional_call(local, weights, (states, mask))
+
+    del method.local
+    method.local = features
+    return method.loss(leaves[0], mask)
+
+
+def oracle(leaves: Sequence[Tensor], lengths: Sequence[int], relu: bool) -> Tensor:
+    batch = [scalars(states[:length]) for states, length in zip(leaves[0], lengths, strict=True)]
+    return is_bert(batch, list(zip(leaves[1::2], leaves[2::2], strict=True)), relu)
+
+
+def difference(kind: str, dtype: torch.dtype, lengths: Sequence[int] = LENGTHS, relu: bool = True) -> float:
+    states = vectors(kind, len(lengths), max(lengths), WIDTH)
+    scale = {"large": 10.0, "tiny": 1e-4}.get(kind, 1.0)
+    return disagreement(
+        lambda leaves: own(leaves, lengths, relu),
+        lambda leaves: oracle(leaves, lengths, relu),
+        [states, *kernels()],
+        dtype,
+        floor=1e-6 * scale,
+    )
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("kind", ["random", *HARD])
+def test_equals_oracle(kind: str, relu: bool, dtype: torch.dtype) -> None:
+    assert difference(kind, dtype, relu=relu) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("lengths", [(4,), (2, 2)])
+def test_equals_oracle_in_small_batches(lengths: Sequence[int]) -> None:
+    assert difference("random", torch.float64, lengths) < TOLERANCE[torch.float64]
+
+
+# Mutations
+
+MUTATIONS: dict[str, Callable[[Patch], None]] = {}
+
+
+def mutation(spoil: Callable[[Patch], None]) -> Callable[[Patch], None]:
+    MUTATIONS[spoil.__name__] = spoil
+    return spoil
+
+
+def bound(positive: Callable[..., Any] = lambda s: F.softplus(-s), negative: Callable[..., Any] = F.softplus) -> Any:
+    """The bound with other parts: `positive` and `negative` of the scores."""
+
+    def spoilt(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
+        scores = torch.einsum("ild,jd->ilj", features, sentences)
+        tokens = mask.unsqueeze(-1).to(scores)
+        own = tokens * torch.eye(len(sentences), dtype=scores.dtype).unsqueeze(1)
+        total = tokens.sum()
+        return (positive(scores) * own).sum() / total + (negative(scores) * (tokens - own)).sum() / (2 * total)
+
+    return spoilt
+
+
+def test_the_bound_of_the_mutations_is_the_true_one_unspoilt(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(module, "jensen_shannon", bound())
+    assert difference("random", torch.float64) < TOLERANCE[torch.float64]
+
+
+@mutation
+def sign_of_the_positive(patch: Patch) -> None:
+    patch.setattr(module, "jensen_shannon", bound(positive=F.softplus))
+
+
+@mutation
+def sign_of_the_negative(patch: Patch) -> None:
+    patch.setattr(module, "jensen_shannon", bound(negative=lambda s: F.softplus(-s)))
+
+
+@mutation
+def sentence_detached(patch: Patch) -> None:
+    plain = module.jensen_shannon
+    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c, s.detach(), mask))
+
+
+@mutation
+def tokens_detached(patch: Patch) -> None:
+    plain = module.jensen_shannon
+    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c.detach(), s, mask))
+
+
+@mutation
+def sentence_of_the_neighbour(patch: Patch) -> None:
+    plain = module.jensen_shannon
+    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c, s.roll(1, 0), mask))
+
+
+@mutation
+def cosine_for_product(patch: Patch) -> None:
+    plain = module.jensen_shannon
+    patch.setattr(module, "jensen_shannon", lambda c, s, m: plain(F.normalize(c, dim=-1), F.normalize(s, dim=-1), m))
+
+
+@mutation
+def padding_in_the_bound(patch: Patch) -> None:
+    plain = module.jensen_shannon
+    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c, s, torch.ones_like(mask)))
+
+
+@mutation
+def padding_in_the_mean(patch: Patch) -> None:
+    patch.setattr(module, "sentence_mean", lambda c, mask: c.mean(1))
+
+
+@mutation
+def first_token_left_out(patch: Patch) -> None:
+    plain = module.sentence_mean
+    patch.setattr(
+        module, "sentence_mean", lambda c, mask: plain(c, torch.cat([mask[:, :1] ** 0 - 1e-3, mask[:, 1:]], 1))
+    )
+
+
+@mutation
+def padding_read_by_the_convolutions(patch: Patch) -> None:
+    plain = LocalFeatures.forward
+    patch.setattr(LocalFeatures, "forward", lambda self, states, mask: plain(self, states, torch.ones_like(mask)))
+
+
+@mutation
+def windows_one_place_further(patch: Patch) -> None:
+    plain = LocalFeatures.forward
+    patch.setattr(LocalFeatures, "forward", lambda self, states, mask: plain(self, states, mask).roll(1, 1))
+
+
+@mutation
+def no_activation(patch: Patch) -> None:
+    plain = LocalFeatures.__init__
+    patch.setattr(LocalFeatures, "__init__", lambda self, width, channels, relu: plain(self, width, channels, False))
+
+
+@mutation
+def computed_in_float32(patch: Patch) -> None:
+    plain = module.jensen_shannon
+    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c.float(), s.float(), mask).double())
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    MUTATIONS[name](monkeypatch)
+    assert difference("random", torch.float64) > TOLERANCE[torch.float64]
+
+
+# The method and its Encoder
+
+SENTENCES = ["a man", "the old dog sees two birds near the river", "", "it is red", "a man"]
+
+
+@pytest.fixture
+def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
+    return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
+
+
+def test_a_step_is_the_loss_of_its_sentences_last_layer(runs: Runs) -> None:
+    method, context, modules = runs.start("is-bert[channels=1]@paper")
+    modules.double().eval()
+    rows = [4, 5, 0]
+    batch = []
+    for row in rows:  # each alone, without padding
+        ids = torch.tensor([context.tokens()[row]])
+        batch.append(scalars(context.backbone(input_ids=ids).last_hidden_state[0].detach()))
+    weights = [tensor.detach() for tensor in method.local.parameters()]
+    expected = is_bert(batch, list(zip(weights[::2], weights[1::2], strict=True)), True)
+    assert method.step_loss(context, step(0, rows)).item() == pytest.approx(expected.item(), rel=1e-9)
+
+
+def test_first_weights_follow_the_seed_alone(runs: Runs) -> None:
+    torch.manual_seed(0)
+    first = runs.start("is-bert")[0].local.state_dict()
+    torch.manual_seed(1)
+    again, other = runs.start("is-bert")[0].local.state_dict(), runs.resolve("is-bert", seed=2).build()
+    other.local.draw(2)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["convolutions.1.weight"], other.local.state_dict()["convolutions.1.weight"])
+    for name, tensor in first.items():
+        limit = (32 * (1, 3, 5)[int(name.split(".")[1])]) ** -0.5
+        assert 0.9 * limit < tensor.abs().max() <= limit or tensor.dim() == 1
+
+
+def test_windows_that_pass_their_centre_on_are_mean_pooling(runs: Runs) -> None:
+    """Then the local features are the backbone's states, bit for bit."""
+    method, context, _ = runs.start("is-bert[relu=false]")
+    with torch.no_grad():
+        for place, convolution in enumerate(method.local.convolutions):
+            nn.init.zeros_(convolution.weight)
+            nn.init.zeros_(convolution.bias)
+            for channel in range(10):
+                convolution.weight[channel, 10 * place + channel, place] = 1
+    states, mask = context.states(context.tokenize(SENTENCES))
+    features = method.local(states[-1], mask)
+    assert torch.equal(features[mask == 1], states[-1][mask == 1][:, :30])
+    expected = context.encoder("avg").encode(SENTENCES)[:, :30]
+    np.testing.assert_allclose(method.encoder(context).encode(SENTENCES), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_vector_owes_nothing_to_its_company(runs: Runs) -> None:
+    method, context, _ = runs.start("is-bert")
+    encoder = method.encoder(context)
+    together = encoder.encode(SENTENCES)
+    assert together.shape == (len(SENTENCES), 30)
+    assert together.dtype == np.float32
+    alone = np.concatenate([encoder.encode([sentence]) for sentence in SENTENCES])
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-6)
+    assert np.array_equal(together[0], together[4])
+    assert encoder.encode([]).shape == (0, 30)
+
+
+def test_the_encoder_comes_back_with_equal_vectors_and_identity(runs: Runs, tmp_path: Path) -> None:
+    method, context, _ = runs.start("is-bert@official")
+    encoder = method.encoder(context)
+    save_encoder(encoder, tmp_path / "encoder")
+    back = load_encoder(tmp_path / "encoder")
+    assert isinstance(back, LocalMean)
+    assert isinstance(back.base, TransformerEncoder)
+    assert back.identity == encoder.identity
+    assert np.array_equal(back.encode(SENTENCES), encoder.encode(SENTENCES))
+    before = encoder.identity
+    with torch.no_grad():
+        method.local.convolutions[2].bias[0] += 1
+    assert encoder.identity != before
+
+
+def test_state_is_saved_and_restored(runs: Runs) -> None:
+    expected, found = restored_losses(runs, "is-bert")
+    assert found == expected
+
+
+def test_what_the_sources_say() -> None:
+    given = {"backbone_name": "bert-base-uncased", "corpus": "wiki1m", "data": "senteval", "seed": 42}
+    official, paper = (resolve(f"is-bert@{setting}", **given) for setting in ("official", "paper"))
+    recipe = official.recipe
+    assert (recipe.batch_size, recipe.learning_rate, recipe.epsilon, recipe.warmup) == (32, 2e-6, 1e-7, 0.1)
+    assert (recipe.bias_correction, recipe.weight_decay, recipe.select_every, official.corpus) == (
+        False,
+        0.01,
+        1000,
+        "nli",
+    )
+    assert official.build().local.width == 768
+    assert (official.parts[0][2]["relu"], paper.parts[0][2]["relu"]) == (False, True)
+    assert paper.recipe == official.recipe
+
+
+def test_no_channels_are_refused() -> None:
+    with pytest.raises(Refusal, match="at least 1 channel"):
+        ISBERT.check(ISBERTHyper(channels=0))
+
+
+def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
+    train_tiny: Callable[..., Path], tiny_data: Path, tiny_corpus: Path
+) -> None:
+    given = {"corpus": str(tiny_corpus), "epochs": 2}
+    folder, again = train_tiny("is-bert", **given), train_tiny("is-bert", fresh=True, **given)
+    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
+    assert (outcome["status"], outcome["steps"]) == ("finished", 12)
+    encoder, other = load_encoder(folder / "encoder"), load_encoder(again / "encoder")
+    assert encoder.identity == other.identity
+    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
+    assert record["value"] == outcome["best_dev"]
+    losses = [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert losses[-1] < losses[0]

@@ -1,0 +1,347 @@
+"""PromptBERT: a step against an oracle that takes one sentence at a time, its Encoder, and trainings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracles_spans as oracle
+import pytest
+import torch
+from cases import HARD, batch
+from torch import Tensor
+
+from bench.context import RunContext
+from bench.encoders import load_encoder, save_encoder
+from bench.errors import UserError
+from bench.evaluate import score_tasks
+from bench.suite import resolve
+from bench.tasks import sts
+from methods.base import Refusal, Shape, Step, Views
+from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper
+from methods.simcse import SimCSE
+
+FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
+ROWS = [3, 6, 17, 30]
+
+
+def text_of(**hyper: Any) -> str:
+    keys = {"template": FIRST, "template_2": SECOND, **hyper}
+    return f"promptbert[{','.join(f'{key}={value}' for key, value in keys.items())}]"
+
+
+@pytest.fixture
+def make(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Callable[..., Any]:
+    def context_and_method(dtype: torch.dtype = torch.float64, recipe: Any = None, **hyper: Any) -> Any:
+        run = resolve(
+            text_of(**hyper),
+            backbone_name=str(tiny_backbone),
+            corpus=str(tiny_corpus),
+            data=str(tiny_data),
+            seed=1,
+            recipe={"max_length": 12, **(recipe or {})},
+        )
+        context, method = RunContext(run, tmp_path, "cpu"), run.build()
+        torch.nn.ModuleList([*context.modules(), method]).to(dtype).eval()
+        method.prepare(context)
+        return context, method
+
+    return context_and_method
+
+
+def expected_loss(context: RunContext, hyper: PromptBERTHyper) -> Tensor:
+    tokenizer, model = context.tokenizer, context.backbone
+    first = 2 if model.config.model_type == "roberta" else 0
+    dense = context.training_head[0] if len(list(context.training_head.children())) else None
+    views: list[list[Tensor]] = []
+    for template in (hyper.template, hyper.template_2):
+        parts = template.replace("<mask>", tokenizer.mask_token).split("<sentence>")
+        start, *before = tokenizer(parts[0])["input_ids"][:-1]
+        *behind, end = tokenizer(parts[1])["input_ids"][1:]
+        frame = ([start, *before], [*behind, end])
+        views.append([])
+        for row in ROWS:
+            words = tokenizer(context.sentences()[row])["input_ids"][1:-1][:10]
+            vector = oracle.at_mask(model, frame[0], words, frame[1], tokenizer.mask_token_id)
+            if hyper.denoise:
+                vector = vector - oracle.template_alone(model, *frame, tokenizer.mask_token_id, len(words), first)
+            views[-1].append(vector if dense is None else (dense.weight @ vector + dense.bias).tanh())
+    return oracle.info_nce(*views, hyper.temperature)
+
+
+def gradients(context: RunContext, loss: Tensor) -> list[Tensor]:
+    weights = [weight for module in context.modules() for weight in module.parameters()]
+    found = torch.autograd.grad(loss, weights, allow_unused=True)
+    return [torch.zeros_like(weight) if grad is None else grad for weight, grad in zip(weights, found, strict=True)]
+
+
+def disagreement(context: RunContext, method: PromptBERT, floor: float = 1e-3) -> float:
+    """The largest relative difference in loss or gradient."""
+    expected = expected_loss(context, method.hyper)
+    wanted = gradients(context, expected)
+    loss = method.step_loss(context, Step(0, 1, 4, 1, ROWS))
+    found = gradients(context, loss)
+    scale = max(grad.abs().max().item() for grad in wanted)
+    worst = max((one - other).abs().max().item() / scale for one, other in zip(found, wanted, strict=True))
+    return max(worst, abs(loss.item() - expected.item()) / max(abs(expected.item()), floor))
+
+
+@pytest.mark.parametrize(
+    "hyper",
+    [{}, {"denoise": False}, {"temperature": 0.001}, {"temperature": 1.0}, {"template_2": FIRST}],
+    ids=lambda hyper: "-".join(hyper) or "default",
+)
+def test_equals_the_oracle(make: Callable[..., Any], hyper: dict[str, Any]) -> None:
+    assert disagreement(*make(**hyper)) < 1e-6
+
+
+def test_equals_the_oracle_in_float32_and_without_head(make: Callable[..., Any]) -> None:
+    assert disagreement(*make(torch.float32), floor=0.05) < 1e-4
+    assert disagreement(*make(recipe={"pooler": "cls_before_pooler"})) < 1e-6
+
+
+def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """A change of the positions (k, length) of the template alone, given the prompt and the lengths."""
+    plain = Prompt.alone
+
+    def alone(self: Prompt, lengths: Tensor, config: Any) -> Any:
+        tokens, positions = plain(self, lengths, config)
+        return tokens, change(self, lengths, positions)
+
+    return lambda patch: patch.setattr(Prompt, "alone", alone)
+
+
+def _noise(change: Callable[[list[Tensor]], list[Tensor]]) -> Callable[[pytest.MonkeyPatch], None]:
+    plain = PromptBERT._alone
+    return lambda patch: patch.setattr(PromptBERT, "_alone", lambda *given: change(plain(*given)))
+
+
+def _mask_place(shift: int) -> Callable[[pytest.MonkeyPatch], None]:
+    def at_mask(self: Prompt, states: Tensor, mask: Tensor) -> Tensor:
+        return states[torch.arange(len(states)), mask.sum(1) + self.place + shift]
+
+    return lambda patch: patch.setattr(Prompt, "at_mask", at_mask)
+
+
+def _prompts(change: Callable[[list[Prompt]], list[Prompt]]) -> Callable[[pytest.MonkeyPatch], None]:
+    plain = PromptBERT.prepare
+
+    def prepare(self: PromptBERT, context: Any) -> None:
+        plain(self, context)
+        self.prompts = change(self.prompts)
+
+    return lambda patch: patch.setattr(PromptBERT, "prepare", prepare)
+
+
+MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "positions of the template side by side": _alone(
+        lambda prompt, lengths, places: torch.arange(len(prompt)).expand(len(lengths), -1)
+    ),
+    "positions one too far": _alone(lambda prompt, lengths, places: places + 1),
+    "the gap one place early": _alone(
+        lambda prompt, lengths, places: (
+            places + (torch.arange(len(prompt)) == len(prompt.before) - 1) * lengths.unsqueeze(1)
+        )
+    ),
+    "noise without gradient": _noise(lambda layers: [layer.detach() for layer in layers]),
+    "noise added": _noise(lambda layers: [-layer for layer in layers]),
+    "noise of another length": _noise(lambda layers: [layer.roll(1, 0) for layer in layers]),
+    "noise of the layer below": _noise(lambda layers: [layers[0], *layers[:-1]]),
+    "no noise": _noise(lambda layers: []),
+    "beside the mask": _mask_place(1),
+    "one template for both": _prompts(lambda prompts: prompts[:1] * 2),
+    "templates exchanged": _prompts(lambda prompts: prompts[::-1]),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_caught(
+    name: str, tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    MUTATIONS[name](monkeypatch)
+    run = resolve(
+        text_of(),
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=1,
+        recipe={"max_length": 12},
+    )
+    context, method = RunContext(run, tmp_path, "cpu"), run.build()
+    torch.nn.ModuleList(context.modules()).double().eval()
+    method.prepare(context)
+    assert disagreement(context, method) > 1e-6
+
+
+def test_an_empty_sentence_is_the_template_alone(make: Callable[..., Any]) -> None:
+    """Without dropout nothing is left of it."""
+    context, method = make()
+    tokens = context.tokens()
+    tokens[5] = [tokens[5][0], tokens[5][-1]]
+    seen: list[Views] = []
+    method.loss = lambda views, step: seen.append(views) or torch.zeros(())
+    method.step_loss(context, Step(0, 1, 4, 1, [5, 6]))
+    assert all(view[0].abs().max() < 1e-12 < view[1].abs().max() for view in seen[0].vectors)
+
+
+@pytest.mark.parametrize("kind", ["random", "close", *HARD])
+def test_its_loss_is_simcses_bit_for_bit(kind: str) -> None:
+    """What differs from SimCSE are the vectors alone."""
+    first, second = batch(kind, 0).views
+    views = Views((first, second), lambda layer: (first, second))
+    losses = [cls(cls.Hyper(), Shape(5, 4)).loss(views, Step(0, 1, 4, 1)) for cls in (PromptBERT, SimCSE)]
+    assert torch.equal(*losses)
+
+
+def test_lower_layers_are_seen_by_parts_that_join(make: Callable[..., Any]) -> None:
+    context, method = make()
+    seen: list[Views] = []
+    method.loss = lambda views, step: seen.append(views) or torch.zeros(())
+    method.step_loss(context, Step(0, 1, 4, 1, ROWS))
+    (views,) = seen
+    tokenizer, prompt = context.tokenizer, method.prompts[1]
+    row = prompt.around(context.tokens())[ROWS[3]]
+    tokens, positions = prompt.alone(torch.tensor([len(row) - len(prompt)]), context.backbone.config)
+    for layer in (1, 2, 3, 4):
+
+        def state(ids: list[int], layer: int = layer, **inputs: Any) -> Tensor:
+            states = context.backbone(input_ids=torch.tensor([ids]), output_hidden_states=True, **inputs).hidden_states
+            return states[layer][0, ids.index(tokenizer.mask_token_id)]
+
+        expected = context.head(state(row) - state(tokens[0], position_ids=positions))
+        torch.testing.assert_close(views.at_layer(layer)[1][3], expected)
+
+
+# The Encoder
+
+TEXTS = ["a man sleeps", "the old dog sees two birds .", "", "two", "a cat [MASK] <mask> again", "two birds run"]
+
+
+def encoded(context: RunContext, text: str, template: str, denoise: bool) -> np.ndarray:
+    tokenizer, model = context.tokenizer, context.backbone
+    parts = template.replace("<mask>", tokenizer.mask_token).split("<sentence>")
+    before, behind = tokenizer(parts[0])["input_ids"][:-1], tokenizer(parts[1])["input_ids"][1:]
+    words = tokenizer(text)["input_ids"][1:-1]
+    with torch.no_grad():
+        vector = oracle.at_mask(model, before, words, behind, tokenizer.mask_token_id)
+        if denoise:
+            first = 2 if model.config.model_type == "roberta" else 0
+            vector = vector - oracle.template_alone(model, before, behind, tokenizer.mask_token_id, len(words), first)
+    return vector.numpy()
+
+
+@pytest.mark.parametrize("denoise", [False, True])
+def test_the_encoder_equals_one_sentence_at_a_time(make: Callable[..., Any], denoise: bool) -> None:
+    context, method = make(torch.float32, denoise_scored=denoise, period="false")
+    vectors = method.encoder(context).encode(TEXTS)
+    assert vectors.dtype == np.float32
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        np.testing.assert_allclose(vector, encoded(context, text, FIRST, denoise), rtol=1e-4, atol=1e-5)
+
+
+def test_a_sentence_without_an_end_is_given_a_period(make: Callable[..., Any]) -> None:
+    context, method = make(torch.float32)
+    encoder = method.encoder(context)
+    ended = [text if text in ("", TEXTS[1]) else f"{text}." for text in TEXTS]
+    assert np.array_equal(encoder.encode(TEXTS), encoder.encode(ended))
+    encoder.period = False
+    np.testing.assert_allclose(encoder.encode(ended), method.encoder(context).encode(TEXTS), atol=1e-6)
+    assert not np.allclose(encoder.encode(TEXTS)[0], encoder.encode(ended)[0])
+
+
+def test_a_long_sentence_leaves_room_for_the_template(make: Callable[..., Any]) -> None:
+    context, method = make(torch.float32, denoise_scored=True)
+    encoder = method.encoder(context)
+    vectors = encoder.encode(["a man " * 80, "a man " * 90])
+    assert np.isfinite(vectors).all()
+    assert np.array_equal(vectors[0], vectors[1])
+    assert encoder.encode([]).shape == (0, 32)
+
+
+def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Path) -> None:
+    context, method = make(torch.float32, denoise_scored=True)
+    encoder = method.encoder(context)
+    save_encoder(encoder, tmp_path / "kept")
+    again = load_encoder(tmp_path / "kept")
+    assert again.identity == encoder.identity
+    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+    others = [
+        make(torch.float32, **{"denoise_scored": True, **hyper})
+        for hyper in (
+            {"denoise_scored": False},
+            {"period": "false"},
+            {"template": SECOND},
+        )
+    ]
+    identities = {other.encoder(its).identity for its, other in others}
+    assert len({encoder.identity, *identities}) == 4
+    with pytest.raises(UserError, match="was saved with"):
+        load_encoder(tmp_path / "kept", pooler="avg")
+
+
+# Trainings
+
+
+def log_of(folder: Path) -> list[Any]:
+    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [(row["step"], row["loss"], row.get("dev")) for row in rows]
+
+
+@pytest.mark.parametrize("hyper", [{}, {"denoise_scored": True}], ids=["official", "denoised"])
+def test_trains_from_end_to_end(train_tiny: Callable[..., Path], tiny_data: Path, hyper: dict[str, Any]) -> None:
+    folder = train_tiny(text_of(**hyper), max_length=12)
+    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
+    assert (outcome["status"], outcome["steps"]) == ("finished", 6)
+    encoder = load_encoder(folder)
+    assert encoder.kind == "prompt"
+    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
+    assert record["value"] == outcome["best_dev"]
+    assert log_of(train_tiny(text_of(**hyper), fresh=True, max_length=12)) == log_of(folder)
+
+
+def test_what_joins_it(train_tiny: Callable[..., Path]) -> None:
+    alone = train_tiny(text_of(), max_length=12)
+    for part in ("gs-infonce[multiple=0]", "sscl[stack=0]"):
+        assert log_of(train_tiny(f"{text_of()}+{part}", max_length=12)) == log_of(alone)
+    joined = log_of(train_tiny(f"{text_of()}+gs-infonce+is-cse[buffer=20,neighbours=3]+sscl", max_length=12))
+    assert len(joined) == 6
+    assert joined != log_of(alone)
+
+
+def test_state_is_saved_and_restored(make: Callable[..., Any]) -> None:
+    """It has none of its own: backbone and head are the context's."""
+    _, method = make()
+    assert not method.state_dict()
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["a <mask>", "<sentence> is", "<mask> is <sentence>", "<sentence> is <mask> <mask>", "<sentence><sentence><mask>"],
+)
+def test_impossible_templates_are_refused(template: str) -> None:
+    for name in ("template", "template_2"):
+        with pytest.raises(Refusal, match="a template of 'promptbert'"):
+            PromptBERT.check(PromptBERTHyper(**{name: template}))
+    with pytest.raises(Refusal, match="temperature"):
+        PromptBERT.check(PromptBERTHyper(temperature=0.0))
+
+
+def test_settings() -> None:
+    def built(backbone: str, setting: str) -> Any:
+        return resolve(f"promptbert@{setting}", backbone_name=backbone, corpus="world", data="senteval", seed=1)
+
+    bert, roberta = built("bert-base-uncased", "official"), built("roberta-base", "official")
+    for run in (bert, roberta):
+        recipe = run.recipe
+        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.epochs) == (256, 1e-5, 34, 1)
+        assert (recipe.select_every, recipe.pooler) == (125, "cls_mlp")
+    assert bert.build().hyper.template == 'This sentence of "<sentence>" means <mask>.'
+    assert roberta.build().hyper.template_2 == "The sentence : '<sentence> ' means<mask>."
+    assert bert.build().hyper.period
+    assert not built("bert-base-uncased", "paper").build().hyper.period
+    written = resolve(text_of(), backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1)
+    again = resolve(written.arguments[0], backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1)
+    assert again.id == written.id

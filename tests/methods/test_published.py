@@ -1,0 +1,54 @@
+"""Published checkpoints as untrained runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.context import RunContext
+from bench.encoders import load_encoder
+from bench.errors import UserError
+from bench.suite import resolve
+
+
+def run_of(text: str, data: str = "senteval") -> Any:
+    return resolve(text, backbone_name="bert-base-uncased", corpus="wiki1m", data=data, seed=1)
+
+
+@pytest.mark.parametrize("pooler", ["avg", "cls_before_pooler"])
+def test_it_is_the_checkpoint_with_its_pooler(
+    tiny_backbone: Path, tiny_data: Path, tmp_path: Path, pooler: str
+) -> None:
+    run = run_of(f"published[model={tiny_backbone},pooler={pooler}]", str(tiny_data))
+    assert (run.trained, run.backbone.name, run.seed) == (False, "none", None)
+    context, method = RunContext(run, tmp_path, "cpu"), run.build()
+    method.prepare(context)
+    encoder = method.finish(method.encoder(context), context)
+    expected = load_encoder(tiny_backbone, pooler=pooler)
+    assert encoder.identity == expected.identity
+    texts = ["a man sleeps", "the dog"]
+    assert np.array_equal(encoder.encode(texts), expected.encode(texts))
+
+
+def test_a_folder_may_name_its_own_pooler(train_tiny: Any, tiny_data: Path, tmp_path: Path) -> None:
+    folder = train_tiny("simcse")
+    run = run_of(f"published[model={folder},pooler=none]", str(tiny_data))
+    encoder = run.build().encoder(RunContext(run, tmp_path, "cpu"))
+    assert encoder.pooler == "cls_before_pooler"
+
+
+def test_hub_ids_and_labels() -> None:
+    run = run_of("published[model=johngiorgi/declutr-base,pooler=avg]")
+    assert run.label == "Published checkpoint (model=johngiorgi/declutr-base, pooler=avg)"
+    assert run_of(run.arguments[0]).id == run.id
+    assert "/" not in run.id
+    label = "Published checkpoint (model=princeton-nlp/unsup-simcse-roberta-large, pooler=cls_before_pooler)"
+    assert run_of("published[model=princeton-nlp/unsup-simcse-roberta-large]").label == label
+
+
+def test_an_unknown_pooler_is_refused() -> None:
+    with pytest.raises(UserError, match="there is no pooler 'cls_mlp'"):
+        run_of("published[pooler=cls_mlp]")

@@ -1,0 +1,347 @@
+"""SimCSE with word noise: loss and edits equal their oracle, mistakes are caught, without noise it is the base code."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from cases import HARD, WIDTH, batch
+from oracle_word_noise import noised, nt_xent
+from oracles import scalars
+from torch import Tensor
+from torch.nn import functional as F
+
+import methods.word_noise as word_noise
+from bench.context import RunContext
+from bench.corpora import read_sentences
+from bench.encoders import load_encoder
+from bench.evaluate import score_tasks
+from bench.suite import resolve
+from bench.tasks import sts
+from methods.base import Refusal, Shape, Step, compose, cosine, stream
+from methods.word_noise import READINGS, WordNoise, WordNoiseHyper, chinese_words, edit
+
+Patch = pytest.MonkeyPatch
+
+
+def build(**hyper: Any) -> Any:
+    return compose([(WordNoise, WordNoiseHyper(**hyper))], Shape(WIDTH, 4))
+
+
+# The loss
+
+
+def difference(kind: str, dtype: torch.dtype, t: float, method: Any = None) -> float:
+    """The largest relative difference in loss or gradient; a gradient's unit and floors are those of `cases`."""
+    floor = {torch.float64: 1e-3, torch.float32: 0.0025 / t}[dtype]
+    expected_leaves, leaves = (batch(kind, 0).leaves(kept)[:2] for kept in (torch.float64, dtype))
+    expected = nt_xent(*map(scalars, expected_leaves), t)
+    loss = (method or build(temperature=t)).loss(*leaves)
+    assert loss.dtype == dtype
+    worst = [abs(loss.item() - expected.item()) / max(abs(expected.item()), floor)]
+    gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
+    expected_gradients = torch.autograd.grad(expected, expected_leaves)
+    for leaf, own, right in zip(expected_leaves, gradients, expected_gradients, strict=True):
+        unit = t * len(leaf) * leaf.detach().norm(dim=1, keepdim=True)
+        own = torch.zeros_like(right) if own is None else own.double()
+        worst.append(((own - right) * unit).abs().max().item() / max((right * unit).abs().max().item(), floor))
+    return max(value if math.isfinite(value) else math.inf for value in worst)
+
+
+@pytest.mark.parametrize("kind", ["random", "close", *HARD])
+@pytest.mark.parametrize("t", [0.05, 0.001])
+def test_the_loss_equals_its_oracle(kind: str, t: float) -> None:
+    assert difference(kind, torch.float64, t) < 1e-6
+    assert difference(kind, torch.float32, t) < 1e-4
+
+
+def other_loss(method: Any, loss: Callable[[Tensor, Tensor, float], Tensor]) -> None:
+    method.loss = lambda first, second: loss(first, second, method.hyper.temperature)
+
+
+def one_direction(first: Tensor, second: Tensor, t: float) -> Tensor:
+    return F.cross_entropy(cosine(first, second) / t, torch.arange(len(first)))
+
+
+def both_directions_apart(first: Tensor, second: Tensor, t: float) -> Tensor:
+    return (one_direction(first, second, t) + one_direction(second, first, t)) / 2
+
+
+def itself_kept(first: Tensor, second: Tensor, t: float) -> Tensor:
+    vectors = torch.cat([first, second])
+    return F.cross_entropy(cosine(vectors, vectors) / t, torch.arange(len(vectors)).roll(len(first)))
+
+
+def masked(first: Tensor, second: Tensor, t: float, shift: int) -> Tensor:
+    vectors = torch.cat([first, second])
+    logits = (cosine(vectors, vectors) / t).masked_fill(torch.eye(len(vectors), dtype=torch.bool), -torch.inf)
+    return F.cross_entropy(logits, torch.arange(len(vectors)).roll(shift))
+
+
+MUTATIONS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
+    "one direction": one_direction,
+    "both directions, each with half of the candidates": both_directions_apart,
+    "itself kept among the candidates": itself_kept,
+    "partner of the next sentence": lambda first, second, t: masked(first, second, t, len(first) + 1),
+    "sign": lambda first, second, t: masked(first, -second, t, len(first)),
+    "temperature multiplied": lambda first, second, t: masked(first, second, 1 / t, len(first)),
+    "second view detached": lambda first, second, t: masked(first, second.detach(), t, len(first)),
+    "sum in place of mean": lambda first, second, t: masked(first, second, t, len(first)) * len(first),
+    "the mask is zero": lambda first, second, t: F.cross_entropy(
+        (cosine(torch.cat([first, second]), torch.cat([first, second])) / t).fill_diagonal_(0),
+        torch.arange(2 * len(first)).roll(len(first)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mistake_in_the_loss_is_caught(name: str) -> None:
+    method = build()
+    other_loss(method, MUTATIONS[name])
+    assert max(difference(kind, torch.float64, 0.05, method) for kind in ("random", "close")) > 1e-6
+
+
+# The edits
+
+SENTENCES = [" ".join(f"w{row}-{place}" for place in range(row % 7)) or " " for row in range(400)]
+
+
+def given(sentences: Sequence[str], seed: int = 3) -> Any:
+    """A context of words between spaces: a token is a word."""
+
+    def tokenize(texts: Sequence[str], max_length: int | None = None) -> list[list[str]]:
+        return [text.split()[:max_length] for text in texts]
+
+    return SimpleNamespace(
+        seed=seed, sentences=lambda: sentences, tokens=lambda: tokenize(sentences), tokenize=tokenize
+    )
+
+
+def views_of(hyper: dict[str, Any], seed: int = 3, sentences: Sequence[str] = SENTENCES) -> list[list[str]]:
+    """Both views of the whole corpus, as text."""
+    method = build(**hyper)
+    context = given(sentences, seed)
+    method.prepare(context)
+    rows = list(reversed(range(len(sentences))))
+    step = Step(0, 1, len(rows), seed, rows)
+    views = method.views([context.tokens()[row] for row in rows], step)
+    return [[" ".join(tokens) for tokens in reversed(view)] for view in views]
+
+
+def plain(sentences: Sequence[str]) -> list[str]:
+    return [" ".join(sentence.split()) for sentence in sentences]
+
+
+@pytest.mark.parametrize("noise", ["swap", "delete"])
+@pytest.mark.parametrize("probability", [0.1, 0.5, 1.0])
+def test_edits_equal_their_oracle(noise: str, probability: float) -> None:
+    expected = plain(noised(SENTENCES, noise, probability, 3))
+    first, second = views_of({"noise": noise, "probability": probability})
+    assert first == second == expected
+    first, second = views_of({"noise": noise, "probability": probability, "reading": "second"})
+    assert (first, second) == (plain(SENTENCES), expected)
+    changed = sum(own != other for own, other in zip(expected, plain(SENTENCES), strict=True))
+    able = sum(len(sentence.split()) > (noise == "swap") for sentence in SENTENCES) / len(SENTENCES)
+    assert abs(changed / len(SENTENCES) - able * probability) < 0.06
+
+
+@pytest.mark.parametrize("noise", ["swap", "delete"])
+def test_taken_at_its_word_the_listing_edits_all_sentences_or_none(noise: str) -> None:
+    edited = 0
+    for seed in range(60):
+        first, second = views_of({"noise": noise, "reading": "corpus"}, seed, SENTENCES[:20])
+        assert first == second == plain(noised(SENTENCES[:20], noise, 0.1, seed, whole=True))
+        changed = [own != other for own, other in zip(first, plain(SENTENCES[:20]), strict=True)]
+        able = [len(sentence.split()) > (noise == "swap") for sentence in SENTENCES[:20]]
+        assert changed in ([False] * 20, able)
+        edited += any(changed)
+    assert 1 <= edited <= 15  # 6 of 60 expected
+
+
+def test_both_noises_touch_the_same_sentences() -> None:
+    method = {noise: build(noise=noise) for noise in ("swap", "delete")}
+    assert method["swap"].edited_rows(500, 1) == method["delete"].edited_rows(500, 1)
+    assert method["swap"].edited_rows(500, 1) != method["swap"].edited_rows(500, 2)
+
+
+def test_edits_are_made_once() -> None:
+    """At load time: another step sees the same sentences, whatever batch they are in."""
+    method, context = build(probability=1.0), given(SENTENCES)
+    method.prepare(context)
+    for rows in ([6, 13, 20], [20, 6, 27]):
+        for index in (0, 9):
+            first, _ = method.views([context.tokens()[row] for row in rows], Step(index, 10, 3, 3, rows))
+            assert [" ".join(tokens) for tokens in first] == [noised(SENTENCES, "swap", 1.0, 3)[row] for row in rows]
+
+
+def drawn(row: int) -> torch.Generator:
+    return stream(1, "test", row)
+
+
+def test_swap_exchanges_two_words_and_delete_leaves_one_out() -> None:
+    places, left_out = Counter(), Counter()
+    words = ["zero", "one", "two", "three", "four"]
+    for row in range(600):
+        swapped = edit(" ".join(words), "swap", drawn(row)).split()
+        differing = [place for place in range(5) if swapped[place] != words[place]]
+        assert sorted(swapped) == sorted(words)
+        assert len(differing) == 2
+        places[tuple(differing)] += 1
+        shorter = edit(" ".join(words), "delete", drawn(row)).split()
+        assert len(shorter) == 4
+        assert shorter == [word for word in words if word in shorter]
+        left_out[next(word for word in words if word not in shorter)] += 1
+    assert len(places) == 10  # every pair, as often as another
+    assert min(places.values()) > 30
+    assert len(left_out) == 5
+    assert min(left_out.values()) > 80
+
+
+def test_short_sentences() -> None:
+    assert edit("word", "swap", drawn(0)) == "word"
+    assert edit("word", "delete", drawn(0)) == ""
+    assert edit(" ", "swap", drawn(0)) == edit(" ", "delete", drawn(0)) == " "
+
+
+def no_touch(sentence: str, noise: str, generator: torch.Generator) -> str:
+    return sentence
+
+
+def neighbours_exchanged(sentence: str, noise: str, generator: torch.Generator) -> str:
+    words = sentence.split()
+    place = int(torch.randint(max(1, len(words) - 1), (), generator=generator))
+    words[place : place + 2] = reversed(words[place : place + 2])
+    return " ".join(words)
+
+
+def two_edits(sentence: str, noise: str, generator: torch.Generator) -> str:
+    return edit(edit(sentence, noise, generator), noise, generator)
+
+
+def shuffled(sentence: str, noise: str, generator: torch.Generator) -> str:
+    words = sentence.split()
+    return " ".join(words[place] for place in torch.randperm(len(words), generator=generator).tolist())
+
+
+@pytest.mark.parametrize("mistake", [no_touch, neighbours_exchanged, two_edits, shuffled])
+def test_a_mistake_in_an_edit_is_caught(mistake: Any, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(word_noise, "edit", mistake)
+    assert views_of({"probability": 1.0})[0] != plain(noised(SENTENCES, "swap", 1.0, 3))
+
+
+# Chinese
+
+CHINESE = "一个戴着安全帽的男人在跳舞。"
+
+
+def test_chinese_is_cut_into_words_by_jieba() -> None:
+    words = chinese_words(CHINESE)
+    assert "".join(words) == CHINESE
+    assert {"安全帽", "男人", "跳舞"} <= set(words)
+    for row in range(20):
+        swapped, shorter = edit(CHINESE, "swap", drawn(row)), edit(CHINESE, "delete", drawn(row))
+        assert swapped != CHINESE
+        assert sorted(swapped) == sorted(CHINESE)
+        assert any(CHINESE.replace(word, "", 1) == shorter for word in words)
+    assert "".join(chinese_words("他用 Python 3 写 code。")) == "他用 Python 3 写 code。"
+
+
+def test_jieba_is_asked_for_only_where_it_is_needed(monkeypatch: Patch) -> None:
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    word_noise._segmenter.cache_clear()
+    try:
+        assert edit("two words", "swap", drawn(0)) == "words two"
+        with pytest.raises(Refusal, match="need the package jieba"):
+            edit(CHINESE, "swap", drawn(0))
+    finally:
+        word_noise._segmenter.cache_clear()
+
+
+# Limits, refusals, settings
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("off", [{"noise": None}, {"probability": 0.0}])
+def test_without_noise_both_views_are_the_sentence_itself(reading: str, off: dict[str, Any]) -> None:
+    method, context = build(reading=reading, **off), given(SENTENCES)
+    method.prepare(context)
+    assert not method.edited
+    rows = [5, 6, 7]
+    tokens = [context.tokens()[row] for row in rows]
+    assert method.views(tokens, Step(0, 1, 3, 3, rows)) == (tokens, tokens)
+
+
+@pytest.mark.parametrize(
+    ("hyper", "message"),
+    [
+        ({"temperature": 0.0}, "temperature > 0"),
+        ({"probability": 1.5}, "0 <= probability <= 1, not 1.5"),
+        ({"probability": -0.1}, "0 <= probability <= 1"),
+        ({"noise": "insert"}, "'noise' of 'word-noise' is one of swap, delete, none, not 'insert'"),
+        ({"reading": "first"}, "'reading' of 'word-noise' is one of shared, second, corpus, not 'first'"),
+    ],
+)
+def test_what_cannot_be_is_refused(hyper: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        build(**hyper)
+
+
+def test_the_base_codes_settings() -> None:
+    def run(backbone: str) -> Any:
+        return resolve("word-noise", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
+
+    chinese, english = run("bert-base-chinese"), run("bert-base-uncased")
+    for recipe in (chinese.recipe, english.recipe):
+        assert (recipe.batch_size, recipe.learning_rate, recipe.schedule) == (32, 3e-5, "constant")
+        assert (recipe.weight_decay, recipe.dropout, recipe.max_length) == (0.01, 0.15, 64)
+        assert (recipe.pooler, recipe.precision, recipe.select_every) == ("avg_first_last", "float32", 5)
+    assert (chinese.corpus, chinese.recipe.select_on) == ("cnsd", "CNSD-STS-B")
+    assert (english.corpus, english.recipe.select_on) == ("wiki1m", "STS-B")
+    assert english.label == "SimCSE+noise (noise=swap)"
+
+
+# A training
+
+
+def test_long_sentences_are_cut_to_the_recipes_length(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path) -> None:
+    run = resolve(
+        "word-noise[probability=1]",
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=1,
+        recipe={"max_length": 6},
+    )
+    context, method = RunContext(run, tiny_data, "cpu"), run.build()
+    method.prepare(context)
+    assert max(map(len, context.tokens())) == max(map(len, method.edited.values())) == 6
+    edited = noised(read_sentences(tiny_corpus), "swap", 1.0, 1)
+    assert [method.edited[row] for row in range(44)] == context.tokenize(edited, 6)
+
+
+def losses(folder: Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
+    train_tiny: Callable[..., Path], tiny_data: Path
+) -> None:
+    text = "word-noise[noise=delete,probability=0.5]"
+    folder, again = train_tiny(text), train_tiny(text, fresh=True)
+    assert losses(folder) == losses(again)
+    assert losses(folder) != losses(train_tiny("word-noise[noise=none]"))
+    assert losses(train_tiny("word-noise[noise=none]")) == losses(train_tiny("word-noise[probability=0]"))
+    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
+    assert outcome["status"] == "finished"
+    encoder = load_encoder(folder / "encoder")
+    assert encoder.identity == load_encoder(again / "encoder").identity
+    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
+    assert record["value"] == outcome["best_dev"]

@@ -1,0 +1,190 @@
+"""STS sets that a data folder's manifest describes: Chinese STS-B and a user's own, in any language."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import corpora, paths
+from bench.encoders import load_encoder
+from bench.errors import UserError
+from bench.evaluate import read_tasks, score_tasks
+from bench.files import read_json, write_json
+from bench.records import CHINESE_TASKS, GROUPS, STS_TASKS, expand_tasks
+from bench.suite import resolve
+from bench.tasks import sts
+from bench.train import train
+
+CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
+ROWS = ["1||一只猫||一只狗||2", "2||一条河||一条 路||5", "3||男人||女人||0"]
+
+
+def put(folder: Path, name: str, rows: list[str]) -> None:
+    path = folder / "downstream" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+
+
+def describe(folder: Path, sizes: dict[str, Any], files: dict[str, Any]) -> Path:
+    write_json(folder / "manifest.json", {"name": "own", "sts": sizes, "sts_files": files})
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Chinese STS-B of three pairs, and a German set with a header and without a training part."""
+    put(tmp_path, "CNSD-STS-B/cnsd-sts-train.txt", ROWS)
+    put(tmp_path, "CNSD-STS-B/cnsd-sts-dev.txt", ROWS[:2])
+    put(tmp_path, "CNSD-STS-B/cnsd-sts-test.txt", ROWS)
+    put(tmp_path, "german/test/pairs.tsv", ["gold\tA\tB", "0.5\tein Hund\teine Katze", "4\tein Haus\tdas Haus"])
+    return describe(
+        tmp_path,
+        {"CNSD-STS-B": {"train": 3, "dev": 2, "test": 3}, "sts:german": {"test": 2}},
+        {"CNSD-STS-B": CNSD, "sts:german": {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": True}},
+    )
+
+
+def test_a_described_set_is_read_as_it_is_described(folder: Path) -> None:
+    (chinese,) = sts.read("CNSD-STS-B", folder, "test").subsets
+    assert chinese.name == "CNSD-STS-B"
+    assert chinese.first == ("一只猫", "一条河", "男人")
+    assert chinese.second == ("一只狗", "一条 路", "女人")
+    assert chinese.gold.tolist() == [2, 5, 0]
+    (german,) = sts.read("sts:german", folder).subsets
+    assert (german.first, german.second) == (("ein Hund", "ein Haus"), ("eine Katze", "das Haus"))
+    assert german.gold.tolist() == [0.5, 4]
+
+
+def test_its_dev_set_is_scored_where_there_is_one(folder: Path) -> None:
+    found = [(task.name, task.split) for task in read_tasks(["chinese", "sts:german"], folder)]
+    assert found == [("CNSD-STS-B", "test"), ("CNSD-STS-B", "dev"), ("sts:german", "test")]
+
+
+def test_it_is_in_no_other_group_and_in_no_average(folder: Path) -> None:
+    assert expand_tasks(["chinese", "CNSD-STS-B", "sts:german"]) == ["CNSD-STS-B", "sts:german"]
+    assert not any(set(CHINESE_TASKS) & set(tasks) for name, tasks in GROUPS.items() if name != "chinese")
+    assert not set(CHINESE_TASKS) & set(STS_TASKS)
+
+    class Lengths:
+        identity = kind = "lengths"
+
+        def encode(self, sentences: list[str]) -> np.ndarray:
+            return np.array([[len(text), 1 + len(set(text))] for text in sentences], dtype=np.float32)
+
+    records = score_tasks(Lengths(), read_tasks(["CNSD-STS-B"], folder))  # type: ignore[arg-type]
+    assert [(one["task"], one["split"], one["aggregation"]) for one in records] == [
+        ("CNSD-STS-B", "test", "all"),
+        ("CNSD-STS-B", "dev", "all"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        (None, "does not say how sts:german is read"),
+        ("german.tsv", "does not say how sts:german is read"),
+        ({"columns": [1, 2, 0]}, "does not say how"),
+        ({"path": "german/{split}/pairs.tsv"}, "does not say how"),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2]}, "does not say how"),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, -1]}, "does not say how"),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, "0"]}, "does not say how"),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "separator": ""}, "does not say how"),
+        ({"path": "german/{split}.tsv", "columns": [1, 2, 0]}, "test.tsv does not exist"),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0]}, "3 pairs, the manifest expects 2"),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": True, "separator": "||"},
+            "1 fields between '||', expected 3 or more",
+        ),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [0, 1, 2], "header": True},
+            "gold score 'eine Katze' is not a number",
+        ),
+    ],
+)
+def test_a_wrong_description_is_named(form: Any, problem: str, folder: Path) -> None:
+    describe(folder, {"sts:german": {"test": 2}}, {} if form is None else {"sts:german": form})
+    with pytest.raises(UserError) as caught:
+        sts.read("sts:german", folder)
+    assert problem in str(caught.value)
+
+
+def test_unknown_names(folder: Path) -> None:
+    with pytest.raises(UserError, match="lists no sts:french"):
+        sts.read("sts:french", folder)
+    with pytest.raises(UserError, match="lists no sts:german dev"):
+        sts.read("sts:german", folder, "dev")
+    with pytest.raises(UserError, match="has no split 'dev2'"):
+        sts.read("sts:german", folder, "dev2")
+    with pytest.raises(UserError, match=r"unknown task 'CNSD-STSB'; did you mean 'CNSD-STS-B'\?"):
+        expand_tasks(["CNSD-STSB"])
+    with pytest.raises(UserError, match="unknown task 'sts:'"):
+        expand_tasks(["sts:"])
+
+
+def test_the_training_pairs_are_a_corpus(folder: Path, tmp_path: Path) -> None:
+    path = paths.corpus_file("cnsd", tmp_path / "suite", str(folder))
+    assert corpora.read_sentences(path) == ["一只猫", "一只狗", "一条河", "一条 路", "男人", "女人"]
+    assert corpora.corpus_identity(path)["name"] == "cnsd"
+
+
+@pytest.mark.parametrize("select", ["CNSD-STS-B", "sts:mine", "CNSD-STS-B+STS-B"])
+def test_it_can_decide_what_is_selected(
+    select: str, tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    data, out = tmp_path / "data", tmp_path / "run"
+    shutil.copytree(tiny_data, data)
+    rows = (tiny_data / "downstream/STS/STSBenchmark/sts-dev.csv").read_text().splitlines()
+    fields = [row.split("\t") for row in rows]
+    put(data, "CNSD-STS-B/cnsd-sts-dev.txt", ["||".join(("0", *row[5:7], row[4])) for row in fields])
+    listed = read_json(data / "manifest.json")
+    listed["sts"] |= {"CNSD-STS-B": {"dev": 12}, "sts:mine": {"dev": 12}}
+    listed["sts_files"] = {"CNSD-STS-B": CNSD, "sts:mine": CNSD}
+    write_json(data / "manifest.json", listed)
+
+    def outcome(select_on: str) -> dict[str, Any]:
+        run = resolve(
+            "simcse",
+            backbone_name=str(tiny_bert),
+            corpus=str(tiny_corpus),
+            data=str(data),
+            seed=1,
+            recipe={"batch_size": 16, "select_every": 2, "select_on": select_on},
+        )
+        return train(run, out, out / select_on)["outcome"]
+
+    found = outcome(select)
+    assert {key: found[key] for key in ("best_dev", "best_step")} == {
+        key: outcome("STS-B")[key] for key in ("best_dev", "best_step")
+    }  # the same pairs under another name
+    (record,) = score_tasks(load_encoder(out / select / "encoder"), [sts.read(select.split("+")[0], data, "dev")])
+    assert record["value"] == found["best_dev"]
+
+
+def test_what_cannot_decide_is_refused(tiny_bert: Path) -> None:
+    def select(name: str) -> Callable[[], Any]:
+        recipe = {"select_on": name}
+        return resolve("simcse", backbone_name=str(tiny_bert), corpus="c", data="d", seed=1, recipe=recipe)
+
+    for name in ("CNSD-STSB", "sts:", "STS12"):
+        with pytest.raises(UserError, match=f"cannot select on '{name}'"):
+            select(name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
+def test_the_real_chinese_sts_b(tmp_path: Path) -> None:
+    """methods.md b.11: 5,231, 1,458 and 1,361 pairs; 10,462 training sentences, 9,424 of them distinct."""
+    data = Path(os.environ["BENCH_DATA"])
+    pairs = {split: sts.read("CNSD-STS-B", data, split).subsets[0] for split in sts.SPLITS}
+    assert {split: len(subset.gold) for split, subset in pairs.items()} == {"train": 5231, "dev": 1458, "test": 1361}
+    assert all(set(subset.gold.tolist()) == {0, 1, 2, 3, 4, 5} for subset in pairs.values())
+    assert pairs["train"].first[0] == "一架飞机要起飞了。"
+    sentences = corpora.cnsd_sentences(data)
+    assert len(sentences) == 10_462
+    assert len(set(sentences)) == 9_424

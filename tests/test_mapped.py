@@ -1,0 +1,253 @@
+"""Encoders that stand on another one: saved, loaded and scored; per-task maps see all vectors of one task at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from bench.context import RunContext
+from bench.encoders import TransformerEncoder, adaptation, load_encoder, save_encoder
+from bench.errors import UserError
+from bench.evaluate import adapted, read_tasks, score, score_tasks, sentences
+from bench.files import read_json
+from bench.jobs import score_encoder, score_model, score_run
+from bench.suite import Run, resolve
+from bench.tasks import sts
+from bench.tasks.labelled import SPLIT, LabelledTask, Samples
+
+pytestmark = pytest.mark.filterwarnings("ignore:whitening.*vary in")  # the tiny tasks have few sentences
+
+TASKS = ["STS12", "STS-B"]
+SPLITS = len(TASKS) + 1  # STS-B has its dev split too
+Encode = Callable[[str], Any]
+
+
+@pytest.fixture(scope="module")
+def corpus(tiny_corpus: Path) -> str:
+    return str(tiny_corpus)
+
+
+@pytest.fixture
+def run_of(tiny_bert: Path, tiny_data: Path, corpus: str) -> Callable[[str], Run]:
+    return lambda text: resolve(
+        text.replace("CORPUS", corpus), backbone_name=str(tiny_bert), corpus=corpus, data=str(tiny_data), seed=1
+    )
+
+
+@pytest.fixture
+def encoder_of(run_of: Callable[[str], Run], tmp_path: Path) -> Encode:
+    def make(text: str) -> Any:
+        run = run_of(text)
+        context, method = RunContext(run, tmp_path, "cpu"), run.build()
+        return method.finish(method.encoder(context), context)
+
+    return make
+
+
+TEXTS = [
+    "untrained[pooler=avg]+whitening[source=CORPUS]",
+    "untrained[pooler=avg]+whitening[dimensions=5,source=target]",
+    "untrained[pooler=avg]+flow[source=CORPUS]",
+    "untrained[pooler=avg]+flow[source=target]",
+    "untrained[pooler=avg]+flow[source=CORPUS]+whitening[source=CORPUS]",
+    "untrained[pooler=avg]+flow[source=CORPUS]+whitening[source=target]",
+    "untrained[pooler=avg]+flow[source=target]+whitening[source=target]",
+    "untrained[pooler=avg]+flow[source=target]+whitening[source=CORPUS]",
+    "word-overlap[width=64]+whitening[source=CORPUS]",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_saved_and_loaded_it_is_the_same(text: str, encoder_of: Encode, tiny_data: Path, tmp_path: Path) -> None:
+    encoder = encoder_of(text)
+    save_encoder(encoder, tmp_path / "encoder")
+    loaded = load_encoder(tmp_path / "encoder")
+    assert type(loaded) is type(encoder)
+    assert loaded.identity == encoder.identity != encoder.base.identity
+    tasks = read_tasks(TASKS, tiny_data)
+    texts = sentences(tasks)
+    assert np.array_equal(loaded.encode(texts), encoder.encode(texts))
+    assert (adaptation(loaded) is None) == ("target" not in text)
+    records = score_tasks(encoder, tasks)
+    assert score_tasks(loaded, tasks) == records
+    assert score_encoder(loaded, tasks, "test", "cpu", tmp_path / "work") == records
+    assert records != score_tasks(encoder.base, tasks)
+    assert not list((tmp_path / "encoder").rglob("*.bin")) + list((tmp_path / "encoder").rglob("*.npz"))
+
+
+def test_the_folder_of_a_mapped_encoder(encoder_of: Encode, tmp_path: Path) -> None:
+    save_encoder(encoder_of(TEXTS[4]), tmp_path / "encoder")
+    stored = read_json(tmp_path / "encoder" / "encoder.json")
+    assert stored == {"kind": "whitened", "dimensions": None}
+    within = read_json(tmp_path / "encoder" / "base" / "encoder.json")
+    assert (within["kind"], within["width"], within["seed"]) == ("flowed", 32, 0)
+    assert read_json(tmp_path / "encoder" / "base" / "base" / "encoder.json")["kind"] == "transformer"
+    for path in (tmp_path / "encoder", tmp_path / "encoder" / "base"):
+        assert (path / "arrays.safetensors").is_file()
+
+
+def test_broken_arrays_are_one_sentence(encoder_of: Encode, tmp_path: Path) -> None:
+    save_encoder(encoder_of(TEXTS[0]), tmp_path / "encoder")
+    path = tmp_path / "encoder" / "arrays.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UserError, match=r"arrays\.safetensors is truncated or broken"):
+        load_encoder(tmp_path / "encoder")
+
+
+def cosines(vectors: Callable[[Sequence[str]], np.ndarray], first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+    one, other = vectors(first).astype(np.float64), vectors(second).astype(np.float64)
+    return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
+
+
+def test_target_whitening_by_hand(encoder_of: Encode, tiny_data: Path) -> None:
+    """Each task by the mean and covariance of its own sentences, both sides, repeated ones as often as they stand."""
+    task = sts.read("STS12", tiny_data)
+    texts = list(task.sentences())
+    assert len(set(texts)) < len(texts) == 48
+    rows = encoder_of("untrained[pooler=avg]").encode(texts).astype(np.float64)
+    values, directions = np.linalg.eigh(np.cov(rows.T))
+    matrix = (directions / np.sqrt(values))[:, ::-1][:, :5]
+    table = dict(zip(texts, (rows - rows.mean(0)) @ matrix, strict=True))
+    first, second = (
+        [text for subset in task.subsets for text in getattr(subset, side)] for side in ("first", "second")
+    )
+    expected = cosines(lambda names: np.stack([table[name] for name in names]), first, second)
+    gold = np.concatenate([subset.gold for subset in task.subsets])
+    records = score_tasks(encoder_of(TEXTS[1]), [task])
+    (found,) = [r["value"] for r in records if (r["metric"], r["aggregation"]) == ("spearman", "all")]
+    assert found == pytest.approx(100 * spearmanr(expected, gold).statistic, abs=0.01)
+
+
+class Counting:
+    """An Encoder whose last step centres all vectors of a task; it says what it was asked for."""
+
+    kind = "counting"
+    identity = "counting-1"
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+        self.adapted: list[int] = []
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        self.encoded += texts
+        draw = [np.random.default_rng([len(text), *text.encode()]).normal(size=4) for text in texts]
+        return np.array(draw, dtype=np.float32)
+
+    def adapt(self, vectors: np.ndarray) -> np.ndarray:
+        self.adapted.append(len(vectors))
+        return vectors - vectors.mean(0)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+def labelled() -> LabelledTask:
+    draw = np.random.default_rng(0)
+    splits = {}
+    for number, split in enumerate(("train", "dev", "test")):
+        texts = tuple(f"{split} sentence {i % 9}" for i in range(12 + number))
+        splits[split] = Samples((texts,), draw.integers(0, 2, len(texts)).astype(np.int64))
+    return LabelledTask("SST2", SPLIT, 2, splits)
+
+
+def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(tiny_data: Path, tmp_path: Path) -> None:
+    tasks = [*read_tasks(TASKS, tiny_data), labelled()]
+    encoder = Counting()
+    records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path)
+    assert len(encoder.encoded) == len(set(encoder.encoded)) == len(sentences(tasks))
+    assert encoder.adapted == [len(list(task.sentences())) for task in tasks]
+    # A task with a classifier that is finished is neither mapped nor trained again.
+    assert score_encoder(encoder, tasks, "dev", "cpu", tmp_path) == records
+    assert encoder.adapted[SPLITS + 1 :] == encoder.adapted[:SPLITS]
+
+
+def test_classifiers_see_the_mapped_vectors() -> None:
+    task, encoder = labelled(), Counting()
+    own = adapted(task, encoder.encode, encoder.adapt)
+    everything = encoder.encode(list(task.sentences()))
+    for split, samples in task.splits.items():
+        expected = encoder.encode(samples.columns[0]) - everything.mean(0)
+        np.testing.assert_allclose(task.features(split, own), expected, rtol=0, atol=1e-6)
+    assert encoder.adapted == [len(everything)]
+
+
+def test_without_adaptation_scores_are_what_they_were(tiny_data: Path) -> None:
+    tasks = read_tasks(TASKS, tiny_data)
+    encoder = Counting()
+    identity = score(tasks, encoder.encode, adapt=lambda vectors: vectors)
+    assert identity == score(tasks, encoder.encode)
+    assert identity != score(tasks, encoder.encode, adapt=encoder.adapt)
+
+
+def test_a_map_of_a_corpus_is_fitted_on_its_first_sentences(encoder_of: Encode) -> None:
+    one, other = (encoder_of(f"untrained[pooler=avg]+whitening[{keys}source=CORPUS]") for keys in ("", "sentences=20,"))
+    assert not torch.equal(one.arrays["mean"], other.arrays["mean"])
+    assert one.identity != other.identity
+
+
+@pytest.mark.parametrize("transform", ["whitening[source=CORPUS]", "flow[source=CORPUS]", "whitening[source=target]"])
+def test_a_training_is_that_of_its_host_and_what_is_saved_is_mapped(
+    transform: str, train_tiny: Callable[..., Path], corpus: str, tiny_data: Path
+) -> None:
+    """The log's dev scores are the host's; the saved encoder stands on the host's best one."""
+    text = f"simcse+{transform.replace('CORPUS', corpus)}"
+    host, folder, again = train_tiny("simcse"), train_tiny(text), train_tiny(text, fresh=True)
+
+    def log(run: Path) -> list[dict[str, Any]]:
+        rows = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+        return [{key: value for key, value in row.items() if key != "sentences_per_second"} for row in rows]
+
+    assert log(folder) == log(again) == log(host)
+    encoder, plain = load_encoder(folder), load_encoder(host)
+    assert isinstance(encoder.base, TransformerEncoder)
+    assert encoder.base.identity == plain.identity
+    assert encoder.identity == load_encoder(again).identity
+    dev = [sts.read("STS-B", tiny_data, "dev")]
+    (best,) = [
+        r["value"] for r in score_tasks(encoder.base, dev) if (r["metric"], r["aggregation"]) == ("spearman", "all")
+    ]
+    assert best == read_json(folder / "outcome.json")["outcome"]["best_dev"]
+    assert score_tasks(encoder, dev) != score_tasks(plain, dev)
+
+
+@pytest.mark.parametrize("text", [TEXTS[3], TEXTS[0], TEXTS[8]])
+def test_a_run_is_scored_and_says_which_encoder(
+    text: str, run_of: Callable[[str], Run], tiny_data: Path, tmp_path: Path
+) -> None:
+    run = run_of(text)
+    assert not run.trained
+    assert run.skip is None
+    for name in ("one.json", "two.json"):
+        score_run(run, tmp_path, TASKS, "dev", tmp_path / name, "cpu")
+    one, two = (read_json(tmp_path / name) for name in ("one.json", "two.json"))
+    assert one["records"] == two["records"]
+    assert one["provenance"]["encoder"].split("-")[0] in ("flowed", "whitened")
+
+
+def test_any_saved_encoder_is_evaluated_from_the_command_line(
+    encoder_of: Encode, tiny_data: Path, tmp_path: Path
+) -> None:
+    encoder = encoder_of(TEXTS[1])
+    save_encoder(encoder, tmp_path / "encoder")
+    out = tmp_path / "scores.json"
+    score_model(str(tmp_path / "encoder"), None, TASKS, "dev", tiny_data, out, "cpu")
+    found = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in read_json(out)["records"]}
+    for record in score_tasks(encoder, read_tasks(TASKS, tiny_data)):
+        assert found[record["task"], record["split"], record["metric"], record["aggregation"]] == record["value"]
+
+
+def test_names_and_labels(run_of: Callable[[str], Run]) -> None:
+    run = run_of("untrained+whitening[dimensions=256,source=target]")
+    assert run.text == "untrained+whitening[dimensions=32,source=target]"
+    assert "Whitening (dimensions=32, the most this backbone has (of 256), source=target)" in run.label
+    assert run_of("simcse+whitening[dimensions=0]+flow").text == "simcse+flow+whitening"
+    assert run_of("simcse+flow").setting == "official"
+    with pytest.raises(UserError, match="is a map of finished vectors"):
+        run_of("whitening+simcse")

@@ -1,0 +1,169 @@
+"""Tables of word vectors: what is read, what is refused, where they are found, and the toy one."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import words
+from bench.__main__ import main
+from bench.catalogue import backbone
+from bench.encoders import load_encoder
+from bench.errors import UserError
+from bench.words import read_vectors, width
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"dog 1 -2.5\ncat 3e-1 4\n",
+        b"dog 1 -2.5\ncat 3e-1 4",
+        b"2 2\ndog 1 -2.5\ncat 3e-1 4\n",
+        b"dog 1 -2.5 \r\ncat 3e-1 4 \r\n\r\n",
+        b"dog 1 -2.5\ncat 3e-1 4\ndog 9 9\ncat 8 8\n",
+    ],
+    ids=["plain", "no end", "header", "spaces and blank lines", "twice"],
+)
+def test_a_table_is_read(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "table.txt"
+    path.write_bytes(content)
+    table = read_vectors(path)
+    assert table.words == ["dog", "cat"]
+    assert table.vectors.dtype == np.float32
+    assert table.vectors.tolist() == np.array([[1, -2.5], [0.3, 4]], dtype=np.float32).tolist()
+    assert width(path) == 2
+
+
+def test_only_spaces_and_line_feeds_separate(tmp_path: Path) -> None:
+    odd = ["a\u00a0b", "c\u0085", "\u2028", "\r", "\t", "2", "caf\u00e9"]
+    path = tmp_path / "table.txt"
+    path.write_bytes("".join(f"{word} {number} 0 0\n" for number, word in enumerate(odd)).encode())
+    table = read_vectors(path)
+    assert table.words == odd
+    assert table.vectors[:, 0].tolist() == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no word vectors"),
+        (b"\n", "holds no word vectors"),
+        (b"400000 300\n", "holds no word vectors"),
+        (b"dog\n", "line 1: a word without values"),
+        (b"1 2\ndog\n", "line 2: a word without values"),
+        (b"dog 1 2\ncat 1\n", "line 2: 1 values, the first word has 2"),
+        (b"1 2\ndog 1 2\ncat 1 2 3\n", "line 3: 3 values, the first word has 2"),
+        (b"dog 1 2\ncat 1  2\n", "line 2: 3 values, the first word has 2"),
+        (b"dog 1 2\ncat 1 two\n", "line 2: a value is not a number"),
+        (b"dog 1 2\ncaf\xe9 1 2\n", "line 2: not UTF-8"),
+        (b"dog 1 2\ncat nan 2\n", "the vector of 'cat' is not finite"),
+        (b"dog 1 2\ncat inf 2\n", "the vector of 'cat' is not finite"),
+    ],
+)
+def test_what_is_no_table_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        read_vectors(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_memory_is_that_of_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "table.txt"
+    rows, columns = 4000, 100
+    line = " ".join(f"{value:.5f}" for value in np.linspace(-1, 1, columns))
+    path.write_text("".join(f"w{row} {line}\n" for row in range(rows)))
+    tracemalloc.start()
+    try:
+        table = read_vectors(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert table.vectors.shape == (rows, columns)
+    assert peak < table.vectors.nbytes + 300 * rows + (3 << 20)  # the words, and a block of the file
+
+
+# Finding
+
+
+def test_tables_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("dog 1 2 3\n")
+    known = backbone(str(path))
+    assert (known.name, known.kind, known.shape.width, known.table(Path())) == ("mine", "words", 3, path)
+    assert known.reference == str(path)
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
+    named = backbone("mine")
+    assert (named.fingerprint, named.reference, named.table(Path())) == (known.fingerprint, "mine", path)
+    other = tmp_path / "sub" / "mine.txt"
+    other.parent.mkdir()
+    other.write_text("dog 1 2 4\n")
+    assert backbone(str(other)).fingerprint != known.fingerprint
+
+
+def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = backbone("toy-glove")
+    assert (toy.source, toy.kind, toy.shape.width, toy.shape.depth) == ("toy", "words", 64, 0)
+    assert toy.table(tmp_path) == tmp_path / "backbones" / "toy-glove" / "vectors.txt"
+    monkeypatch.delenv("BENCH_MODELS", raising=False)
+    published = backbone("glove.6B.300d")  # known without its file, so that a plan needs none
+    assert (published.kind, published.shape.width, published.shape.depth) == ("words", 300, 0)
+    with pytest.raises(
+        UserError, match=r"no folder that BENCH_MODELS names holds glove\.6B\.300d\.txt; take it out of"
+    ):
+        words.load_words(published, tmp_path)
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
+    path = tmp_path / "glove.6B.300d.txt"
+    path.write_text(f"dog {' '.join(['0.5'] * 300)}\n")
+    assert backbone("glove.6B.300d") == published
+    with pytest.raises(UserError, match=r"holds 1 vectors of width 300, so it is not glove\.6B\.300d"):
+        words.load_words(published, tmp_path)
+    monkeypatch.setitem(words.LEAST, "glove.6B.300d", 1)
+    assert words.load_words(published, tmp_path).words == ["dog"]
+    with pytest.raises(UserError, match="has the name of another backbone"):
+        backbone(str(path))
+
+
+def test_a_table_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("dog 1 2 3\n")
+    with pytest.raises(UserError, match="'mine' is a table of word vectors, so it is no folder with a model"):
+        load_encoder(str(path))
+
+
+# The toy table
+
+
+@pytest.fixture
+def small_world(tmp_path: Path) -> Path:
+    """Two topics whose words never meet; "king" and "queen" keep the same company, and so do "bread" and "cake"."""
+    rows = []
+    for number in range(120):
+        ruler, food = ("King", "queen")[number % 2], ("bread", "cake")[number % 3 % 2]
+        rows += [f"the {ruler} rules the old land .", f"a baker bakes {food} in an oven ."]
+    (tmp_path / "world").mkdir()
+    filler = [f"word{number % 70} goes" for number in range(350)]
+    (tmp_path / "world" / "world.txt").write_text("".join(f"{row}\n" for row in [*rows, *filler, "once only"]))
+    return tmp_path / "world"
+
+
+def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
+    outs = [tmp_path / name / "vectors.txt" for name in ("one", "two")]
+    for out in outs:
+        assert main(["word-vectors", "--world", str(small_world), "--out", str(out)]) == 0
+    assert outs[0].read_bytes() == outs[1].read_bytes()
+    table = read_vectors(outs[0])
+    assert table.vectors.shape[1] == 64
+    assert table.words[0] == "goes"  # the most frequent first
+    assert "once" not in table.words
+    assert "King" not in table.words
+    vectors = dict(zip(table.words, table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True), strict=True))
+    for near, also, far in (("king", "queen", "cake"), ("bread", "cake", "queen")):
+        assert vectors[near] @ vectors[also] > 0.5 > vectors[near] @ vectors[far] + 0.3
