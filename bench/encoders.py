@@ -76,9 +76,10 @@ def _weights_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         listed = read_json(index)
-        if not isinstance(listed, dict) or not isinstance(listed.get("weight_map"), dict):
-            raise UserError(f"{index} lists no weights; fetch the model again")
-        return [folder / name for name in sorted(set(listed["weight_map"].values()))]
+        names = listed.get("weight_map") if isinstance(listed, dict) else None
+        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+            raise UserError(f"{index} lists no files of weights; save or fetch the model again")
+        return [folder / name for name in sorted(set(names.values()))]
     return [folder / "model.safetensors"]
 
 
@@ -117,7 +118,7 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         pooling_layer: load the model's own pooler (dense + tanh).
 
     Raises:
-        UserError: files are missing, pickled, broken, or the tokenizer cannot pad.
+        UserError: files are missing, pickled or broken, or the tokenizer cannot pad or is another model's.
     """
     from transformers import AutoConfig, AutoModel, AutoTokenizer
     from transformers.utils import logging
@@ -154,15 +155,23 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         ) from error
     except Exception as error:  # transformers' own validation raises many kinds
         if type(error).__name__ == "SafetensorError":
-            raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from error
+            raise UserError(
+                f"the weights in {folder} are truncated or broken ({error}); save or fetch them again"
+            ) from error
         raise UserError(
             f"cannot load the model in {folder} ({type(error).__name__}); check its config.json, weights and tokenizer"
         ) from error
     missing = sorted(loading["missing_keys"])
     if missing:
-        raise UserError(f"the weights in {folder} lack {missing[0]} and would be random there; fetch them again")
+        raise UserError(f"the weights in {folder} lack {missing[0]}, which would be random; save or fetch them again")
     if tokenizer.pad_token is None:
         raise UserError(f"the tokenizer in {folder} has no padding token; name one in its tokenizer_config.json")
+    rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        raise UserError(
+            f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed only {rows} tokens; "
+            f"put the model's own tokenizer beside the weights"
+        )
     return model, tokenizer
 
 
@@ -307,7 +316,12 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
             raise UserError(
                 f"{folder} was saved with pooler '{stored.get('pooler')}', not '{pooler}'; leave --pooler out"
             )
-        return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device)
+        try:
+            return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{stored_file} describes no '{stored['kind']}' ({error!r}); save the encoder again"
+            ) from error
     if not folder.is_dir():
         from bench.catalogue import backbone
         from bench.data import fetch_backbone
@@ -340,11 +354,16 @@ def _stored_pooling(folder: Path) -> str | None:
     """
     if not (folder / "modules.json").is_file():
         return None
-    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in read_json(folder / "modules.json")]
+    modules = read_json(folder / "modules.json")
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+        raise UserError(f"{folder / 'modules.json'} is no list of modules; name a pooler with --pooler")
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
     if other := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
         raise UserError(f"{folder} has a module '{min(other)}', which is not built here; name a pooler with --pooler")
     path = next((path for path in sorted(folder.glob("*_Pooling/config.json"))), None)
     pooling = read_json(path) if path else {}
+    if not isinstance(pooling, dict):
+        raise UserError(f"{path} does not say how to pool; name a pooler with --pooler")
     chosen = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
     known = {"pooling_mode_mean_tokens": "avg", "pooling_mode_cls_token": "cls_before_pooler"}
     if len(chosen) != 1 or chosen[0] not in known:

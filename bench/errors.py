@@ -14,6 +14,9 @@ class UserError(Exception):
     """
 
 
+LISTED = 10  # names that a message lists; of more, the most alike
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Say which of `known` was probably meant, as the end of an error message.
 
@@ -23,4 +26,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     guess = f"; did you mean '{close[0]}'?" if close else ";"
+    if len(known) > LISTED:
+        known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{len(known) - LISTED} more"]
     return f"{guess} (known: {', '.join(known)})" if known else ""

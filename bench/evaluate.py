@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from bench.classify import MODES, Settings
@@ -14,12 +14,13 @@ from bench.encoders import Encoder
 from bench.errors import UserError, nearest
 from bench.files import read_json, write_json
 from bench.progress import Progress
-from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, Record, average, expand_tasks
+from bench.records import GROUPS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, Record, average, expand_tasks
 from bench.tasks import probing, sts, transfer
 from bench.tasks.labelled import KFOLD, NESTED, SPLIT, LabelledTask
+from bench.tasks.tables import Vectors
+from bench.vectors import VectorStore
 
 Task = sts.StsTask | LabelledTask
-Vectors = Callable[[Sequence[str]], np.ndarray]
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
@@ -29,7 +30,7 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
         UserError: no name or an unknown one, or files that are not as the manifest says.
     """
     if not names:
-        raise UserError("--tasks names no task; write sts, transfer, probing, all, or names of tasks")
+        raise UserError(f"--tasks names no task; write {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []
     for name in expand_tasks(names):
         if name in STS_TASKS:
@@ -57,6 +58,13 @@ def score_tasks(encoder: Encoder, tasks: Sequence[Task]) -> list[Record]:
     return score(tasks, lambda texts: vectors[[rows[text] for text in texts]])
 
 
+def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
+    """Records of an encoder on tasks; `work` keeps what is finished until it is all there, so it can go on later."""
+    with closing(VectorStore(work / "vectors", encoder)) as store:
+        store.add(sentences(tasks))
+        return score(tasks, store, mode=mode, device=device, kept=work / store.identity)
+
+
 def score(
     tasks: Sequence[Task], vectors: Vectors, *, mode: str = "test", device: str = "cpu", kept: Path | None = None
 ) -> list[Record]:
@@ -72,9 +80,10 @@ def score(
     """
     if mode not in MODES:
         raise UserError(f"unknown mode '{mode}'{nearest(mode, MODES)}")
+    settings = MODES[mode]
     records: list[Record] = []
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]
-    with Progress(sum(_work(task, MODES[mode]) for task in labelled), "classify", unit="sample") as progress:
+    with Progress(sum(_work(task, settings) for task in labelled), "classify", unit="sample") as progress:
         for task in tasks:
             if isinstance(task, sts.StsTask):
                 records += sts.score(task, vectors)
@@ -82,9 +91,9 @@ def score(
             file = kept / f"{task.name}-{mode}-{_sum(task)}.json" if kept else None
             if file and file.is_file():
                 records += read_json(file)
-                progress.advance(_work(task, MODES[mode]), note=task.name)
+                progress.advance(_work(task, settings), note=task.name)
                 continue
-            found = list(_score_labelled(task, vectors, MODES[mode], device, progress))
+            found = list(_score_labelled(task, vectors, settings, device, progress))
             if file:
                 write_json(file, found)
             records += found

@@ -10,13 +10,12 @@ from typing import Any
 from bench import paths
 from bench.encoders import Encoder, TransformerEncoder, load_encoder
 from bench.errors import UserError
-from bench.evaluate import Task, read_tasks, score, sentences
+from bench.evaluate import read_tasks, score_encoder
 from bench.files import read_json, write_json
 from bench.provenance import provenance
 from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, Record, write_scores
 from bench.suite import Run, resolve
 from bench.tasks.tables import manifest
-from bench.vectors import VectorStore
 
 
 class _UntrainedContext:
@@ -46,16 +45,6 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         folder=paths.run_folder(suite, run.id),
         device=device,
     )
-
-
-def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
-    """Records of an encoder on tasks; `work` keeps what is finished until it is all there, so it can go on later."""
-    store = VectorStore(work / "vectors", encoder)
-    try:
-        store.add(sentences(tasks))
-        return score(tasks, store, mode=mode, device=device, kept=work / encoder.identity)
-    finally:
-        store.close()
 
 
 def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:

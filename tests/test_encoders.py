@@ -397,6 +397,31 @@ def test_a_broken_encoder_file_is_one_sentence(tiny_bert: Path, tmp_path: Path, 
     refused(lambda: load_encoder(tmp_path / "saved"))
 
 
+@pytest.mark.parametrize(
+    "content", ['{"kind": ["transformer"]}', '{"kind": "word-overlap"}', '{"kind": "transformer", "pooler": ["avg"]}']
+)
+def test_odd_values_in_an_encoder_file_are_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "encoder.json").write_text(content)
+    refused(lambda: load_encoder(tmp_path), str(tmp_path / "encoder.json"))
+
+
+@pytest.mark.parametrize("content", ["[]", '{"weight_map": ["a"]}', '{"weight_map": {"a": 3}}'])
+def test_odd_lists_of_weights_are_one_sentence(copy: Path, content: str) -> None:
+    (copy / "model.safetensors.index.json").write_text(content)
+    refused(lambda: encoder(copy), "model.safetensors.index.json lists no files of weights")
+
+
+def test_a_vocabulary_beyond_the_embeddings_is_refused(copy: Path) -> None:
+    """One row fewer than the tokenizer has tokens: only a sentence with the last one would fail, while encoding."""
+    largest = max(encoder(copy).tokenizer.get_vocab().values())
+    weights = load_file(copy / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] = weights["embeddings.word_embeddings.weight"][:largest].clone()
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"vocab_size": largest}))
+    refused(lambda: encoder(copy), f"token ids up to {largest}, but the weights embed only {largest} tokens")
+
+
 def as_sentence_transformers(
     folder: Path, pooling: dict[str, bool], kinds: tuple[str, ...] = ("Transformer", "Pooling")
 ) -> None:
@@ -439,6 +464,24 @@ def test_other_sentence_transformers_folders_ask_for_a_pooler(
     as_sentence_transformers(copy, pooling, kinds)
     with pytest.raises(UserError, match=message):
         load_encoder(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("modules.json", '{"0": {"type": "Transformer"}}'),
+        ("modules.json", '["Transformer"]'),
+        ("modules.json", "3"),
+        ("1_Pooling/config.json", '["pooling_mode_mean_tokens"]'),
+        ("1_Pooling/config.json", "null"),
+        ("1_Pooling/config.json", '{"pooling_mode_mean_tokens": "yes"}'),
+    ],
+)
+def test_odd_sentence_transformers_files_are_one_sentence(copy: Path, name: str, content: str) -> None:
+    as_sentence_transformers(copy, {"pooling_mode_mean_tokens": True})
+    (copy / name).write_text(content)
+    refused(lambda: load_encoder(copy), str(copy), "name a pooler with --pooler")
+    assert load_encoder(copy, pooler="avg").encode(["a"]).shape == (1, 32)
 
 
 def test_the_identity_holds_what_the_weights_do_not(copy: Path, tiny_bert: Path) -> None:

@@ -18,8 +18,8 @@ from bench.__main__ import main
 from bench.classify import MODES
 from bench.encoders import TransformerEncoder
 from bench.errors import UserError
-from bench.evaluate import read_tasks, score, sentences
-from bench.jobs import score_encoder, tables
+from bench.evaluate import read_tasks, score, score_encoder, sentences
+from bench.jobs import tables
 from bench.progress import Progress
 from bench.records import (
     PROBING_TASKS,

@@ -233,7 +233,7 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\n", "sentiment-dev, line 2: 1 tab-separated fields, expected 2"),
         ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t\n", "sentiment-dev, line 2: 1 tab-separated fields"),
         ("SST2", "SST/binary/sentiment-dev", "\t1\nb\t0\n", "sentiment-dev, line 1: 1 tab-separated fields"),
-        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t2\n", "line 2: label '2' is neither 0 nor 1; fetch"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t2\n", "line 2: label '2' is neither 0 nor 1; mend"),
         ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\tx\n", "line 2: label 'x' is neither 0 nor 1"),
         ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t-0\n", "line 2: label '-0' is neither 0 nor 1"),
         (
