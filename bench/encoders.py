@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ os.environ.setdefault(
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bench.errors import UserError, nearest
@@ -161,6 +162,9 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         raise UserError(
             f"cannot load the model in {folder} ({type(error).__name__}); check its config.json, weights and tokenizer"
         ) from error
+    unused = sorted(name for name in loading["unexpected_keys"] if re.search(r"\blayers?\.\d", name))
+    if unused:
+        raise UserError(f"{folder / 'config.json'} has no place for the weights {unused[0]}; mend its number of layers")
     missing = sorted(loading["missing_keys"])
     if missing:
         raise UserError(f"the weights in {folder} lack {missing[0]}, which would be random; save or fetch them again")
@@ -177,18 +181,27 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
 
 def _stores_pooler(folder: Path) -> bool:
     for path in _weights_files(folder):
-        with safe_open(path, framework="pt") as weights:
-            if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
-                return True
+        try:
+            with safe_open(path, framework="pt") as weights:
+                if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
+                    return True
+        except SafetensorError as error:
+            raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from None
     return False
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
     """Word pieces that fit, special tokens included; RoBERTa's positions start after the padding index."""
-    positions = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
+    longest = tokenizer.model_max_length
+    positions = getattr(model.config, "max_position_embeddings", None) or longest
     if model.config.model_type in ("roberta", "xlm-roberta"):
-        positions -= model.config.pad_token_id + 1
-    return int(min(positions, tokenizer.model_max_length))
+        positions -= (model.config.pad_token_id or 0) + 1
+    if not isinstance(longest, int | float) or min(positions, longest) < 3:
+        raise UserError(
+            f"{tokenizer.name_or_path} says that {longest!r} word pieces fit; mend model_max_length in its "
+            "tokenizer_config.json"
+        )
+    return int(min(positions, longest))
 
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -360,7 +373,8 @@ def _stored_pooling(folder: Path) -> str | None:
     kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
     if other := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
         raise UserError(f"{folder} has a module '{min(other)}', which is not built here; name a pooler with --pooler")
-    path = next((path for path in sorted(folder.glob("*_Pooling/config.json"))), None)
+    places = [module.get("path") for module, kind in zip(modules, kinds, strict=True) if kind == "Pooling"]
+    path = folder / str(places[0]) / "config.json" if places else None
     pooling = read_json(path) if path else {}
     if not isinstance(pooling, dict):
         raise UserError(f"{path} does not say how to pool; name a pooler with --pooler")

@@ -16,6 +16,7 @@ from bench.provenance import provenance
 from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, Record, write_scores
 from bench.suite import Run, resolve
 from bench.tasks.tables import manifest
+from bench.vectors import FILES as VECTOR_FILES
 
 
 class _UntrainedContext:
@@ -130,12 +131,12 @@ def score_model(
     Raises:
         UserError: the model, the pooler, a task or a data file is not as it should be.
     """
+    if out.is_dir() or not out.name:
+        raise UserError(f"--out '{out}' is a folder; name a file")
     work = out.with_name(f"{out.name}.part")
-    if out.is_dir():
-        raise UserError(f"--out {out} is a folder; name a file")
     if out.is_symlink() or (out.exists() and not out.is_file()):
         raise UserError(f"--out {out} is no plain file, and would be replaced by one; name another")
-    if work.is_symlink() or (work.exists() and not (work / "vectors").is_dir()):
+    if work.is_symlink() or (work.exists() and not _left_by_evaluation(work)):
         raise UserError(f"{work} is not of an earlier evaluation, and this one would delete it; name another --out")
     read = read_tasks(tasks, data)
     encoder = load_encoder(model, pooler=pooler, device=device)
@@ -148,10 +149,24 @@ def score_model(
         "seed": None,
     }
     records = [common | record for record in score_encoder(encoder, read, mode, device, work)]
-    described = {"data": {"name": manifest(data)["name"], "folder": str(data)}, "mode": mode}
+    data_said = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
+    described = {"data": data_said, "mode": mode}
     write_scores(out, described | {"encoder": encoder.identity} | provenance(device, threads=1), records)
     shutil.rmtree(work)
     return tables(records)
+
+
+def _left_by_evaluation(work: Path) -> bool:
+    """Whether a folder holds vectors and records of finished tasks alone, so that it may be deleted at the end."""
+    if not (work / "vectors").is_dir():
+        return False
+    files = [path.relative_to(work) for path in work.rglob("*") if not path.is_dir()]
+    return all(
+        path.name in VECTOR_FILES
+        if path.parts[:-1] == ("vectors",)
+        else len(path.parts) == 2 and path.suffix == ".json"
+        for path in files
+    )
 
 
 def tables(records: Sequence[Record]) -> str:

@@ -16,6 +16,7 @@ from bench.files import read_json, write_json
 from bench.progress import Progress
 
 CHUNK = 2048  # sentences between two writes: what an interruption can cost
+FILES = ("encoder.json", "keys", "vectors.f32")  # what a store consists of
 KEY = 16  # bytes of a sentence's sum
 
 

@@ -348,6 +348,26 @@ def test_weights_that_lack_a_layer_are_refused(copy: Path) -> None:
     refused(lambda: encoder(copy), str(copy))
 
 
+def test_weights_of_more_layers_than_configured_are_refused(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
+    refused(lambda: encoder(copy), str(copy), "no place for the weights", "number of layers")
+
+
+def test_a_truncated_file_is_one_sentence_whatever_the_pooler(copy: Path) -> None:
+    content = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(content[: len(content) // 2])
+    for pooler in ("avg", "cls"):
+        refused(lambda pooler=pooler: load_encoder(copy, pooler=pooler), str(copy), "truncated or broken")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("longest", ["64", 2, -3])
+def test_an_odd_longest_input_is_one_sentence(copy: Path, longest: object) -> None:
+    config = json.loads((copy / "tokenizer_config.json").read_text())
+    (copy / "tokenizer_config.json").write_text(json.dumps(config | {"model_max_length": longest}))
+    refused(lambda: encoder(copy), str(copy), "model_max_length")
+
+
 def test_code_of_a_model_folder_never_runs(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}}
@@ -426,7 +446,12 @@ def as_sentence_transformers(
     folder: Path, pooling: dict[str, bool], kinds: tuple[str, ...] = ("Transformer", "Pooling")
 ) -> None:
     modules = [
-        {"idx": i, "name": str(i), "path": "", "type": f"sentence_transformers.models.{kind}"}
+        {
+            "idx": i,
+            "name": str(i),
+            "path": "1_Pooling" * (kind == "Pooling"),
+            "type": f"sentence_transformers.models.{kind}",
+        }
         for i, kind in enumerate(kinds)
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -447,6 +472,16 @@ def test_a_sentence_transformers_folder_brings_its_pooler(copy: Path, mode: str,
     other = load_encoder(copy, pooler="avg_top2")
     assert isinstance(other, TransformerEncoder)
     assert other.pooler == "avg_top2"
+
+
+def test_the_pooling_is_the_one_that_the_modules_name(copy: Path) -> None:
+    as_sentence_transformers(copy, {"pooling_mode_cls_token": True})
+    modules = json.loads((copy / "modules.json").read_text())
+    modules[1]["path"] = "2_Pooling"
+    (copy / "modules.json").write_text(json.dumps(modules))
+    (copy / "2_Pooling").mkdir()
+    (copy / "2_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    assert load_encoder(copy).pooler == "avg"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

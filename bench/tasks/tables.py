@@ -54,6 +54,9 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     counts = listed.get(kind, {}).get(task)
     if not counts:
         raise UserError(f"the data set {listed.get('name', data)} lists no {task}; choose another task or data")
+    for part, size in counts.items():
+        if type(size) is not int or size < 1:
+            raise UserError(f"the manifest in {data} gives {task} {size!r} in '{part}'; write a whole number above 0")
     return counts
 
 
