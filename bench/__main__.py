@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
 
 
+def _seed(word: str) -> int:
+    if not word.isdecimal() or int(word) >= 2**63:
+        raise UserError(f"--seed is '{word}', which cannot be; seeds are whole numbers from 0 on, below 2**63")
+    return int(word)
+
+
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method", help="method[key=value,...]+ingredient@paper|official")
     parser.add_argument("--backbone", required=True, help="a backbone by name, or a folder in Hugging Face format")
@@ -29,7 +35,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", required=True, help="evaluation data: world, senteval, or a folder that holds downstream/"
     )
-    parser.add_argument("--seed", type=int, help="needed for what is trained")
+    parser.add_argument("--seed", type=_seed, help="needed for what is trained")
     parser.add_argument(
         "--recipe", nargs="*", default=[], metavar="KEY=VALUE", help="recipe fields laid over the method's own"
     )
@@ -38,7 +44,11 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _task_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--tasks", nargs="+", default=["sts"], metavar="NAME", help="sts, transfer, probing, all, or names of tasks"
+        "--tasks",
+        nargs="+",
+        default=["sts"],
+        metavar="NAME",
+        help="sts, transfer, probing, all (these three), xprobe, or names",
     )
     parser.add_argument(
         "--mode", choices=["test", "dev"], default="test", help="how classifiers are trained: as papers report, or fast"
@@ -256,13 +266,13 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command(world)
     added.add_argument("--out", type=Path, required=True)
-    added.add_argument("--seed", type=int, default=0)
+    added.add_argument("--seed", type=_seed, default=0)
 
     added = command(pretrain)
     added.add_argument("--world", type=Path, required=True)
     added.add_argument("--kind", choices=["bert", "roberta", "chinese"], required=True)
     added.add_argument("--out", type=Path, required=True)
-    added.add_argument("--seed", type=int, default=0)
+    added.add_argument("--seed", type=_seed, default=0)
     added.add_argument("--threads", type=int, default=1)
 
     added = command(word_vectors, "word-vectors")
@@ -310,8 +320,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(words: list[str] | None = None) -> int:
     """Run one command; 0 on success, 2 for a user's mistake, 130 when interrupted."""
-    arguments = _parser().parse_args(words)
     try:
+        arguments = _parser().parse_args(words)
         arguments.function(arguments)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

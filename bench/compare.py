@@ -174,7 +174,7 @@ def _sd(values: list[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
 
-def cells(suite_folder: Path) -> pd.DataFrame:
+def cells(suite: Suite) -> pd.DataFrame:
     """One row for each printed score, in the order of print, with our side of it.
 
     Columns: `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`, `quoted_from` and `printed`
@@ -182,11 +182,7 @@ def cells(suite_folder: Path) -> pd.DataFrame:
     of points, one a seed), `n`, `mean`, `sd`, `difference` (mean - printed), `half_width` (of the 95 % interval, for
     trained cells that are judged); `verdict`, `reason`, `seeds` (how many would decide); and of the other setting
     `other_setting`, `other` (tuple), `other_n`, `other_mean`, `other_sd`.
-
-    Raises:
-        UserError: the suite's files are missing or damaged.
     """
-    suite = read_suite(suite_folder)
     printed = mapped()
     rows: list[dict[str, Any]] = []
     judged: dict[tuple[str, str], list[tuple[dict[str, Any], Cell]]] = {}
@@ -237,7 +233,7 @@ def cells(suite_folder: Path) -> pd.DataFrame:
     return frame.astype({**dict.fromkeys(numeric, float), "seeds": "Int64"})
 
 
-def leaderboard(suite_folder: Path, board: str = "sts") -> pd.DataFrame:
+def leaderboard(suite: Suite, board: str = "sts") -> pd.DataFrame:
     """One of a suite's own tables: a row for each method, setting, backbone and corpus, best average first.
 
     Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark` (what became of the
@@ -246,7 +242,7 @@ def leaderboard(suite_folder: Path, board: str = "sts") -> pd.DataFrame:
     """
     tasks, metric = BOARDS[board]
     groups: dict[tuple[Any, ...], list[Scored]] = {}
-    for run in read_suite(suite_folder).runs:
+    for run in suite.runs:
         changes = sorted((run.plan.get("recipe_changes") or {}).items())
         names = ("backbone", "label", "method", "setting", "corpus")
         groups.setdefault((*(run.plan[name] or "" for name in names), str(changes)), []).append(run)

@@ -8,43 +8,72 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
+import yaml
+from jsonschema import Draft202012Validator, validators
 
 from bench.catalogue import KINDS, backbone, method_class
 from bench.errors import UserError, nearest
-from bench.records import expand_tasks
+from bench.records import XPROBE_TASKS, expand_tasks
 from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve, unique
 
 SCHEMA = Path(__file__).parent.parent / "config" / "schema.yaml"
+
+# JSON's 1.0 is an integer, but a run with that seed would have another name than one with seed 1.
+_Validator = validators.extend(
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int),
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what PyYAML lets pass: a key that is no text, or stands twice, of which it would keep the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            where = f"configuration {key.start_mark.name}, line {key.start_mark.line + 1}"
+            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
+                raise UserError(f"{where}: a key is no text; write it between quotes")
+            if key.value in seen:
+                raise UserError(f"{where}: the key '{key.value}' stands twice; keep one")
+            seen.add(key.value)
+        return node
 
 
 def load(path: Path) -> dict[str, Any]:
     """Read and validate a configuration file.
 
     Raises:
-        UserError: the file is missing, is no YAML, or breaks the schema; the message names the key.
+        UserError: the file cannot be read, or breaks the schema; the message names the key.
     """
-    import yaml
+    config = read(path)
+    validate(config)
+    return config
 
+
+def read(path: Path) -> Any:
+    """The content of a configuration file.
+
+    Raises:
+        UserError: the file is missing, is no YAML, or has a key twice.
+    """
     try:
-        config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as stream:
+            return _Loader(stream).get_single_data()
     except FileNotFoundError:
         raise UserError(
             f"configuration {path} does not exist; see config/ for the suites that come with the project"
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"configuration {path} is not YAML: {' '.join(str(error).split())}") from None
-    validate(config)
-    return config
 
 
 def validate(config: Any) -> None:
     """Raise `UserError` naming the key that breaks the schema, with the nearest valid name where it is misspelt."""
-    import yaml
-
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
     errors = sorted(
-        Draft202012Validator(schema).iter_errors(config), key=lambda error: (len(error.absolute_path), str(error.path))
+        _Validator(schema).iter_errors(config), key=lambda error: (len(error.absolute_path), str(error.path))
     )
     if errors:
         raise UserError(f"configuration: {_explain(errors[0])}")
@@ -54,9 +83,13 @@ def validate(config: Any) -> None:
             raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
     try:
-        expand_tasks(config["tasks"])
+        tasks = expand_tasks(config["tasks"])
     except UserError as error:
         raise UserError(f"configuration: {error}") from None
+    if config["data"] == "world" and (foreign := [task for task in tasks if task in XPROBE_TASKS]):
+        raise UserError(
+            f"configuration: the embedded world has no '{foreign[0]}'; leave it out of 'tasks', or name other data"
+        )
     stand_ins = config.get("stand_ins", {})
     for printed in stand_ins.values():
         if list(stand_ins.values()).count(printed) > 1:
@@ -67,6 +100,15 @@ def validate(config: Any) -> None:
             f"configuration: 'stand_ins.{min(strangers)}' is not among the suite's backbones"
             f"{nearest(min(strangers), config['backbones'])}"
         )
+    if stand_ins:
+        from bench.reported import mapped  # pandas, for which no other configuration waits
+
+        known = set(mapped().query("run != ''")["backbone"])
+        for own, printed in stand_ins.items():
+            if printed not in known:
+                raise UserError(
+                    f"configuration: 'stand_ins.{own}' is '{printed}', which no paper prints{nearest(printed, known)}"
+                )
 
 
 def _explain(error: Any) -> str:

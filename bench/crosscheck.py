@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from bench.classify import MODES
 from bench.data import cache_folder
 from bench.encoders import load_encoder
 from bench.errors import UserError
-from bench.evaluate import read_tasks, score, sentences
+from bench.evaluate import read_tasks, score_encoder
 from bench.records import GROUPS, STS_TASKS, expand_tasks
 from bench.vectors import VectorStore
 
@@ -46,13 +46,9 @@ def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path,
     read = read_tasks(names, data)
     encoder = load_encoder(model, pooler=pooler, device=device)
     work = cache_folder() / "crosscheck"
-    store = VectorStore(work / "vectors", encoder)
-    try:
-        store.add(sentences(read))
+    with closing(VectorStore(work / "vectors", encoder)) as store:
         theirs = {cell: value for name in names for cell, value in _original(engine, name, data, store)}
-        found = score(read, store, mode="test", device=device, kept=work / encoder.identity)
-    finally:
-        store.close()
+    found = score_encoder(encoder, read, "test", device, work)
     shutil.rmtree(work)
     ours = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in found}
     return table(ours, theirs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -81,9 +82,10 @@ def _weights_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         listed = read_json(index)
-        if not isinstance(listed, dict) or not isinstance(listed.get("weight_map"), dict):
-            raise UserError(f"{index} lists no weights; fetch the model again")
-        return [folder / name for name in sorted(set(listed["weight_map"].values()))]
+        names = listed.get("weight_map") if isinstance(listed, dict) else None
+        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+            raise UserError(f"{index} lists no files of weights; save or fetch the model again")
+        return [folder / name for name in sorted(set(names.values()))]
     return [folder / "model.safetensors"]
 
 
@@ -122,7 +124,7 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         pooling_layer: load the model's own pooler (dense + tanh).
 
     Raises:
-        UserError: files are missing, pickled, broken, or the tokenizer cannot pad.
+        UserError: files are missing, pickled or broken, or the tokenizer cannot pad or is another model's.
     """
     from transformers import AutoConfig, AutoModel, AutoTokenizer
     from transformers.utils import logging
@@ -159,32 +161,52 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         ) from error
     except Exception as error:  # transformers' own validation raises many kinds
         if type(error).__name__ == "SafetensorError":
-            raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from error
+            raise UserError(
+                f"the weights in {folder} are truncated or broken ({error}); save or fetch them again"
+            ) from error
         raise UserError(
             f"cannot load the model in {folder} ({type(error).__name__}); check its config.json, weights and tokenizer"
         ) from error
+    unused = sorted(name for name in loading["unexpected_keys"] if re.search(r"\blayers?\.\d", name))
+    if unused:
+        raise UserError(f"{folder / 'config.json'} has no place for the weights {unused[0]}; mend its number of layers")
     missing = sorted(loading["missing_keys"])
     if missing:
-        raise UserError(f"the weights in {folder} lack {missing[0]} and would be random there; fetch them again")
+        raise UserError(f"the weights in {folder} lack {missing[0]}, which would be random; save or fetch them again")
     if tokenizer.pad_token is None:
         raise UserError(f"the tokenizer in {folder} has no padding token; name one in its tokenizer_config.json")
+    rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        raise UserError(
+            f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed only {rows} tokens; "
+            f"put the model's own tokenizer beside the weights"
+        )
     return model, tokenizer
 
 
 def _stores_pooler(folder: Path) -> bool:
     for path in _weights_files(folder):
-        with safe_open(path, framework="pt") as weights:
-            if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
-                return True
+        try:
+            with safe_open(path, framework="pt") as weights:
+                if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
+                    return True
+        except SafetensorError as error:
+            raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from None
     return False
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
     """Word pieces that fit, special tokens included; RoBERTa's positions start after the padding index."""
-    positions = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
+    longest = tokenizer.model_max_length
+    positions = getattr(model.config, "max_position_embeddings", None) or longest
     if model.config.model_type in ("roberta", "xlm-roberta"):
-        positions -= model.config.pad_token_id + 1
-    return int(min(positions, tokenizer.model_max_length))
+        positions -= (model.config.pad_token_id or 0) + 1
+    if not isinstance(longest, int | float) or min(positions, longest) < 3:
+        raise UserError(
+            f"{tokenizer.name_or_path} says that {longest!r} word pieces fit; mend model_max_length in its "
+            "tokenizer_config.json"
+        )
+    return int(min(positions, longest))
 
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -333,7 +355,12 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
             within["base"] = load_encoder(folder / "base", device=device)
         if (folder / ARRAYS).is_file():
             within["arrays"] = _load_arrays(folder / ARRAYS)
-        return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device, **within)
+        try:
+            return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device, **within)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{stored_file} describes no '{stored['kind']}' ({error!r}); save the encoder again"
+            ) from error
     if not folder.is_dir():
         from bench.catalogue import backbone
         from bench.data import fetch_backbone
@@ -378,11 +405,17 @@ def _stored_pooling(folder: Path) -> str | None:
     """
     if not (folder / "modules.json").is_file():
         return None
-    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in read_json(folder / "modules.json")]
+    modules = read_json(folder / "modules.json")
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+        raise UserError(f"{folder / 'modules.json'} is no list of modules; name a pooler with --pooler")
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
     if other := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
         raise UserError(f"{folder} has a module '{min(other)}', which is not built here; name a pooler with --pooler")
-    path = next((path for path in sorted(folder.glob("*_Pooling/config.json"))), None)
+    places = [module.get("path") for module, kind in zip(modules, kinds, strict=True) if kind == "Pooling"]
+    path = folder / str(places[0]) / "config.json" if places else None
     pooling = read_json(path) if path else {}
+    if not isinstance(pooling, dict):
+        raise UserError(f"{path} does not say how to pool; name a pooler with --pooler")
     chosen = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
     known = {"pooling_mode_mean_tokens": "avg", "pooling_mode_cls_token": "cls_before_pooler"}
     if len(chosen) != 1 or chosen[0] not in known:

@@ -14,6 +14,9 @@ class UserError(Exception):
     """
 
 
+LISTED = 10  # names that a message lists; of more, the most alike
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Say which of `known` was probably meant, as the end of an error message.
 
@@ -21,6 +24,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     "; did you mean 'simcse'? (known: simcse, sscl)"
     """
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    guess = f"; did you mean '{close[0]}'?" if close else ";"
+    alike = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), alike, n=1, cutoff=0.5)
+    guess = f"; did you mean '{alike[close[0]]}'?" if close else ";"
+    if len(known) > LISTED:
+        known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{len(known) - LISTED} more"]
     return f"{guess} (known: {', '.join(known)})" if known else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -15,12 +16,13 @@ from bench.encoders import Encoder, adaptation
 from bench.errors import UserError, nearest
 from bench.files import read_json, write_json
 from bench.progress import Progress
-from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, Record, average, expand_tasks, is_described
+from bench.records import GROUPS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, Record, average, expand_tasks, is_described
 from bench.tasks import probing, sts, transfer
 from bench.tasks.labelled import KFOLD, NESTED, SPLIT, LabelledTask
+from bench.tasks.tables import Vectors
+from bench.vectors import VectorStore
 
 Task = sts.StsTask | LabelledTask
-Vectors = Callable[[Sequence[str]], np.ndarray]
 Adaptation = Callable[[np.ndarray], np.ndarray]
 
 
@@ -31,7 +33,7 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
         UserError: no name or an unknown one, or files that are not as the manifest says.
     """
     if not names:
-        raise UserError("--tasks names no task; write sts, transfer, probing, all, or names of tasks")
+        raise UserError(f"--tasks names no task; write {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []
     for name in expand_tasks(names):
         if name in STS_TASKS or is_described(name):
@@ -76,6 +78,14 @@ def adapted(task: Task, vectors: Vectors, adapt: Adaptation) -> Vectors:
     return look_up
 
 
+def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
+    """Records of an encoder on tasks; `work` keeps what is finished until it is all there, so it can go on later."""
+    with closing(VectorStore(work / "vectors", encoder)) as store:
+        store.add(sentences(tasks))
+        kept = work / store.identity
+        return score(tasks, store, adapt=adaptation(encoder), mode=mode, device=device, kept=kept)
+
+
 def score(
     tasks: Sequence[Task],
     vectors: Vectors,
@@ -98,9 +108,10 @@ def score(
     """
     if mode not in MODES:
         raise UserError(f"unknown mode '{mode}'{nearest(mode, MODES)}")
+    settings = MODES[mode]
     records: list[Record] = []
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]
-    with Progress(sum(_work(task, MODES[mode]) for task in labelled), "classify", unit="sample") as progress:
+    with Progress(sum(_work(task, settings) for task in labelled), "classify", unit="sample") as progress:
         for task in tasks:
             own = adapted(task, vectors, adapt) if adapt else vectors
             if isinstance(task, sts.StsTask):
@@ -109,9 +120,9 @@ def score(
             file = kept / f"{task.name}-{mode}-{_sum(task)}.json" if kept else None
             if file and file.is_file():
                 records += read_json(file)
-                progress.advance(_work(task, MODES[mode]), note=task.name)
+                progress.advance(_work(task, settings), note=task.name)
                 continue
-            found = list(_score_labelled(task, own, MODES[mode], device, progress))
+            found = list(_score_labelled(task, own, settings, device, progress))
             if file:
                 write_json(file, found)
             records += found

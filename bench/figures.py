@@ -17,7 +17,7 @@ from bench.compare import Suite, cells, read_suite
 from bench.files import atomic_file, write_text
 from bench.records import BOARDS, STS_TASKS, TRANSFER_TASKS
 from bench.reported import SOURCES
-from bench.tables import BOARD_TITLES, csv, leaderboards, row_name, score_text, slug
+from bench.tables import BOARD_TITLES, csv, leaderboards, printed_tables, row_name, score_text
 from bench.verdict import SYMBOLS
 
 # From Okabe and Ito's palette: told apart by all common kinds of colour vision, and by lightness in grey.
@@ -180,11 +180,11 @@ def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure
 
 def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The printed tables that get a figure, by the name of its files: those of seven tasks and an average."""
-    stems = {}
-    for (source, name), table in all_cells[all_cells["split"] == "test"].groupby(["source", "table"], sort=False):
-        if any({*tasks, "Avg"} <= set(table["task"]) for tasks in (STS_TASKS, TRANSFER_TASKS)):
-            stems[f"{source}_{slug(name)}"] = table[table["task"] == "Avg"]
-    return stems
+    return {
+        stem: table[table["task"] == "Avg"]
+        for stem, table in printed_tables(all_cells[all_cells["split"] == "test"]).items()
+        if any({*tasks, "Avg"} <= set(table["task"]) for tasks in (STS_TASKS, TRANSFER_TASKS))
+    }
 
 
 def render_figures(suite_folder: Path, out: Path) -> None:
@@ -195,7 +195,7 @@ def render_figures(suite_folder: Path, out: Path) -> None:
     """
     suite = read_suite(suite_folder)
     with matplotlib.rc_context(STYLE):
-        for name, board in leaderboards(suite_folder).items():
+        for name, board in leaderboards(suite).items():
             _save(board_figure(suite, board, name), Path(out) / board_stem(name), board)
-        for stem, table in figure_stems(cells(suite_folder)).items():
+        for stem, table in figure_stems(cells(suite)).items():
             _save(comparison(suite, table), Path(out) / stem, table)

@@ -55,11 +55,14 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path, *, nothing_lost: bool = False) -> Iterator[Path]:
     """Like `atomic_file` for a folder; an existing folder at `path` is replaced.
 
+    Args:
+        nothing_lost: refuse to replace a folder that holds files which the new one has not.
+
     Raises:
-        UserError: the parent folder cannot be written.
+        UserError: the parent folder cannot be written, or a file would be lost.
     """
     path = Path(path)
     try:
@@ -74,6 +77,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             if file.is_file():
                 os.chmod(file, _open_mode(0o666))
                 _sync(file)
+        if nothing_lost and (others := _files(path) - _files(temporary)):
+            raise UserError(f"{path / min(others)} is not made by this, and would be deleted; name another folder")
         if path.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
             os.replace(path, old / path.name)
@@ -84,6 +89,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         _sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _files(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()}
 
 
 def refuse_other(folder: Path, mark: str) -> None:
@@ -120,7 +129,7 @@ def read_json(path: Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run the rule or command that writes it first") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"{path} is not a readable JSON file ({error}); delete it and make it again") from None
 
 

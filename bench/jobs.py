@@ -9,16 +9,15 @@ from typing import Any
 
 from bench import paths
 from bench.context import RunContext
-from bench.encoders import Encoder, adaptation, load_encoder
+from bench.encoders import load_encoder
 from bench.errors import UserError
-from bench.evaluate import Task, read_tasks, score, sentences
+from bench.evaluate import read_tasks, score_encoder
 from bench.files import read_json, write_json
 from bench.provenance import provenance
 from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, Record, write_scores
 from bench.suite import Run, resolve
 from bench.tasks.tables import manifest
-from bench.vectors import VectorStore
-
+from bench.vectors import FILES as VECTOR_FILES
 
 STAGES = ("train", "score")
 
@@ -28,17 +27,6 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     from bench.train import train
 
     return train(run, suite, paths.run_folder(suite, run.id), device)
-
-
-def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
-    """Records of an encoder on tasks; `work` keeps what is finished until it is all there, so it can go on later."""
-    store = VectorStore(work / "vectors", encoder)
-    try:
-        store.add(sentences(tasks))
-        kept = work / encoder.identity
-        return score(tasks, store, adapt=adaptation(encoder), mode=mode, device=device, kept=kept)
-    finally:
-        store.close()
 
 
 def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:
@@ -140,12 +128,12 @@ def score_model(
     Raises:
         UserError: the model, the pooler, a task or a data file is not as it should be.
     """
+    if out.is_dir() or not out.name:
+        raise UserError(f"--out '{out}' is a folder; name a file")
     work = out.with_name(f"{out.name}.part")
-    if out.is_dir():
-        raise UserError(f"--out {out} is a folder; name a file")
     if out.is_symlink() or (out.exists() and not out.is_file()):
         raise UserError(f"--out {out} is no plain file, and would be replaced by one; name another")
-    if work.is_symlink() or (work.exists() and not (work / "vectors").is_dir()):
+    if work.is_symlink() or (work.exists() and not _left_by_evaluation(work)):
         raise UserError(f"{work} is not of an earlier evaluation, and this one would delete it; name another --out")
     read = read_tasks(tasks, data)
     encoder = load_encoder(model, pooler=pooler, device=device)
@@ -158,10 +146,24 @@ def score_model(
         "seed": None,
     }
     records = [common | record for record in score_encoder(encoder, read, mode, device, work)]
-    described = {"data": {"name": manifest(data)["name"], "folder": str(data)}, "mode": mode}
+    data_said = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
+    described = {"data": data_said, "mode": mode}
     write_scores(out, described | {"encoder": encoder.identity} | provenance(device, threads=1), records)
     shutil.rmtree(work)
     return tables(records)
+
+
+def _left_by_evaluation(work: Path) -> bool:
+    """Whether a folder holds vectors and records of finished tasks alone, so that it may be deleted at the end."""
+    if not (work / "vectors").is_dir():
+        return False
+    files = [path.relative_to(work) for path in work.rglob("*") if not path.is_dir()]
+    return all(
+        path.name in VECTOR_FILES
+        if path.parts[:-1] == ("vectors",)
+        else len(path.parts) == 2 and path.suffix == ".json"
+        for path in files
+    )
 
 
 def tables(records: Sequence[Record]) -> str:

@@ -18,9 +18,9 @@ from bench.tables import (
     html_parts,
     leaderboard_caption,
     leaderboards,
+    printed_tables,
     shown_leaderboard,
     shown_table,
-    slug,
     templates,
 )
 from bench.verdict import MEANINGS, SYMBOLS
@@ -47,7 +47,13 @@ def _provenance(suite: Suite) -> list[tuple[str, list[str]]]:
         found = Counter(values)
         return [f"{value} ({count} runs)" if len(found) > 1 else value for value, count in found.most_common()]
 
-    fields = [("Code", "code"), ("Data", "data"), ("Corpora", "corpora"), ("Device", "device"), ("Libraries", "versions")]
+    fields = [
+        ("Code", "code"),
+        ("Data", "data"),
+        ("Corpora", "corpora"),
+        ("Device", "device"),
+        ("Libraries", "versions"),
+    ]
     known = suite.provenance
     rows = [(title, counted(_text(entry[name]) for entry in known if entry.get(name))) for title, name in fields]
     dates = sorted(str(entry["date"]) for entry in known if entry.get("date"))
@@ -63,15 +69,15 @@ def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
         UserError: the suite's files or a figure are missing, or `out` cannot be written.
     """
     suite_folder, figures, out = Path(suite_folder), Path(figures), Path(out)
-    suite, all_cells = read_suite(suite_folder), cells(suite_folder)
+    suite = read_suite(suite_folder)
+    all_cells = cells(suite)
     stems = figure_stems(all_cells)
     sections = []
-    for (source, name), table in all_cells.groupby(["source", "table"], sort=False):
-        stem = f"{source}_{slug(name)}"
+    for stem, table in printed_tables(all_cells).items():
         sections.append(
             {
                 "stem": stem,
-                "title": f"{source}, {name}",
+                "title": ", ".join(table.iloc[0][["source", "table"]]),
                 "table": html_parts(shown_table(table), captioned(suite, table)),
                 "figure": _image(figures, stem) if stem in stems else None,
                 "verdicts": Counter(table["verdict"]),
@@ -87,7 +93,7 @@ def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
                 "table": html_parts(shown_leaderboard(board), leaderboard_caption(suite, name)),
                 "figure": _image(figures, board_stem(name)),
             }
-            for name, board in leaderboards(suite_folder).items()
+            for name, board in leaderboards(suite).items()
         ],
         sections=sorted(sections, key=lambda section: not section["measured"]),
         verdicts=Counter(all_cells["verdict"]),

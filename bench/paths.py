@@ -78,6 +78,14 @@ def corpus_file(name: str, suite: Path, data_name: str = "senteval") -> Path:
     return Path(name) if "/" in name else data.fetch_corpus(name)
 
 
+def data_sums(folder: Path) -> dict[str, Any]:
+    """How many task files a data folder holds, and the sum of their sums and names."""
+    parts = (folder / "downstream", folder / "probing")
+    files = sorted(path for part in parts for path in part.rglob("*") if path.is_file())
+    sums = "\n".join(f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files)
+    return {"files": len(files), "sha256": sha256_text(sums)}
+
+
 def describe_input(
     kind: str, name: str, suite: Path, tasks: Sequence[str] = (), data_name: str = "senteval"
 ) -> dict[str, Any]:
@@ -96,10 +104,7 @@ def describe_input(
         for task in expand_tasks(tasks):
             if task in probing.FILES:
                 data.probing_file(probing.FILES[task], folder)
-        parts = (folder / "downstream", folder / "probing")
-        files = sorted(path for part in parts for path in part.rglob("*") if path.is_file())
-        sums = "\n".join(f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files)
-        return {"kind": kind, "name": name, "files": len(files), "sha256": sha256_text(sums)}
+        return {"kind": kind, "name": name, **data_sums(folder)}
     if kind == "corpus":
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite, data_name))}
     known = backbone(name)

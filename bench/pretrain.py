@@ -81,7 +81,7 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
             _train(model, rows, tokenizer, seed, SIZE.steps if steps is None else steps)
     finally:
         torch.set_num_threads(before)
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, nothing_lost=True) as folder:
         model.save_pretrained(folder)
         _wrap(kind, tokenizer).save_pretrained(folder)
 

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, variance
 from typing import Any
 
 from bench.errors import UserError
@@ -30,12 +31,11 @@ def interval(values: Sequence[float], floor: float, coverage: float = COVERAGE) 
     """
     from scipy.stats import norm, t
 
-    count = len(values)
-    mean = sum(values) / count
-    variance = sum((value - mean) ** 2 for value in values) / (count - 1) if count > 1 else 0.0
+    count, mean = len(values), fmean(values)
+    spread = variance(values) if count > 1 else 0.0
     level = (1 + coverage) / 2
     quantile = t.ppf(level, count - 1) if count > 1 else norm.ppf(level)
-    half = quantile * math.sqrt(variance * (1 + 1 / count) + floor**2)
+    half = quantile * math.sqrt(spread * (1 + 1 / count) + floor**2)
     return mean - half, mean + half
 
 

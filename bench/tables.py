@@ -13,11 +13,11 @@ import pandas as pd
 
 from bench.compare import Suite, cells, leaderboard, read_suite
 from bench.files import write_text
-from bench.records import BOARDS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
+from bench.records import BOARDS, GROUPS
 from bench.reported import SOURCES
 from bench.verdict import SYMBOLS
 
-TASK_ORDER = [*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS, "Avg"]
+TASK_ORDER = [*GROUPS["all"], "Avg"]
 
 
 def score_text(mean: float, sd: float) -> str:
@@ -175,14 +175,20 @@ def leaderboard_caption(suite: Suite, board: str) -> str:
     return f"{text} {suite.remark}".strip()
 
 
-def leaderboards(suite_folder: Path) -> dict[str, pd.DataFrame]:
+def leaderboards(suite: Suite) -> dict[str, pd.DataFrame]:
     """The suite's own tables that hold any score; the one of STS in any case."""
     boards = {}
     for name, (tasks, _) in BOARDS.items():
-        board = leaderboard(suite_folder, name)
+        board = leaderboard(suite, name)
         if name == "sts" or board[list(tasks)].notna().any(axis=None):
             boards[name] = board
     return boards
+
+
+def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The cells of each printed table, by the name of its files."""
+    groups = all_cells.groupby(["source", "table"], sort=False)
+    return {f"{source}_{slug(name)}": table for (source, name), table in groups}
 
 
 def render_tables(suite_folder: Path, out: Path) -> None:
@@ -193,7 +199,7 @@ def render_tables(suite_folder: Path, out: Path) -> None:
     """
     out = Path(out)
     suite = read_suite(suite_folder)
-    all_cells = cells(suite_folder)
+    all_cells = cells(suite)
 
     def write(stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str) -> None:
         write_text(out / f"{stem}.csv", csv(numbers))
@@ -202,8 +208,7 @@ def render_tables(suite_folder: Path, out: Path) -> None:
         write_text(out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption))
 
     write_text(out / "cells.csv", csv(all_cells))
-    for name, board in leaderboards(suite_folder).items():
+    for name, board in leaderboards(suite).items():
         write(name, board, shown_leaderboard(board), leaderboard_caption(suite, name))
-    for (source, name), table in all_cells.groupby(["source", "table"], sort=False):
-        caption = f"{captioned(suite, table)} {LEGEND}."
-        write(f"{source}_{slug(name)}", table, shown_table(table), caption)
+    for stem, table in printed_tables(all_cells).items():
+        write(stem, table, shown_table(table), f"{captioned(suite, table)} {LEGEND}.")

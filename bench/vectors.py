@@ -16,6 +16,7 @@ from bench.files import read_json, write_json
 from bench.progress import Progress
 
 CHUNK = 2048  # sentences between two writes: what an interruption can cost
+FILES = ("encoder.json", "keys", "vectors.f32")  # what a store consists of
 KEY = 16  # bytes of a sentence's sum
 
 
@@ -49,12 +50,10 @@ class VectorStore:
             fcntl.flock(self._keys, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UserError(f"{self.folder} is in use by another process; wait for it or write elsewhere") from None
-        identity = encoder.identity
+        self.identity = encoder.identity
         known = read_json(self._description) if self._description.is_file() else None
-        if known is None or known["encoder"] != identity:
-            self._keys.truncate(0)
-            self._vectors.truncate(0)
-            known = {"encoder": identity, "width": 0}
+        if known is None or known["encoder"] != self.identity:
+            known = {"encoder": self.identity, "width": 0}  # of no width there are no rows, so the files are emptied
             write_json(self._description, known)
         self.width = int(known["width"])
         self._rows = self._read_keys()
@@ -86,12 +85,12 @@ class VectorStore:
             )
         if not self.width:
             self.width = vectors.shape[1]
-            write_json(self._description, {"encoder": self.encoder.identity, "width": self.width})
-        for stream, content in ((self._vectors, vectors.tobytes()), (self._keys, b"".join(map(_key, sentences)))):
+            write_json(self._description, {"encoder": self.identity, "width": self.width})
+        keys = [_key(text) for text in sentences]
+        for stream, content in ((self._vectors, vectors.tobytes()), (self._keys, b"".join(keys))):
             stream.write(content)
             stream.flush()
-        for text in sentences:
-            self._rows[_key(text)] = len(self._rows)
+        self._rows |= {key: row for row, key in enumerate(keys, start=len(self._rows))}
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors float32 [n, d] of sentences that were added."""

@@ -49,7 +49,10 @@ class BagOfWords:
 
     @classmethod
     def load(cls, folder: Path, stored: dict[str, Any], **_: Any) -> BagOfWords:
-        return cls(stored["width"])
+        width = stored.get("width")
+        if type(width) is not int or width < 1:
+            raise ValueError(f"width is {width!r}")
+        return cls(width)
 
 
 class WordOverlap(Method):

@@ -14,6 +14,9 @@ from bench.records import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 
 try:
+    # Snakemake's own reader keeps the last of two equal keys.
+    for path in workflow.configfiles:
+        suites.read(path)
     suites.validate(config)
     RUNS = {run.id: run for run in suites.runs(config)}
 except UserError as error:

@@ -119,6 +119,17 @@ def test_a_mistaken_run_is_one_sentence(
     assert not suite.exists()
 
 
+@pytest.mark.parametrize("seed", ["-1", "1.0", "1e23", str(2**63), "one"])
+def test_a_seed_that_cannot_be_is_one_sentence(
+    seed: str, run_words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "simcse", *run_words, "--seed", seed, "--suite", str(tmp_path / "suite")]) == 2
+    assert capsys.readouterr().err == (
+        f"error: --seed is '{seed}', which cannot be; seeds are whole numbers from 0 on, below 2**63\n"
+    )
+    assert not (tmp_path / "suite").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

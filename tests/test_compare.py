@@ -15,7 +15,7 @@ CLOSE = dict(zip(STS_TASKS, (39.70, 59.38, 49.67, 66.03, 66.19, 53.87, 62.06), s
 
 
 def cell(folder, source="gs-infonce-v2", table="Table 2", method="SimCSE", backbone="bert-base-uncased", task="Avg"):
-    found = cells(folder).query(
+    found = cells(read_suite(folder)).query(
         "source == @source and table == @table and method == @method and backbone == @backbone and task == @task"
     )
     assert len(found) == 1
@@ -127,7 +127,7 @@ def test_what_was_not_run_says_why(tmp_path):
     assert cell(folder, method="GS-InfoNCE")["reason"] == "no scores in this suite"
     assert cell(folder, "is-cse", "Table 1", "IS-CSE")["reason"] == "this score is not in the suite"
     assert cell(folder, "is-cse", "Table 1", "CT-BERT")["reason"] == "method not in the suite"
-    assert set(cells(folder)["verdict"]) == {"not run", "inconclusive"}
+    assert set(cells(read_suite(folder))["verdict"]) == {"not run", "inconclusive"}
 
 
 def test_holm_counts_the_cells_of_one_table_only(tmp_path):
@@ -152,7 +152,7 @@ def test_leaderboard_is_sorted_and_counts_what_is_missing(tmp_path):
             {"method": "gs-infonce", "seed": 1, "status": "diverged", "reason": "loss is nan"},
         ],
     )
-    board = leaderboard(folder)
+    board = leaderboard(read_suite(folder))
     assert board[["backbone", "method", "n", "remark"]].to_numpy().tolist() == [
         ["roberta-base", "sscl", 3, ""],
         ["roberta-base", "untrained", 1, ""],
@@ -180,4 +180,4 @@ def test_damaged_files_are_named(tmp_path, name, content, message):
     if content is not None:
         write_json(folder / name, content)
     with pytest.raises(UserError, match=message):
-        cells(folder)
+        cells(read_suite(folder))

@@ -64,6 +64,12 @@ def runs(**changes: Any) -> list[Run]:
         ({"seeds": [1, 1]}, "'seeds' is [1, 1], which cannot be"),
         ({"seeds": [1.5]}, "'seeds.0' is 1.5"),
         ({"seeds": "42"}, "'seeds' is '42', which cannot be"),
+        ({"seeds": [1.0]}, "'seeds.0' is 1.0, which cannot be; seeds are whole numbers from 0 on, below 2**63"),
+        ({"seeds": [1e23]}, "'seeds.0' is 1e+23, which cannot be"),
+        ({"seeds": [2**63]}, "'seeds.0' is 9223372036854775808, which cannot be"),
+        ({"seeds": [True]}, "'seeds.0' is True, which cannot be"),
+        ({"methods": [{"method": "simcse", "seeds": [-1]}]}, "'methods.0.seeds.0' is -1, which cannot be"),
+        ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; leave it out of 'tasks'"),
         ({"backbones": {}}, "'backbones' is {}, which cannot be"),
         ({"backbones": {"toy-bert": {"seed": [1]}}}, "unknown key 'backbones.toy-bert.seed'; did you mean 'seeds'?"),
         ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which cannot be; map each backbone"),
@@ -76,6 +82,8 @@ def runs(**changes: Any) -> list[Run]:
         ({"recipe": {"batch_sise": 3}}, "unknown key 'recipe.batch_sise'; did you mean 'batch_size'?"),
         ({"recipe": {"batch_size": "many"}}, "'batch_size' should be of type int, not 'many'"),
         ({"stand_ins": {"toy-bart": "bert-base-uncased"}}, "'stand_ins.toy-bart' is not among the suite's backbones"),
+        ({"stand_ins": {"toy-bert": "bert-base"}}, "'stand_ins.toy-bert' is 'bert-base', which no paper prints; "),
+        ({"stand_ins": {"toy-bert": "glove"}}, "which no paper prints; (known: bert-base-uncased, bert-"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -118,6 +126,38 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="is not YAML") as caught:
             suites.load(tmp_path / name)
         assert "\n" not in str(caught.value)
+
+
+def test_the_largest_seed_is_kept_whole() -> None:
+    assert [run.seed for run in runs(seeds=[0, 2**63 - 1], backbones={"toy-bert": None})] == [0, 2**63 - 1]
+
+
+def test_tasks_of_another_source_need_other_data() -> None:
+    suites.validate(suite(data="senteval", tasks=["xprobe"]))
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("seeds: [3]", "the key 'seeds' stands twice; keep one"),
+        ("recipe: {epochs: 1, epochs: 2}", "the key 'epochs' stands twice; keep one"),
+        ("recipe: {1: 2}", "a key is no text; write it between quotes"),
+        ("recipe: {on: 2}", "a key is no text; write it between quotes"),
+        ("recipe: {[a]: 2}", "a key is no text; write it between quotes"),
+    ],
+)
+def test_a_key_that_would_be_lost_is_named_with_its_line(line: str, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"suite: mine\nseeds: [1]\n{line}\n")
+    with pytest.raises(UserError) as caught:
+        suites.load(path)
+    assert str(caught.value) == f"configuration {path}, line 3: {sentence}"
+
+
+def test_aliases_and_merged_maps_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: *a\n")
+    assert suites.read(path) == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}, "c": {"x": 1, "y": 2}}
 
 
 def test_yaml_runs_no_code(tmp_path: Path) -> None:

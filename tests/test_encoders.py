@@ -348,6 +348,26 @@ def test_weights_that_lack_a_layer_are_refused(copy: Path) -> None:
     refused(lambda: encoder(copy), str(copy))
 
 
+def test_weights_of_more_layers_than_configured_are_refused(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
+    refused(lambda: encoder(copy), str(copy), "no place for the weights", "number of layers")
+
+
+def test_a_truncated_file_is_one_sentence_whatever_the_pooler(copy: Path) -> None:
+    content = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(content[: len(content) // 2])
+    for pooler in ("avg", "cls"):
+        refused(lambda pooler=pooler: load_encoder(copy, pooler=pooler), str(copy), "truncated or broken")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("longest", ["64", 2, -3])
+def test_an_odd_longest_input_is_one_sentence(copy: Path, longest: object) -> None:
+    config = json.loads((copy / "tokenizer_config.json").read_text())
+    (copy / "tokenizer_config.json").write_text(json.dumps(config | {"model_max_length": longest}))
+    refused(lambda: encoder(copy), str(copy), "model_max_length")
+
+
 def test_code_of_a_model_folder_never_runs(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}}
@@ -397,11 +417,41 @@ def test_a_broken_encoder_file_is_one_sentence(tiny_bert: Path, tmp_path: Path, 
     refused(lambda: load_encoder(tmp_path / "saved"))
 
 
+@pytest.mark.parametrize(
+    "content", ['{"kind": ["transformer"]}', '{"kind": "word-overlap"}', '{"kind": "transformer", "pooler": ["avg"]}']
+)
+def test_odd_values_in_an_encoder_file_are_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "encoder.json").write_text(content)
+    refused(lambda: load_encoder(tmp_path), str(tmp_path / "encoder.json"))
+
+
+@pytest.mark.parametrize("content", ["[]", '{"weight_map": ["a"]}', '{"weight_map": {"a": 3}}'])
+def test_odd_lists_of_weights_are_one_sentence(copy: Path, content: str) -> None:
+    (copy / "model.safetensors.index.json").write_text(content)
+    refused(lambda: encoder(copy), "model.safetensors.index.json lists no files of weights")
+
+
+def test_a_vocabulary_beyond_the_embeddings_is_refused(copy: Path) -> None:
+    """One row fewer than the tokenizer has tokens: only a sentence with the last one would fail, while encoding."""
+    largest = max(encoder(copy).tokenizer.get_vocab().values())
+    weights = load_file(copy / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] = weights["embeddings.word_embeddings.weight"][:largest].clone()
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"vocab_size": largest}))
+    refused(lambda: encoder(copy), f"token ids up to {largest}, but the weights embed only {largest} tokens")
+
+
 def as_sentence_transformers(
     folder: Path, pooling: dict[str, bool], kinds: tuple[str, ...] = ("Transformer", "Pooling")
 ) -> None:
     modules = [
-        {"idx": i, "name": str(i), "path": "", "type": f"sentence_transformers.models.{kind}"}
+        {
+            "idx": i,
+            "name": str(i),
+            "path": "1_Pooling" * (kind == "Pooling"),
+            "type": f"sentence_transformers.models.{kind}",
+        }
         for i, kind in enumerate(kinds)
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -424,6 +474,16 @@ def test_a_sentence_transformers_folder_brings_its_pooler(copy: Path, mode: str,
     assert other.pooler == "avg_top2"
 
 
+def test_the_pooling_is_the_one_that_the_modules_name(copy: Path) -> None:
+    as_sentence_transformers(copy, {"pooling_mode_cls_token": True})
+    modules = json.loads((copy / "modules.json").read_text())
+    modules[1]["path"] = "2_Pooling"
+    (copy / "modules.json").write_text(json.dumps(modules))
+    (copy / "2_Pooling").mkdir()
+    (copy / "2_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    assert load_encoder(copy).pooler == "avg"  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("pooling", "kinds", "message"),
     [
@@ -439,6 +499,24 @@ def test_other_sentence_transformers_folders_ask_for_a_pooler(
     as_sentence_transformers(copy, pooling, kinds)
     with pytest.raises(UserError, match=message):
         load_encoder(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("modules.json", '{"0": {"type": "Transformer"}}'),
+        ("modules.json", '["Transformer"]'),
+        ("modules.json", "3"),
+        ("1_Pooling/config.json", '["pooling_mode_mean_tokens"]'),
+        ("1_Pooling/config.json", "null"),
+        ("1_Pooling/config.json", '{"pooling_mode_mean_tokens": "yes"}'),
+    ],
+)
+def test_odd_sentence_transformers_files_are_one_sentence(copy: Path, name: str, content: str) -> None:
+    as_sentence_transformers(copy, {"pooling_mode_mean_tokens": True})
+    (copy / name).write_text(content)
+    refused(lambda: load_encoder(copy), str(copy), "name a pooler with --pooler")
+    assert load_encoder(copy, pooler="avg").encode(["a"]).shape == (1, 32)
 
 
 def test_the_identity_holds_what_the_weights_do_not(copy: Path, tiny_bert: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -18,8 +20,8 @@ from bench.__main__ import main
 from bench.classify import MODES
 from bench.encoders import TransformerEncoder
 from bench.errors import UserError
-from bench.evaluate import read_tasks, score, sentences
-from bench.jobs import score_encoder, tables
+from bench.evaluate import read_tasks, score, score_encoder, sentences
+from bench.jobs import tables
 from bench.progress import Progress
 from bench.records import (
     PROBING_TASKS,
@@ -377,6 +379,35 @@ def test_another_encoder_does_not_take_over_what_is_kept(
     assert main([*words, "--out", str(out)]) == main([*words, "--out", str(whole)]) == 0
     same_scores(out, whole)
     assert not out.with_name("x.json.part").exists()
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "vectors/mine.txt", "a/b/c.json"])
+def test_a_foreign_folder_under_its_working_name_is_left_alone(
+    data: Path, tiny_bert: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = tmp_path / "x.json.part" / name
+    (tmp_path / "x.json.part" / "vectors").mkdir(parents=True)
+    foreign.parent.mkdir(parents=True, exist_ok=True)
+    foreign.write_text("years")
+    assert run(tiny_bert, data, tmp_path / "x.json", "STS-B") == 2
+    assert "x.json.part is not of an earlier evaluation" in capsys.readouterr().err
+    assert foreign.read_text() == "years"
+
+
+def test_scores_say_which_files_they_come_from(data: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    """Data without a manifest of its own is held to SentEval's counts, not to its bytes: the sum tells them apart."""
+    sums = []
+    for round in range(2):
+        out = tmp_path / f"{round}.json"
+        assert run(tiny_bert, data, out, "STS-B") == 0
+        sums.append(json.loads(out.read_text())["provenance"]["data"])
+        path = tmp_path / "data" / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+        if round == 0:
+            shutil.copytree(data, tmp_path / "data")
+            path.write_text(path.read_text().replace("a", "b", 1))
+            data = tmp_path / "data"
+    assert sums[0]["files"] == sums[1]["files"] > 0
+    assert sums[0]["sha256"] != sums[1]["sha256"]
 
 
 # --- tables for the terminal ------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def points(panel, y: float, marker: str) -> list[float]:
 
 
 def test_seeds_stand_around_the_printed_stroke(suite):
-    table = figure_stems(cells(suite))["is-cse_table-1"]
+    table = figure_stems(cells(read_suite(suite)))["is-cse_table-1"]
     with matplotlib.rc_context(STYLE):
         figure = comparison(read_suite(suite), table)
     panels = {panel.get_title(loc="left"): panel for panel in figure.axes}
@@ -64,7 +64,7 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
         name="smoke", data="world", stand_ins={"bert-base-uncased": "toy-bert"},
     )  # fmt: skip
     with matplotlib.rc_context(STYLE):
-        figure = comparison(read_suite(tmp_path), figure_stems(cells(tmp_path))["sscl_table-7"])
+        figure = comparison(read_suite(tmp_path), figure_stems(cells(read_suite(tmp_path)))["sscl_table-7"])
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == "bert-base-uncased  (ours: toy-bert)"
     drawn = [line for line in panel.get_lines() if line.get_marker() == "o" and len(line.get_xdata())]
@@ -76,7 +76,7 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
 
 def test_leaderboard_draws_every_seed(suite):
     with matplotlib.rc_context(STYLE):
-        figure = board_figure(read_suite(suite), leaderboard(suite))
+        figure = board_figure(read_suite(suite), leaderboard(read_suite(suite)))
     (panel,) = figure.axes
     assert [label.get_text() for label in panel.get_yticklabels()] == [
         "simcse, official",
@@ -95,8 +95,9 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
     long = "A method (layer=3, the most this backbone has (of 11), alpha_start=0.005, $x^2$)"
     write_suite(tmp_path, seeds("simcse", ROWS, label=long))
     with matplotlib.rc_context(STYLE):
-        drawn = {stem: comparison(read_suite(suite), table) for stem, table in figure_stems(cells(suite)).items()}
-        drawn["leaderboard"] = board_figure(read_suite(tmp_path), leaderboard(tmp_path))
+        whole, other = read_suite(suite), read_suite(tmp_path)
+        drawn = {stem: comparison(whole, table) for stem, table in figure_stems(cells(whole)).items()}
+        drawn["leaderboard"] = board_figure(other, leaderboard(other))
     for stem, figure in drawn.items():
         with matplotlib.rc_context(STYLE):
             canvas = FigureCanvasAgg(figure)
@@ -111,7 +112,7 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
 
 def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
     render_figures(suite, tmp_path / "one")
-    stems = {"leaderboard", *figure_stems(cells(suite))}
+    stems = {"leaderboard", *figure_stems(cells(read_suite(suite)))}
     assert len(stems) == 9
     files = sorted((tmp_path / "one").iterdir())
     assert {path.name for path in files} == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}

@@ -85,7 +85,7 @@ def test_json_round_trip_and_no_nan(tmp_path: Path) -> None:
     assert read_json(path) == {"é": [1.5, None, True]}
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b""])
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"", b"[" * 100_000])
 def test_what_is_no_json_is_one_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
@@ -106,3 +106,19 @@ def test_only_its_own_kind_is_replaced(tmp_path: Path) -> None:
         refuse_other(tmp_path / "mine" / "thesis.txt", "config.json")
     (tmp_path / "mine" / "config.json").write_text("{}")
     refuse_other(tmp_path / "mine", "config.json")
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+    def make(*names: str) -> None:
+        with atomic_folder(tmp_path / "made", nothing_lost=True) as folder:
+            for name in names:
+                (folder / name).parent.mkdir(exist_ok=True)
+                (folder / name).write_text(name)
+
+    make("a", "deep/b")
+    make("a", "deep/b", "c")
+    (tmp_path / "made" / "deep" / "thesis.txt").write_text("years")
+    with pytest.raises(UserError, match=r"deep/thesis\.txt is not made by this, and would be deleted"):
+        make("a", "deep/b", "c")
+    assert (tmp_path / "made" / "deep" / "thesis.txt").read_text() == "years"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made"]

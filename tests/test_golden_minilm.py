@@ -18,9 +18,8 @@ import pytest
 
 from bench.data import cache_folder
 from bench.encoders import TransformerEncoder, load_encoder
-from bench.evaluate import read_tasks, score_tasks
+from bench.evaluate import read_tasks, score_encoder, score_tasks
 from bench.files import atomic_folder, sha256_file
-from bench.jobs import score_encoder
 from bench.tasks import sts
 
 pytestmark = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from synthetic_suite import seeds, write_suite
 
-from bench.compare import cells
+from bench.compare import cells, read_suite
 from bench.errors import UserError
 from bench.figures import figure_stems
 from bench.files import write_text
@@ -57,7 +57,7 @@ def page(tmp_path_factory) -> tuple[Path, Outline]:
     bad = {"method": "is-cse", "seed": 1, "status": "diverged", "reason": NASTY}
     write_suite(suite, [*seeds("simcse", rows, label=f"SimCSE {NASTY}"), bad], name="s")
     render_tables(suite, suite / "tables")
-    for stem in ("leaderboard", *figure_stems(cells(suite))):
+    for stem in ("leaderboard", *figure_stems(cells(read_suite(suite)))):
         write_text(figures / f"{stem}.png", "a picture")
     render_page(suite, figures, out)
     return out, Outline((out / "index.html").read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def test_nothing_is_fetched_and_every_link_leads_somewhere(page):
 
 def test_verdicts_are_words_with_signs_and_counts(page):
     out, outline = page
-    counts = cells(out.parent)["verdict"].value_counts()
+    counts = cells(read_suite(out.parent))["verdict"].value_counts()
     rows = re.findall(r"<td>(\S) ([a-z ]+)</td><td class=\"number\">(\d+)</td>", (out / "index.html").read_text())
     assert {kind: int(count) for _, kind, count in rows} == {kind: counts.get(kind, 0) for _, kind, _ in rows}
     assert len(rows) == 8

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_suite import seeds, write_suite
 
-from bench.compare import cells
-from bench.records import STS_TASKS
+from bench import compare
+from bench.compare import cells, read_suite
+from bench.records import STS_TASKS, read_scores
 from bench.tables import html, latex, markdown, render_tables, score_text, shown_table
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
@@ -72,9 +73,17 @@ def test_every_printed_table_in_four_formats(rendered):
         assert {path.stem for path in out.glob(f"*.{suffix}")} == stems
 
 
+def test_a_suite_is_read_once(rendered, tmp_path, monkeypatch):
+    folder, _ = rendered
+    asked = []
+    monkeypatch.setattr(compare, "read_scores", lambda path: asked.append(path) or read_scores(path))
+    render_tables(folder, tmp_path)
+    assert sorted(asked) == sorted((folder / "scores").iterdir())
+
+
 def test_lines_of_a_printed_row(rendered):
     folder, _ = rendered
-    table = cells(folder).query("source == 'gs-infonce-v2' and table == 'Table 2'")
+    table = cells(read_suite(folder)).query("source == 'gs-infonce-v2' and table == 'Table 2'")
     lines = shown_table(table).to_numpy().tolist()
     assert lines[0] == ["bert-base-uncased", "SimCSE", "printed, quoted", "68.40", "82.41", "74.38", "80.91", "78.56",
                         "76.85", "72.23", "76.25", ""]  # fmt: skip
@@ -90,7 +99,7 @@ def test_lines_of_a_printed_row(rendered):
 def test_csv_keeps_unrounded_numbers_that_read_back(rendered):
     folder, out = rendered
     read = pd.read_csv(out / "cells.csv")
-    fresh = cells(folder)
+    fresh = cells(read_suite(folder))
     assert len(read) == len(fresh)
     assert read["mean"].dropna().tolist() == fresh["mean"].dropna().tolist()
     row = read.query("source == 'sscl' and table == 'Table 2' and method == 'SimCSE' and task == 'Avg'").iloc[0]

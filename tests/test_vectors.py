@@ -221,6 +221,24 @@ def test_another_encoders_store_is_begun_anew(width: int, tmp_path: Path) -> Non
         check(store, TEXTS[:3], width)
 
 
+def test_the_identity_is_asked_once(tmp_path: Path) -> None:
+    """It is a sum over all weights."""
+
+    class Counted(Fake):
+        asked_who = 0
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "identity":
+                Counted.asked_who += 1
+            return super().__getattribute__(name)
+
+    with store_in(tmp_path, Counted()) as store:
+        store.add(TEXTS)
+        check(store, TEXTS)
+        assert store.identity == "fake-1"
+    assert Counted.asked_who == 1
+
+
 @pytest.mark.parametrize("place", ["file", "file/store"])
 def test_a_folder_that_cannot_be_written(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")

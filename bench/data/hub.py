@@ -80,11 +80,8 @@ def _one_sentence(what: str, remedy: str) -> Iterator[None]:
 
 def _listing(key: str, revision: str | None) -> tuple[str, dict[str, str | None]]:
     """Ask the hub for the commit behind a revision, and for its files with the sums that it announces."""
-    api = _hub()
-    if key.startswith("datasets/"):
-        info: Any = api.dataset_info(key.removeprefix("datasets/"), revision=revision, files_metadata=True)
-    else:
-        info = api.model_info(key, revision=revision, files_metadata=True)
+    name, kind = key.removeprefix("datasets/"), "dataset" if key.startswith("datasets/") else "model"
+    info: Any = _hub().repo_info(name, repo_type=kind, revision=revision, files_metadata=True)
     return str(info.sha), {file.rfilename: file.lfs.sha256 if file.lfs else None for file in info.siblings or ()}
 
 

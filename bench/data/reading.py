@@ -43,6 +43,8 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
             f"convert the file to {encoding}, or fetch it again"
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} is damaged or cut short after line {number} ({error}); fetch it again") from None
+        raise UserError(
+            f"{path} is damaged or cut short after line {number} ({error}); make it or fetch it again"
+        ) from None
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); mend its permissions or fetch it again") from None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from bench.errors import UserError
-
-Vectors = Callable[[Sequence[str]], np.ndarray]
+from bench.tasks.tables import Vectors, look_up
 
 NESTED, KFOLD, SPLIT = "nested", "kfold", "split"
 
@@ -51,15 +50,8 @@ class LabelledTask:
         Raises:
             UserError: the vectors are not one per sentence, all of one length, or not finite.
         """
-        found = [np.asarray(vectors(column), dtype=np.float32) for column in self.splits[split].columns]
-        for column, array in zip(self.splits[split].columns, found, strict=True):
-            if array.ndim != 2 or len(array) != len(column):
-                raise UserError(
-                    f"{self.name}: the encoder gave an array of shape {array.shape} for {len(column)} sentences"
-                )
-            if not np.isfinite(array).all():
-                row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-                raise UserError(f"{self.name}: the vector of {column[row]!r} is not finite; the encoder has diverged")
+        columns = self.splits[split].columns
+        found = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), dtype=np.float32))
         features = found[0]
         if len(found) == 2:
             features = np.concatenate([np.abs(found[0] - found[1]), found[0] * found[1]], axis=1)
@@ -87,5 +79,5 @@ def check_labels(name: str, path: Path, splits: Mapping[str, Samples], classes: 
     missing = sorted(set(range(classes)) - set(first.labels.tolist()))
     if missing:
         raise UserError(
-            f"{path}: {name} has no training sample of label {missing[0]} of {classes}; fetch the file again"
+            f"{path}: {name} has no training sample of label {missing[0]} of {classes}; mend it or fetch it again"
         )

@@ -10,7 +10,6 @@ tested on `te`; of tree depth only one part is published, which is cross-validat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from bench.data import probing_file, read_lines
@@ -72,7 +71,9 @@ def _task(
     for split, path in files.items():
         unknown = sorted({label for _, label in rows[split]} - set(known))
         if unknown:
-            raise UserError(f"{path}: {name} has label {unknown[0]!r} in {split} but not in training; fetch it again")
+            raise UserError(
+                f"{path}: {name} has label {unknown[0]!r} in {split} but not in training; mend it or fetch it again"
+            )
         splits[split] = ordered([[text for text, _ in rows[split]]], [known.index(label) for _, label in rows[split]])
     check_labels(name, next(iter(files.values())), splits, max(len(known), 2))
     return LabelledTask(name, protocol, len(known), splits)
@@ -84,23 +85,22 @@ def _read_senteval(path: Path) -> dict[str, Rows]:
         found = fields(path, number, line, 3)
         if found[0] not in _SPLITS:
             raise UserError(
-                f"{path}, line {number}: split {found[0][:20]!r} is none of tr, va, te; fetch the file again"
+                f"{path}, line {number}: split {found[0][:20]!r} is none of tr, va, te; mend it or fetch it again"
             )
         rows[_SPLITS[found[0]]].append(_row(path, number, found[-1], found[1]))
     return rows
 
 
 def _read_xprobe(path: Path) -> Rows:
-    lines = enumerate(read_lines(path), start=1)
-    return [_row(path, number, *_ends(fields(path, number, line, 2))) for number, line in lines]
-
-
-def _ends(found: Sequence[str]) -> tuple[str, str]:
-    return found[0], found[-1]
+    rows = []
+    for number, line in enumerate(read_lines(path), start=1):
+        sentence, *_, label = fields(path, number, line, 2)
+        rows.append(_row(path, number, sentence, label))
+    return rows
 
 
 def _row(path: Path, number: int, sentence: str, label: str) -> tuple[str, str]:
     text, label = clean(sentence), label.strip()
     if not text or not label:
-        raise UserError(f"{path}, line {number}: no {'label' if text else 'sentence'}; fetch the file again")
+        raise UserError(f"{path}, line {number}: no {'label' if text else 'sentence'}; mend it or fetch it again")
     return text, label

@@ -64,7 +64,7 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
         outer, fit(data.features, data.labels, classes, refit, settings, advance=advance), strict=True
     ):
         predicted = fitted.predict(0, data.features[torch.from_numpy(test).to(data.features.device)])
-        tests.append(round(100 * float(np.mean(predicted == labels[test])), 2))
+        tests.append(_accuracy(predicted, labels[test]))
     return Result(_mean([max(score) for score in scores]), _mean(tests))
 
 
@@ -77,7 +77,7 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Ad
     last = Fold(np.arange(len(labels)), None, _plain([DECAYS[int(np.argmax(scores))]]))
     fitted = fit(train.features, train.labels, classes, [last], settings, advance=advance)[0]
     predicted = fitted.predict(0, test.features)
-    return Result(max(scores), _accuracy(predicted, test), predicted)
+    return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
 def split(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
@@ -110,7 +110,7 @@ def _best_on_dev(
             fitted.append((result, head))
     best, head = fitted[int(np.argmax(scores))]
     predicted = best.predict(head, test.features)
-    return Result(max(scores), _accuracy(predicted, test), predicted)
+    return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
 def _plain(decays: Sequence[float]) -> tuple[tuple[float, float], ...]:
@@ -137,5 +137,5 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.round(np.mean(values), 2))  # numpy's rounding of means, Python's of single accuracies: so SentEval
 
 
-def _accuracy(predicted: np.ndarray, part: Part) -> float:
-    return round(100 * float(np.mean(predicted == part.labels.cpu().numpy())), 2)
+def _accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:
+    return round(100 * float(np.mean(predicted == labels)), 2)

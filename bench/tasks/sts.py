@@ -23,7 +23,7 @@ and of the gold score (0 to 5), counted from 0; `separator` is a tab and `header
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,10 @@ from bench.data import read_lines
 from bench.errors import UserError, nearest
 from bench.records import CHINESE_TASKS, is_described
 from bench.records import STS_TASKS as TASKS
-from bench.tasks.tables import check_count, clean, fields, manifest, sizes
+from bench.tasks.tables import Vectors, check_count, clean, fields, look_up, manifest, sizes
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 SPLITS = ("train", "dev", "test")
-
-Vectors = Callable[[Sequence[str]], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
         if np.ptp(subset.gold) == 0:
             raise UserError(f"{task} {subset.name}: all gold scores are equal, so nothing can correlate; mend the file")
         if not all(subset.first + subset.second):
-            raise UserError(f"{task} {subset.name}: a pair lacks a sentence; fetch its file again")
+            raise UserError(f"{task} {subset.name}: a pair lacks a sentence; mend its file or fetch it again")
     return StsTask(task, split, tuple(subsets))
 
 
@@ -136,7 +134,9 @@ def _read_two_files(name: str, folder: Path, pairs: int) -> Subset:
     input_path, gold_path = folder / f"STS.input.{name}.txt", folder / f"STS.gs.{name}.txt"
     inputs, golds = list(read_lines(input_path)), list(read_lines(gold_path))
     if len(inputs) != len(golds):
-        raise UserError(f"{input_path} has {len(inputs)} lines but {gold_path.name} has {len(golds)}; fetch both again")
+        raise UserError(
+            f"{input_path} has {len(inputs)} lines but {gold_path.name} has {len(golds)}; mend them or fetch both again"
+        )
     # Only a sample of the pairs of 2015 and 2016 was annotated; the others have a blank gold line.
     rows = [(number, *pair) for number, pair in enumerate(zip(inputs, golds, strict=True), start=1) if pair[1].strip()]
     check_count(gold_path, len(rows), pairs, "lines with a gold score")
@@ -168,7 +168,9 @@ def _number(path: Path, number: int, text: str) -> float:
     except ValueError:
         value = np.nan
     if not np.isfinite(value) or "_" in text:
-        raise UserError(f"{path}, line {number}: gold score {text.strip()!r} is not a number; fetch the file again")
+        raise UserError(
+            f"{path}, line {number}: gold score {text.strip()!r} is not a number; mend it or fetch it again"
+        )
     if not 0 <= value <= 5:
         raise UserError(f"{path}, line {number}: gold score {text.strip()!r} is not between 0 and 5; mend the file")
     return value
@@ -203,7 +205,10 @@ def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
         UserError: vectors of a wrong shape or not finite; all similarities of a subset equal, where no rank
             correlation exists. (SentEval would print NaN or, for vectors of NaN, a score of something else.)
     """
-    similarities = [_similarities(task, subset, vectors) for subset in task.subsets]
+    similarities = [
+        cosine(*look_up(f"{task.name} {subset.name}", (subset.first, subset.second), vectors))
+        for subset in task.subsets
+    ]
     golds = [subset.gold for subset in task.subsets]
     values = {"all": _spearman(task.name, np.concatenate(similarities), np.concatenate(golds))}
     if len(task.subsets) > 1:
@@ -215,19 +220,6 @@ def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
         values["wmean"] = float(np.average(each, weights=[len(gold) for gold in golds]))
     common = {"task": task.name, "split": task.split, "metric": "spearman"}
     return [common | {"aggregation": aggregation, "value": 100 * value} for aggregation, value in values.items()]
-
-
-def _similarities(task: StsTask, subset: Subset, vectors: Vectors) -> np.ndarray:
-    first, second = np.asarray(vectors(subset.first)), np.asarray(vectors(subset.second))
-    for array in (first, second):
-        if array.ndim != 2 or len(array) != len(subset.gold) or array.shape[1] != first.shape[1]:
-            raise UserError(
-                f"{task.name} {subset.name}: the encoder gave an array of shape {array.shape} for {len(subset.gold)} "
-                f"sentences; it must give one vector per sentence, all of one length"
-            )
-        if not np.isfinite(array).all():
-            raise UserError(f"{task.name} {subset.name}: the encoder gave vectors that are not finite; it has diverged")
-    return cosine(first, second)
 
 
 def _spearman(name: str, similarities: np.ndarray, gold: np.ndarray) -> float:

@@ -1,12 +1,17 @@
-"""What the readers of all tasks share: the manifest of a data set, and lines taken apart with their place kept."""
+"""What all tasks share: the manifest of a data set, lines taken apart with their place kept, vectors looked over."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.errors import UserError
 from bench.files import read_json
+
+Vectors = Callable[[Sequence[str]], np.ndarray]  # of any sentences of a task, float32 [n, d]
 
 
 def manifest(data: Path) -> dict[str, Any]:
@@ -50,6 +55,9 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     counts = listed.get(kind, {}).get(task)
     if not counts:
         raise UserError(f"the data set {listed.get('name', data)} lists no {task}; choose another task or data")
+    for part, size in counts.items():
+        if type(size) is not int or size < 1:
+            raise UserError(f"the manifest in {data} gives {task} {size!r} in '{part}'; write a whole number above 0")
     return counts
 
 
@@ -58,7 +66,9 @@ def fields(path: Path, number: int, line: str, least: int, separator: str = "\t"
     found = line.split(separator)
     if len(found) < least:
         kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
-        raise UserError(f"{path}, line {number}: {len(found)} {kind}, expected {least} or more; fetch it again")
+        raise UserError(
+            f"{path}, line {number}: {len(found)} {kind}, expected {least} or more; mend it or fetch it again"
+        )
     return found
 
 
@@ -74,3 +84,23 @@ def check_count(path: Path, found: int, expected: int, what: str) -> None:
 def clean(sentence: str) -> str:
     """Words joined by single spaces, as SentEval splits and re-joins them (methods.md d.1)."""
     return " ".join(sentence.split())
+
+
+def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> list[np.ndarray]:
+    """Vectors [n, d] of equally long columns of sentences; `where` is named when they are not what they must be.
+
+    Raises:
+        UserError: they are not one per sentence, all of one length, or not finite.
+    """
+    found = [np.asarray(vectors(column)) for column in columns]
+    for column, array in zip(columns, found, strict=True):
+        if array.ndim != 2 or len(array) != len(column) or array.shape[1] != found[0].shape[1]:
+            raise UserError(
+                f"{where}: the encoder gave an array of shape {array.shape} for {len(column)} sentences; "
+                f"it must give one vector per sentence, all of one length"
+            )
+        finite = np.isfinite(array).all(axis=1)
+        if not finite.all():
+            text = column[int(finite.argmin())]
+            raise UserError(f"{where}: the vector of {text!r} is not finite; the encoder has diverged")
+    return found

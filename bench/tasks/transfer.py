@@ -98,7 +98,7 @@ def _read_trec(path: Path) -> Samples:
                 f"{path}, line {number}: unknown question class {coarse[:20]!r}{nearest(coarse, QUESTIONS)}"
             )
         if not text:
-            raise UserError(f"{path}, line {number}: no question after its class; fetch the file again")
+            raise UserError(f"{path}, line {number}: no question after its class; mend it or fetch it again")
         texts.append(text)
         labels.append(QUESTIONS.index(coarse))
     return ordered([texts], labels)
@@ -111,12 +111,14 @@ def _read_mrpc(path: Path) -> Samples:
         first.append(clean(one))
         second.append(clean(other))
         if not (first[-1] and second[-1]):
-            raise UserError(f"{path}, line {number}: no sentence; fetch the file again")
+            raise UserError(f"{path}, line {number}: no sentence; mend it or fetch it again")
         labels.append(_binary(path, number, label))
     return ordered([first, second], labels)
 
 
 def _binary(path: Path, number: int, label: str) -> int:
     if label.strip() not in ("0", "1"):
-        raise UserError(f"{path}, line {number}: label {label.strip()[:20]!r} is neither 0 nor 1; fetch the file again")
+        raise UserError(
+            f"{path}, line {number}: label {label.strip()[:20]!r} is neither 0 nor 1; mend it or fetch it again"
+        )
     return int(label)

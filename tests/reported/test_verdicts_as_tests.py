@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from synthetic_suite import seeds, write_suite
 
-from bench.compare import cells
+from bench.compare import cells, read_suite
 from bench.records import STS_TASKS
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path):
         child = case.find("*")
         outcomes[name] = "passed" if child is None else child.tag
         texts[name] = "" if child is None else child.get("message", "")
-    frame = cells(suite)
+    frame = cells(read_suite(suite))
     assert len(outcomes) == len(frame)
     assert Counter(outcomes.values())["failure"] == frame["verdict"].isin(["lower", "higher", "diverged"]).sum()
     tables = {"gs-infonce-v2": "Table 2", "is-cse": "Table 1"}

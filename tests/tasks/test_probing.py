@@ -108,9 +108,9 @@ SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/
         ("Depth", SENTEVAL, DEPTH + "xx\t5\tx\n", r"tree_depth\.txt, line 9: split 'xx' is none of tr, va, te"),
         ("Depth", SENTEVAL, DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
         ("Depth", SENTEVAL, "tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
-        ("Depth", SENTEVAL, "tr\t5\t\n" + DEPTH, "line 1: no sentence; fetch the file again"),
-        ("Depth", SENTEVAL, "tr\t5\t \n" + DEPTH, "line 1: no sentence; fetch the file again"),
-        ("Depth", SENTEVAL, "tr\t\ta\n" + DEPTH, "line 1: no label; fetch the file again"),
+        ("Depth", SENTEVAL, "tr\t5\t\n" + DEPTH, "line 1: no sentence; mend it or fetch it again"),
+        ("Depth", SENTEVAL, "tr\t5\t \n" + DEPTH, "line 1: no sentence; mend it or fetch it again"),
+        ("Depth", SENTEVAL, "tr\t\ta\n" + DEPTH, "line 1: no label; mend it or fetch it again"),
         (
             "Depth",
             SENTEVAL,

@@ -400,6 +400,15 @@ def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 # --- the real files ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", [0, -1, "3", 3.0, None, True])
+def test_a_size_that_is_none_is_the_manifests_fault(folder: Path, size: object) -> None:
+    content = json.loads((folder / "manifest.json").read_text())
+    content["sts"]["STS12"]["MSRpar"] = size
+    (folder / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"gives STS12 .* in 'MSRpar'; write a whole number above 0"):
+        sts.read("STS12", folder)
+
+
 def test_the_shipped_manifest_adds_up() -> None:
     """Totals as the shared tasks publish them."""
     listed = manifest(Path("nowhere"))

@@ -39,7 +39,7 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
         UserError: the folder cannot be written.
     """
     refuse_other(out, "manifest.json")
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, nothing_lost=True) as folder:
         sizes = {name: _write_year(folder, name, seed) for name in STS}
         sizes["STS-B"] = _write_benchmark(folder, seed)
         sizes["SICK-R"] = _write_sick(folder, seed)
