@@ -14,6 +14,8 @@ if not workflow.overwrite_configfiles:
 
 include: "rules/common.smk"
 include: "rules/inputs.smk"
+
+
 if config.get("runs_per_job", 1) == 1:
 
     include: "rules/runs.smk"

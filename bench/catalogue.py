@@ -53,8 +53,7 @@ class Backbone:
 
     Attributes:
         name: as written in configurations.
-        source: "hub", "toy" (made by a rule), "folder" (of word vectors a file), "user" (published, but only taken from
-            the folder that `BENCH_MODELS` names), or "none" for methods that need no backbone.
+        source: "hub", "toy" (made by a rule), "folder" (of word vectors a file), or "none" for methods that need none.
         location: hub repository, toy kind ("bert", "roberta", "chinese", "glove"), folder or file.
         shape: width and depth.
         fingerprint: what decides its weights, for a run's identity.
@@ -86,13 +85,13 @@ class Backbone:
         return Path(self.location)
 
     def table(self, suite_folder: Path) -> Path:
-        """The file of its word vectors."""
+        """The file of its word vectors; one of the hub is fetched unless the folder `BENCH_MODELS` holds it."""
         if self.source == "toy":
             return suite_folder / "backbones" / self.name / "vectors.txt"
-        if self.source == "user":
-            if self.name not in local_models():
-                raise UserError(f"no folder that BENCH_MODELS names holds {self.name}.txt; {self.location}")
-            return local_models()[self.name]
+        if self.source == "hub":
+            from bench.data import fetch_words
+
+            return local_models().get(self.name) or fetch_words(*_TABLES[self.name][1])
         return Path(self.location)
 
 
@@ -104,13 +103,8 @@ _HUB = {
     "roberta-large": ("FacebookAI/roberta-large", Shape(1024, 24)),
     "bert-base-chinese": ("google-bert/bert-base-chinese", Shape(768, 12)),
 }
-# Published only in an archive with others; where its file is found, for whoever lacks it.
-_TABLES = {
-    "glove.6B.300d": (
-        Shape(300, 0),
-        "take it out of glove.6B.zip (https://nlp.stanford.edu/projects/glove, or stanfordnlp/glove on the hub)",
-    )
-}
+# Published in a zip archive with others: shape; archive, repository and name within.
+_TABLES = {"glove.6B.300d": (Shape(300, 0), ("glove.6B.zip", "stanfordnlp/glove", "glove.6B.300d.txt"))}
 _TOY = {
     "toy-bert": ("bert", Shape(64, 4, cased=False), "transformer"),
     "toy-roberta": ("roberta", Shape(64, 4), "transformer"),
@@ -145,8 +139,8 @@ def backbone(name: str) -> Backbone:
         repository, shape = _HUB[name]
         return Backbone(name, "hub", repository, shape, repository)
     if name in _TABLES:
-        shape, source = _TABLES[name]
-        return Backbone(name, "user", source, shape, name, "words")
+        shape, (_, repository, _) = _TABLES[name]
+        return Backbone(name, "hub", repository, shape, name, "words")
     if name in _TOY:
         location, shape, kind = _TOY[name]
         return Backbone(name, "toy", location, shape, f"{name}-v{TOY_VERSION}", kind)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.files import read_json
-from bench.records import BOARDS, average, read_scores
+from bench.records import BOARDS, average, expand_tasks, read_scores
 from bench.reported import LABEL, SCORES, mapped, prior_sd
 from bench.verdict import Cell, Verdict, tolerance, verdicts
 
@@ -194,7 +194,8 @@ def cells(suite: Suite) -> pd.DataFrame:
         return selected[key]
 
     for number in printed[printed.metric.isin(SCORES)].to_dict("records"):
-        key, backbone = (number["task"], number["split"], number["metric"]), number["backbone"]
+        key = (number["task"], number["split"], number["metric"])
+        backbone = number["suite_backbone"] or number["backbone"]
         method, _, setting = number["run"].partition("@")
         other_setting = "paper" if setting == "official" else "official"
         runs = select(method, setting, backbone)
@@ -243,6 +244,8 @@ def leaderboard(suite: Suite, board: str = "sts") -> pd.DataFrame:
     tasks, metric = BOARDS[board]
     groups: dict[tuple[Any, ...], list[Scored]] = {}
     for run in suite.runs:
+        if not set(tasks) & set(expand_tasks(run.plan.get("tasks", tasks))):
+            continue
         changes = sorted((run.plan.get("recipe_changes") or {}).items())
         names = ("backbone", "label", "method", "setting", "corpus")
         groups.setdefault((*(run.plan[name] or "" for name in names), str(changes)), []).append(run)

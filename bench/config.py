@@ -83,7 +83,7 @@ def validate(config: Any) -> None:
             raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
     try:
-        tasks = expand_tasks(config["tasks"])
+        tasks = [task for name in (None, *config["backbones"]) for task in expand_tasks(tasks_of(config, name))]
     except UserError as error:
         raise UserError(f"configuration: {error}") from None
     if config["data"] == "world" and (foreign := [task for task in tasks if task in XPROBE_TASKS]):
@@ -103,7 +103,8 @@ def validate(config: Any) -> None:
     if stand_ins:
         from bench.reported import mapped  # pandas, for which no other configuration waits
 
-        known = set(mapped().query("run != ''")["backbone"])
+        judged = mapped().query("run != ''")
+        known = set(judged["suite_backbone"].where(judged["suite_backbone"] != "", judged["backbone"])) - {"none"}
         for own, printed in stand_ins.items():
             if printed not in known:
                 raise UserError(
@@ -137,7 +138,16 @@ def runs(config: Mapping[str, Any]) -> list[Run]:
 def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
     """A validated configuration with these seeds for every run, whatever backbones and entries say of their own."""
     entries = [entry if isinstance(entry, str) else {**entry, "seeds": list(seeds)} for entry in config["methods"]]
-    return {**config, "seeds": list(seeds), "backbones": dict.fromkeys(config["backbones"]), "methods": entries}
+    backbones = {
+        name: {"tasks": options["tasks"]} if "tasks" in (options or {}) else None
+        for name, options in config["backbones"].items()
+    }
+    return {**config, "seeds": list(seeds), "backbones": backbones, "methods": entries}
+
+
+def tasks_of(config: Mapping[str, Any], backbone_name: str | None) -> list[str]:
+    """What a backbone's runs are scored on: its own tasks, as of another language, or the suite's."""
+    return (config["backbones"].get(backbone_name) or {}).get("tasks", config["tasks"])
 
 
 def _runs(config: Mapping[str, Any]) -> Iterator[Run]:
@@ -157,8 +167,8 @@ def _runs(config: Mapping[str, Any]) -> Iterator[Run]:
                     )
 
 
-def _backbones(entry: Mapping[str, Any], text: str, known: Iterable[str]) -> list[str]:
-    """The backbones that an entry names, or all of the suite's that its method can work on."""
+def _backbones(entry: Mapping[str, Any], text: str, known: Mapping[str, Any]) -> list[str]:
+    """The backbones that an entry names, or all of the suite's that its method can work on and its tasks are for."""
     names = entry.get("backbones", "all")
     if names != "all":
         for name in names:
@@ -169,7 +179,8 @@ def _backbones(entry: Mapping[str, Any], text: str, known: Iterable[str]) -> lis
                 )
         return list(names)
     method = method_class(parse(text)[0][0][0])
-    found = [name for name in known if method.backbone_free or backbone(name).kind == method.backbone_kind]
+    common = [name for name, options in known.items() if "tasks" not in (options or {})]
+    found = [name for name in common if method.backbone_free or backbone(name).kind == method.backbone_kind]
     if not found:
         raise UserError(f"configuration: '{text}' needs {KINDS[method.backbone_kind]}; add one to 'backbones'")
     return found
@@ -198,5 +209,5 @@ def plan(config: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": config["tasks"],
         "mode": config.get("mode", "test"),
         "stand_ins": {printed: backbone(own).name for own, printed in config.get("stand_ins", {}).items()},
-        "runs": [run.describe() for run in runs(config)],
+        "runs": [run.describe() | {"tasks": tasks_of(config, run.backbone.name)} for run in runs(config)],
     }

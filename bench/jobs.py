@@ -9,15 +9,16 @@ from typing import Any
 
 from bench import paths
 from bench.context import RunContext
-from bench.encoders import load_encoder
+from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import read_tasks, score_encoder
 from bench.files import read_json, write_json
 from bench.provenance import provenance
-from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, Record, write_scores
+from bench.records import CHINESE_TASKS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, Record, write_scores
 from bench.suite import Run, resolve
 from bench.tasks.tables import manifest
 from bench.vectors import FILES as VECTOR_FILES
+from methods.base import Refusal
 
 STAGES = ("train", "score")
 
@@ -48,9 +49,7 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
     if run.trained:
         encoder = load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
     else:
-        context, method = RunContext(run, suite, device), run.build()
-        method.prepare(context)
-        encoder = method.finish(method.encoder(context), context)
+        encoder = _untrained(run, RunContext(run, suite, device))
     common = {
         "source": "sentbench",
         "method": run.text,
@@ -62,6 +61,15 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
     records = score_encoder(encoder, read_tasks(tasks, data), mode, device, work)
     write_scores(out, described | {"encoder": encoder.identity}, [common | record for record in records])
     shutil.rmtree(work)
+
+
+def _untrained(run: Run, context: RunContext) -> Encoder:
+    method = run.build()
+    try:
+        method.prepare(context)
+        return method.finish(method.encoder(context), context)
+    except Refusal as refusal:
+        raise UserError(f"'{run.text}' cannot be scored: {refusal}") from None
 
 
 def planned(suite: Path, part: int = 1, parts: int = 1, only: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -106,7 +114,7 @@ def run_plan(
         if "train" in stages and run.trained and not trained.is_file():
             write_json(trained, train_run(run, suite, device))
         if "score" in stages and not scores.is_file():
-            score_run(run, suite, plan["tasks"], plan["mode"], scores, device)
+            score_run(run, suite, entry["tasks"], plan["mode"], scores, device)
         yield run
 
 
@@ -168,7 +176,7 @@ def _left_by_evaluation(work: Path) -> bool:
 
 def tables(records: Sequence[Record]) -> str:
     """Records as the papers print them, for the terminal: a table of STS, of transfer, of probing."""
-    groups = ((STS_TASKS, "Avg"), (TRANSFER_TASKS, "Avg"), (PROBING_TASKS, ""), (XPROBE_TASKS, ""))
+    groups = ((STS_TASKS, "Avg"), (TRANSFER_TASKS, "Avg"), (PROBING_TASKS, ""), (CHINESE_TASKS, ""), (XPROBE_TASKS, ""))
     return "\n\n".join(found for group in groups if (found := _table(records, [*group[0], group[1]])))
 
 

@@ -64,6 +64,7 @@ BOARDS = {
     "transfer": (TRANSFER_TASKS, "accuracy"),
     "probing": (PROBING_TASKS, "accuracy"),
     "probing_mlp": (PROBING_TASKS, "accuracy_mlp"),
+    "chinese": (CHINESE_TASKS, "spearman"),
 }
 KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS, *CHINESE_TASKS)
 

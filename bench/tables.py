@@ -17,7 +17,7 @@ from bench.records import BOARDS, GROUPS
 from bench.reported import SOURCES
 from bench.verdict import SYMBOLS
 
-TASK_ORDER = [*GROUPS["all"], "Avg"]
+TASK_ORDER = [*GROUPS["all"], *GROUPS["chinese"], "Avg"]
 
 
 def score_text(mean: float, sd: float) -> str:
@@ -166,6 +166,7 @@ BOARD_TITLES = {
     "transfer": "accuracy on seven transfer tasks",
     "probing": "accuracy on ten probing tasks, logistic regression",
     "probing_mlp": "accuracy on ten probing tasks, tuned network with one hidden layer",
+    "chinese": "Spearman x 100 on Chinese STS-B",
 }
 
 

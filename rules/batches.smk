@@ -45,7 +45,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
         params:
             runs=ids,
             suite=RESULTS,
-            tasks=config["tasks"],
+            tasks=[suites.tasks_of(config, RUNS[run].backbone.name) for run in ids],
             mode=config.get("mode", "test"),
         shell:
             "python -m bench runs --suite {params.suite:q} --stages score --only {params.runs:q} > {log:q} 2>&1"

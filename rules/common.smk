@@ -101,8 +101,8 @@ def suite_config(wildcards):
     return json.dumps(config, sort_keys=True)
 
 
-def suite_tasks(wildcards):
-    return config["tasks"]
+def run_tasks(wildcards):
+    return suites.tasks_of(config, RUNS[wildcards.run].backbone.name)
 
 
 def probing_tasks(wildcards):

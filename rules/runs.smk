@@ -35,7 +35,7 @@ rule score:
     params:
         run=run_arguments,
         suite=suite_folder,
-        tasks=suite_tasks,
+        tasks=run_tasks,
         mode=config.get("mode", "test"),
     shell:
         "python -m bench score {params.run:q} --suite {params.suite:q}"

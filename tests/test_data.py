@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,37 @@ def pin(tmp_path: Path, key: str, **entry: Any) -> None:
     content = json.loads((tmp_path / "pins.json").read_text())
     content["repositories"].setdefault(key, {}).update(entry)
     (tmp_path / "pins.json").write_text(json.dumps(content))
+
+
+# --- word vectors -----------------------------------------------------------------------------------------------------
+
+
+def zipped(**members: bytes) -> bytes:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("_", "."), content)
+    return whole.getvalue()
+
+
+def test_a_table_is_taken_out_of_its_archive(online: FakeHub, apart: Path) -> None:
+    online.repositories["a/vectors"] = {"all.zip": zipped(glove_300d_txt=b"dog 1 2\n", other_txt=b"x")}
+    path = data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+    assert path.read_bytes() == b"dog 1 2\n"
+    asked = len(online.requests)
+    assert data.fetch_words("all.zip", "a/vectors", "glove.300d.txt") == path
+    assert len(online.requests) == asked
+    assert left_behind(apart) == sorted(["all.zip", path.name])
+    with pytest.raises(UserError, match=r"all\.zip holds no glove\.50d\.txt; delete it and fetch it again"):
+        data.fetch_words("all.zip", "a/vectors", "glove.50d.txt")
+
+
+@pytest.mark.parametrize("content", [b"no archive", zipped(glove_300d_txt=b"dog 1 2\n" * 99)[:-40]])
+def test_a_damaged_archive_of_tables(content: bytes, online: FakeHub, apart: Path) -> None:
+    online.repositories["a/vectors"] = {"all.zip": content}
+    with pytest.raises(UserError, match=r"all\.zip cannot be unpacked"):
+        data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+    assert left_behind(apart) == ["all.zip"]
 
 
 # --- the data set -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ https://raw.githubusercontent.com.
 
 from bench.data.archive import unpack
 from bench.data.cache import cache_folder
-from bench.data.fetch import fetch_corpus, fetch_senteval
+from bench.data.fetch import fetch_corpus, fetch_senteval, fetch_words
 from bench.data.hub import BACKBONE_FILES, DATASET, fetch_backbone, fetch_file
 from bench.data.local import CORPORA, corpus_name, corpus_path, local_folder
 from bench.data.pins import LOCK, PINS, enforce, pinned, record
@@ -32,6 +32,7 @@ __all__ = [
     "fetch_corpus",
     "fetch_file",
     "fetch_senteval",
+    "fetch_words",
     "local_folder",
     "pinned",
     "probing_file",

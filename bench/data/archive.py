@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
+import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
 from bench.errors import UserError
+from bench.files import atomic_file
 
 # SentEval's text is far below this many bytes; an archive that unpacks to more is hostile.
 LARGEST_ARCHIVE = 1 << 32
+
+
+def take(archive: Path, member: str, target: Path) -> None:
+    """Copy one file out of a zip archive, whole or not at all.
+
+    Raises:
+        UserError: the archive is damaged, or holds no such file.
+    """
+    try:
+        with zipfile.ZipFile(archive) as whole, whole.open(member) as source, atomic_file(target) as temporary:
+            if whole.getinfo(member).file_size > LARGEST_ARCHIVE:
+                raise UserError(f"{archive} is refused: {member} unpacks to more than {LARGEST_ARCHIVE >> 30} GiB")
+            with open(temporary, "wb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 20)
+    except KeyError:
+        raise UserError(f"{archive} holds no {member}; delete it and fetch it again") from None
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again") from None
 
 
 def unpack(archive: Path, folder: Path) -> None:

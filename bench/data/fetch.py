@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from bench.data.archive import unpack
+from bench.data.archive import take, unpack
 from bench.data.cache import alone, cache_folder
 from bench.data.hub import fetch_file
 from bench.data.local import CORPORA, corpus_path, local_folder
@@ -28,6 +28,19 @@ def fetch_corpus(name: str) -> Path:
             f"corpus '{name}' is not on the hub{nearest(name, CORPORA)}; set BENCH_DATA to a folder with it"
         )
     return fetch_file(CORPORA[name])
+
+
+def fetch_words(archive: str, repository: str, member: str) -> Path:
+    """A table of word vectors that is published in a zip archive with others.
+
+    Raises:
+        UserError: the archive cannot be fetched or verified, or lacks it.
+    """
+    whole = fetch_file(archive, repository)
+    table = cache_folder() / f"{sha256_file(whole)[:12]}-{member}"
+    if not table.is_file():
+        take(whole, member, table)
+    return table
 
 
 def fetch_senteval() -> Path:

@@ -78,9 +78,14 @@ def _one_sentence(what: str, remedy: str) -> Iterator[None]:
     raise UserError(f"cannot fetch {what}: {reason}; {remedy}")
 
 
+def _repository(key: str) -> tuple[str, str]:
+    """Name and kind of a repository."""
+    return key.removeprefix("datasets/"), "dataset" if key.startswith("datasets/") else "model"
+
+
 def _listing(key: str, revision: str | None) -> tuple[str, dict[str, str | None]]:
     """Ask the hub for the commit behind a revision, and for its files with the sums that it announces."""
-    name, kind = key.removeprefix("datasets/"), "dataset" if key.startswith("datasets/") else "model"
+    name, kind = _repository(key)
     info: Any = _hub().repo_info(name, repo_type=kind, revision=revision, files_metadata=True)
     return str(info.sha), {file.rfilename: file.lfs.sha256 if file.lfs else None for file in info.siblings or ()}
 
@@ -92,34 +97,35 @@ def _check_announced(key: str, name: str, digest: str, announced: Sums) -> None:
         )
 
 
-def fetch_file(name: str) -> Path:
-    """A file of the hub's data set (`wiki1m_for_simcse.txt`, `nli_for_simcse.csv` or `senteval.tar`), verified.
+def fetch_file(name: str, key: str = DATASET) -> Path:
+    """A file of a repository of the hub, verified: of SimCSE's data set unless another is named.
+
+    Args:
+        key: a model's repository, or `datasets/` and a data set's.
 
     Raises:
         UserError: it cannot be fetched, or is not what its pin says; nothing is left behind then.
     """
     target = cache_folder() / name
     with alone():
-        pin = pinned(DATASET)
+        pin = pinned(key)
         entry = pin["files"].get(name, {})
         if target.is_file() and entry.get("sha256") == sha256_file(target):
             return target
-        remedy = "connect and try again, or set BENCH_DATA to a local data folder"
-        with _one_sentence(f"{name} of {DATASET}", remedy), atomic_file(target) as temporary:
-            commit, announced = _listing(DATASET, pin["revision"])
+        remedy = "connect and try again, or set BENCH_DATA or BENCH_MODELS to a local folder that holds it"
+        with _one_sentence(f"{name} of {key}", remedy), atomic_file(target) as temporary:
+            commit, announced = _listing(key, pin["revision"])
             staging = cache_folder() / ".fetching"  # kept when interrupted, so that the next attempt goes on from there
-            repository = DATASET.removeprefix("datasets/")
-            arrived = Path(
-                _hub().hf_hub_download(repository, name, repo_type="dataset", revision=commit, local_dir=staging)
-            )
+            repository, kind = _repository(key)
+            arrived = Path(_hub().hf_hub_download(repository, name, repo_type=kind, revision=commit, local_dir=staging))
             os.replace(arrived, temporary)
             digest = sha256_file(temporary)
-            _check_announced(DATASET, name, digest, announced)
-            enforce(DATASET, {name: digest})
+            _check_announced(key, name, digest, announced)
+            enforce(key, {name: digest})
             rows = entry.get("rows")
             if rows and (found := sum(1 for _ in read_lines(temporary))) not in rows:
                 raise UserError(f"{name} has {found} rows, expected {' or '.join(map(str, rows))}; fetch it again")
-            record(DATASET, commit, {name: digest})
+            record(key, commit, {name: digest})
     return target
 
 

@@ -59,13 +59,16 @@ def _matches(entry: Mapping[str, Any], row: Mapping[str, str]) -> bool:
 def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
     """The entries of `recipes.yaml`: each matches printed rows by the names in `LABEL` and has a `run` or a `reason`.
 
+    A `run` may stand beside `suite_backbone`, the suite's backbone, where print names it otherwise.
+
     Raises:
         UserError: an entry has an unknown field or reason, or not exactly one of `run` and `reason`.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in content["entries"]:
-        for field in set(entry) - {*LABEL, "run", "reason"}:
-            raise UserError(f"{path.name}: {field!r} is no field{nearest(field, [*LABEL, 'run', 'reason'])}")
+        known = [*LABEL, "run", "suite_backbone", "reason"]
+        for field in set(entry) - set(known):
+            raise UserError(f"{path.name}: {field!r} is no field{nearest(field, known)}")
         if ("run" in entry) == ("reason" in entry):
             raise UserError(f"{path.name}: {entry} needs either a run or a reason")
         if entry.get("reason", content["reasons"][0]) not in content["reasons"]:
@@ -85,12 +88,14 @@ def _mapped() -> pd.DataFrame:
         found = [entry for entry in entries if _matches(entry, label)]
         if len(found) != 1:
             raise UserError(f"recipes.yaml: {len(found)} entries match {label}; let exactly one match")
-        recipes.append({**label, "run": found[0].get("run", ""), "reason": found[0].get("reason", "")})
+        recipes.append(label | {name: found[0].get(name, "") for name in ("run", "suite_backbone", "reason")})
     return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
 
 
 def mapped() -> pd.DataFrame:
-    """`printed()` with two more columns: `run` (as in `simcse@official`), or else `reason` (why there is none).
+    """`printed()` with three more columns: `run` (as in `simcse@official`), or else `reason` (why there is none).
+
+    `suite_backbone` is the backbone's name in the suite where print names it otherwise, else empty.
 
     Raises:
         UserError: a printed row matches no entry of `recipes.yaml`, or several.

@@ -88,18 +88,22 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
     from bench.suite import resolve
 
-    chosen = mapped().query("run != ''")[["run", "backbone"]].drop_duplicates()
-    for run, backbone in chosen.itertuples(index=False):
-        resolved = resolve(run, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
+    chosen = mapped().query("run != ''")[["run", "suite_backbone", "backbone"]].drop_duplicates()
+    for run, on, backbone in chosen.itertuples(index=False):
+        resolved = resolve(run, backbone_name=on or backbone, corpus="wiki1m", data="senteval", seed=1)
         assert (f"{resolved.text}@{resolved.setting}", resolved.skip) == (run, None)
 
 
 def test_released_code_is_judged_on_the_official_setting():
     from bench.catalogue import method_class
+    from bench.suite import parse
+    from methods.base import Transform
 
     for run in set(mapped()["run"]) - {""}:
         text, _, setting = run.partition("@")
-        assert setting == ("official" if method_class(text.partition("[")[0]).official is not None else "paper")
+        ingredients = [name for name, _ in parse(text)[0][1:] if not issubclass(method_class(name), Transform)]
+        released = method_class(parse(text)[0][0][0]).official is not None and not ingredients
+        assert setting == ("official" if released else "paper"), run
 
 
 def test_reasons_are_a_closed_list(tmp_path):
@@ -109,7 +113,7 @@ def test_reasons_are_a_closed_list(tmp_path):
     )
     broken = tmp_path / "recipes.yaml"
     for entry, message in [
-        ({"method": "GloVe", "reason": "method not in suite"}, "did you mean 'method not in the suite'"),
+        ({"method": "GloVe", "reason": "ablation not in suite"}, "did you mean 'ablation not in the suite'"),
         ({"methd": "GloVe", "reason": content["reasons"][0]}, "did you mean 'method'"),
         ({"method": "GloVe"}, "either a run or a reason"),
     ]:
