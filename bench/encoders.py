@@ -439,12 +439,6 @@ def _encoder_class(kind: str, source: Path) -> Any:
     )
 
 
-def hidden_states(model: Any, ids: Tensor, mask: Tensor, *, all_layers: bool) -> Sequence[Tensor]:
-    """Hidden states of a batch, embeddings first; only the last one where `all_layers` is false."""
-    output = model(input_ids=ids, attention_mask=mask, output_hidden_states=all_layers)
-    return output.hidden_states if all_layers else (output.last_hidden_state,)
-
-
 def load_language_head(folder: Path, backbone: Any) -> Any:
     """The masked-language head of a checkpoint, from last states to logits; its decoder is the backbone's embeddings.
 

@@ -213,6 +213,15 @@ def info_nce(
     return F.cross_entropy(torch.cat(columns, dim=1), torch.arange(len(anchors), device=anchors.device))
 
 
+def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = "mean") -> Tensor:
+    """Each of the 2n vectors finds its partner, the same row of the other side, among the 2n - 1 others (NT-Xent)."""
+    vectors = torch.cat([first, second])
+    logits = cosine(vectors, vectors) / temperature
+    itself = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
+    partners = torch.arange(len(vectors), device=vectors.device).roll(len(first))
+    return F.cross_entropy(logits.masked_fill(itself, -torch.inf), partners, reduction=reduction)
+
+
 @dataclass(frozen=True)
 class HyperParameters:
     """Hyper-parameters of a method; each method extends it."""

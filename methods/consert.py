@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, cosine, overlay
+from methods.base import Context, HyperParameters, Method, Refusal, Step, nt_xent, overlay
 
 # "dropout" is of single elements of the embeddings, without rescaling; the backbone's own is a field of the recipe.
 AUGMENTATIONS = ("plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout")
@@ -98,11 +97,7 @@ class ConSERT(Method):
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
         """Of the vectors (n, d) of both views: each of the 2n finds its other view among 2n - 1 candidates."""
-        vectors = torch.cat([first, second])
-        logits = cosine(vectors, vectors) / self.hyper.temperature
-        itself = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
-        partners = torch.arange(len(vectors), device=vectors.device).roll(len(first))
-        return self.hyper.scale * F.cross_entropy(logits.masked_fill(itself, -torch.inf), partners)
+        return self.hyper.scale * nt_xent(first, second, self.hyper.temperature)
 
     def encoder(self, context: Context) -> Any:
         return context.encoder("avg_top2")

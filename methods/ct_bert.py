@@ -30,7 +30,6 @@ class CTBERT(Method):
 
     `paper` pairs each drawn sentence with K others; in the released code the 2K sentences of the negative pairs are
     drawn afresh. Two sentences of a negative pair are never the same row here, which the code leaves to chance.
-    Departures: RMSProp forgets with torch's 0.99 (TensorFlow: 0.9).
     """
 
     name = "ct-bert"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Shape, Step, Tokens, cosine
+from methods.base import Context, HyperParameters, Method, Refusal, Shape, Step, Tokens, nt_xent
 
 # Beta(4, 2) and Beta(2, 4) of section 3.2 are the fourth and the second of five sorted uniform draws.
 DRAWS, ANCHOR, POSITIVE = 5, 3, 1
@@ -151,15 +151,6 @@ class DeCLUTR(Method):
         if guesses is None or not len(guesses[1]):
             return loss
         return loss + self.hyper.language * F.cross_entropy(*guesses)
-
-
-def nt_xent(left: Tensor, right: Tensor, temperature: float, reduction: str) -> Tensor:
-    """Each of the 2n vectors is to find its partner, row i of the other side, among all but itself."""
-    both = torch.cat([left, right])
-    logits = cosine(both, both) / temperature
-    itself = torch.eye(len(both), dtype=torch.bool, device=both.device)
-    partners = torch.arange(len(both), device=both.device).roll(len(left))
-    return F.cross_entropy(logits.masked_fill(itself, -torch.inf), partners, reduction=reduction)
 
 
 def sample_spans(count: int, hyper: DeCLUTRHyper, generator: torch.Generator) -> list[tuple[slice, list[slice]]]:

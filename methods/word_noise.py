@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, Tokens, cosine, stream
+from methods.base import Context, HyperParameters, Method, Refusal, Step, Tokens, nt_xent, stream
 
 NOISES = ("swap", "delete", None)
 READINGS = ("shared", "second", "corpus")
@@ -107,11 +106,7 @@ class WordNoise(Method):
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
         """Of the vectors (n, d) of both views."""
-        vectors = torch.cat([first, second])
-        logits = cosine(vectors, vectors) / self.hyper.temperature
-        itself = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
-        partners = torch.arange(len(vectors), device=vectors.device).roll(len(first))
-        return F.cross_entropy(logits.masked_fill(itself, -torch.inf), partners)
+        return nt_xent(first, second, self.hyper.temperature)
 
 
 def edit(sentence: str, noise: str, generator: torch.Generator) -> str:

@@ -17,6 +17,7 @@ from oracles_outside import cut_elements, nt_xent, permuted
 from outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
 from torch import Tensor
 
+import methods.base as base
 import methods.consert as module
 from bench import paths
 from bench.corpora import corpus_identity, read_sentences, sts_sentences
@@ -78,7 +79,7 @@ def another_loss(patch: Patch, change: Callable[..., Tensor]) -> None:
 @mutation
 def one_direction(patch: Patch) -> None:
     def change(self: Any, plain: Any, a: Tensor, b: Tensor) -> Tensor:
-        logits = module.cosine(a, torch.cat([b, a])) / self.hyper.temperature
+        logits = base.cosine(a, torch.cat([b, a])) / self.hyper.temperature
         logits[:, len(a) :].fill_diagonal_(-torch.inf)
         return torch.nn.functional.cross_entropy(logits, torch.arange(len(a)))
 
@@ -88,7 +89,7 @@ def one_direction(patch: Patch) -> None:
 @mutation
 def other_view_alone(patch: Patch) -> None:
     def change(self: Any, plain: Any, a: Tensor, b: Tensor) -> Tensor:
-        logits, places = module.cosine(a, b) / self.hyper.temperature, torch.arange(len(a))
+        logits, places = base.cosine(a, b) / self.hyper.temperature, torch.arange(len(a))
         entropy = torch.nn.functional.cross_entropy
         return (entropy(logits, places) + entropy(logits.T, places)) / 2
 
@@ -113,13 +114,13 @@ def second_view_detached(patch: Patch) -> None:
 
 @mutation
 def product_in_place_of_cosine(patch: Patch) -> None:
-    patch.setattr(module, "cosine", lambda a, b: a @ b.T)
+    patch.setattr(base, "cosine", lambda a, b: a @ b.T)
 
 
 @mutation
 def temperature_multiplied(patch: Patch) -> None:
-    plain = module.cosine
-    patch.setattr(module, "cosine", lambda a, b: plain(a, b) * 0.01)
+    plain = base.cosine
+    patch.setattr(base, "cosine", lambda a, b: plain(a, b) * 0.01)
 
 
 @mutation
