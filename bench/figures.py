@@ -62,9 +62,10 @@ def _panels(rows: Sequence[int], title: str, note: str, scale: str) -> tuple[Fig
         panel.hlines(range(count), 0, 1, transform=panel.get_yaxis_transform(), color="#E6E6E6", lw=0.6, zorder=0)
         axes.append(panel)
         top = bottom
-    axes[-1].tick_params(axis="x", labelbottom=True)
-    axes[-1].locator_params(axis="x", nbins=8)
-    axes[-1].set_xlabel(scale)
+    for last in axes[-1:]:  # none where a suite has nothing to show here
+        last.tick_params(axis="x", labelbottom=True)
+        last.locator_params(axis="x", nbins=8)
+        last.set_xlabel(scale)
     figure.text(0.1 / WIDTH, 1 - 0.1 / height, title, va="top", weight="bold", size=9)
     figure.text(0.1 / WIDTH, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
     return figure, axes

@@ -104,7 +104,7 @@ def run_plan(
     for entry in entries:
         run = resolve(
             f"{entry['method']}@{entry['setting']}",
-            backbone_name=entry["backbone"],
+            backbone_name=entry["reference"],
             corpus=plan["corpus"],
             data=plan["data"],
             seed=entry["seed"],

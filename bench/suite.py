@@ -115,6 +115,8 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """Everything that changes the run's numbers."""
         identity: dict[str, Any] = {"parts": [_identified(*part) for part in self.parts], "data": self.data}
+        if files := {name: corpus_fingerprint(name) for name in self.corpora if "/" in name and name != self.corpus}:
+            identity["corpora"] = files  # what a transform is fitted on, where its name does not decide it
         if self.backbone != NO_BACKBONE:
             identity["backbone"] = self.backbone.fingerprint
         if self.trained:
@@ -145,6 +147,7 @@ class Run:
             "setting": self.setting,
             "label": self.label,
             "backbone": self.backbone.name,
+            "reference": self.backbone.reference,
             "corpus": self.corpus if self.trained else None,
             "own_corpus": self.own_corpus,
             "data": self.data,

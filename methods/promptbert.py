@@ -137,12 +137,14 @@ class PromptBERT(Contrastive):
     Hyper = PromptBERTHyper
     # The released script, for both backbones: batch size 256, 1e-5, one epoch, selection every 125 steps, 32 word
     # pieces of the sentence, which are 34 with the special tokens that the recipe counts.
+    _roberta = {
+        "template": f"This sentence : '{SENTENCE} ' means{MASK}.",
+        "template_2": f"The sentence : '{SENTENCE} ' means{MASK}.",
+    }
     official = {
         "*": {"batch_size": 256, "learning_rate": 1e-5, "max_length": 34},
-        "roberta-base": {
-            "template": f"This sentence : '{SENTENCE} ' means{MASK}.",
-            "template_2": f"The sentence : '{SENTENCE} ' means{MASK}.",
-        },
+        "roberta-base": _roberta,
+        "roberta-large": _roberta,
     }
     paper = overlay(official, {"*": {"period": False}})
 

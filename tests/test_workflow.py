@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -72,6 +73,28 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite: Suite) -> None:
     assert (folder / "figures" / "tiny" / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((results / "scores").iterdir())) == 4
     assert len(list((results / "trained").iterdir())) == 2
+
+
+def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
+    folder, config = suite
+    batched = str(config(suite="batched", runs_per_job=3))
+    found = planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
+    assert {rule for rule in found if rule.startswith(("train", "score"))} == {
+        "train_0",
+        "train_1",
+        "score_0",
+        "score_1",
+    }
+    done = snakemake("--configfile", batched, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == {}
+
+    def scores(name: str) -> dict[str, Any]:
+        paths = sorted((folder / "results" / name / "scores").iterdir())
+        return {path.name: json.loads(path.read_text())["records"] for path in paths}
+
+    assert scores("batched") == scores("tiny")
+    assert len(scores("tiny")) == 4
 
 
 def test_nothing_is_left_to_do(suite: Suite) -> None:
