@@ -66,7 +66,7 @@ BY_NAME = {one.name: one for one in CASES}
     + [(BY_NAME["kmeans-official"], kind) for kind in ("close", *HARD)]
     + [(BY_NAME["both-paper"], kind) for kind in ("close", "near-duplicates")]
     + [(BY_NAME["kmeans-cold"], "near-duplicates")],
-    ids=str,
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_equals_oracle(one: Case, kind: str) -> None:
     for dtype, difference in disagreement(one, kind, dtypes=tuple(TOLERANCE)).items():
