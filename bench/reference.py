@@ -71,7 +71,7 @@ def write(suite: Path, reference: Path) -> None:
         name: {task: [round(value, 3) for value in values] for task, values in tasks.items() if task != "status"}
         for name, tasks in cells.items()
     }
-    write_json(reference, {"provenance": kept, "cells": rounded})
+    write_json(reference, {"provenance": [kept | {"cells": sorted(rounded)}], "cells": rounded})
 
 
 def check(suite: Path, reference: Path) -> str:

@@ -46,7 +46,7 @@ def suite(folder: Path, values: dict[int, float], status: str = "finished") -> P
 def test_a_score_outside_fails_and_one_inside_passes(tmp_path: Path) -> None:
     reference = tmp_path / "reference.json"
     write(suite(tmp_path / "many", {seed: 70 + seed / 10 for seed in range(20)}), reference)
-    assert read_json(reference)["provenance"]["code"] == {"commit": "abc"}
+    assert read_json(reference)["provenance"][0]["code"] == {"commit": "abc"}
     assert "1 scores" in check(suite(tmp_path / "good", {1: 71.0}), reference)
     with pytest.raises(UserError, match=r"1 of 1 scores left .* on toy, Avg spearman: 80\.00 is outside"):
         check(suite(tmp_path / "bad", {1: 80.0}), reference)

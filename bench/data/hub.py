@@ -112,7 +112,10 @@ def fetch_file(name: str, key: str = DATASET) -> Path:
         entry = pin["files"].get(name, {})
         if target.is_file() and entry.get("sha256") == sha256_file(target):
             return target
-        remedy = "connect and try again, or set BENCH_DATA or BENCH_MODELS to a local folder that holds it"
+        local = (
+            "BENCH_DATA to a local data folder" if key == DATASET else "BENCH_MODELS to a local folder that holds it"
+        )
+        remedy = f"connect and try again, or set {local}"
         with _one_sentence(f"{name} of {key}", remedy), atomic_file(target) as temporary:
             commit, announced = _listing(key, pin["revision"])
             staging = cache_folder() / ".fetching"  # kept when interrupted, so that the next attempt goes on from there
