@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -318,14 +318,75 @@ class Method(nn.Module):
         return encoder
 
 
+class Mapped:
+    """An Encoder: another one's vectors through a map; where none was fitted, through one of each task's own vectors.
+
+    Attributes:
+        base: the other Encoder.
+        fixed: whether the map was fitted.
+    """
+
+    base: Any
+    fixed: bool
+
+    def through(self, vectors: Any) -> Any:
+        """Vectors (n, d) through the map, or through one that is fitted on them."""
+        raise NotImplementedError
+
+    @property
+    def adapt(self) -> Callable[[Any], Any] | None:
+        """What is still to be done with all vectors of a task; None where `encode` has done everything."""
+        return None if self.fixed and not getattr(self.base, "adapt", None) else self._adapt
+
+    def encode(self, sentences: Sequence[str]) -> Any:
+        vectors = self.base.encode(sentences)
+        return vectors if self.adapt else self.through(vectors)
+
+    def _adapt(self, vectors: Any) -> Any:
+        inner = getattr(self.base, "adapt", None)
+        return self.through(inner(vectors) if inner else vectors)
+
+
+TARGET = "target"  # the source of a map that is fitted on the sentences of each task
+
+
+@dataclass(frozen=True)
+class TransformHyper(HyperParameters):
+    # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table (methods.md b.4, b.5).
+    source: str = field(default="nli", metadata={"label": True})
+    sentences: int | None = None  # first sentences of the corpus; None takes all, as in print
+
+
 class Transform(Method):
     """A map of finished vectors: it stands after a `+`, and the method written first gives the Encoder."""
 
+    Hyper = TransformHyper
     trained = False
 
     @classmethod
     def joins(cls) -> bool:
         return True
+
+    @classmethod
+    def check(cls, hyper: Any) -> None:
+        if hyper.sentences is not None and hyper.sentences < 2:
+            raise Refusal(f"'{cls.name}' is fitted on at least 2 sentences, not on {hyper.sentences}")
+
+    @classmethod
+    def fit(cls, hyper: Any, shape: Shape) -> Any:
+        return replace(hyper, sentences=None) if hyper.source == TARGET else hyper
+
+    @classmethod
+    def corpora(cls, hyper: Any) -> Sequence[str]:
+        return () if hyper.source == TARGET else (hyper.source,)
+
+    def vectors(self, encoder: Any, context: Context) -> Any:
+        """What the map is fitted on: an Encoder's vectors of the corpus, or None where each task has its own map."""
+        if self.hyper.source == TARGET:
+            return None
+        vectors = context.encode(encoder, context.sentences(self.hyper.source)[: self.hyper.sentences])
+        adapt = getattr(encoder, "adapt", None)
+        return adapt(vectors) if adapt else vectors
 
     def transform(self, encoder: Any, context: Context) -> Any:
         """An Encoder made of another one."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -15,16 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from methods.base import Context, HyperParameters, Refusal, Shape, Transform, stream
+from methods.base import Context, Mapped, Refusal, Shape, Transform, TransformHyper, stream
 
 CHUNK = 8192  # vectors mapped at once
 
 
 @dataclass(frozen=True)
-class FlowHyper(HyperParameters):
-    # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table (methods.md b.4).
-    source: str = field(default="nli", metadata={"label": True})
-    sentences: int | None = None  # first sentences of the corpus; None takes all, as in print
+class FlowHyper(TransformHyper):
     # All of the released code (methods.md b.4).
     levels: int = 3
     depth: int = 3  # steps of flow in a level
@@ -188,7 +185,7 @@ def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
     return glow.requires_grad_(False)
 
 
-class Flowed:
+class Flowed(Mapped):
     """An Encoder: another one's vectors through a flow, or where it has none, through one of each task's own."""
 
     kind = "flowed"
@@ -209,17 +206,10 @@ class Flowed:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     @property
-    def adapt(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """What is still to be done with all vectors of a task; None where `encode` has done everything."""
-        return self._adapt if self.glow is None or getattr(self.base, "adapt", None) else None
+    def fixed(self) -> bool:  # type: ignore[override]
+        return self.glow is not None
 
-    def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        vectors = self.base.encode(sentences)
-        return vectors if self.glow is None or self.adapt else self._map(vectors, self.glow)
-
-    def _adapt(self, vectors: np.ndarray) -> np.ndarray:
-        if getattr(self.base, "adapt", None):
-            vectors = self.base.adapt(vectors)
+    def through(self, vectors: np.ndarray) -> np.ndarray:
         return self._map(vectors, self.glow or fitted(vectors, self.hyper, self.seed, self.device))
 
     def _map(self, vectors: np.ndarray, glow: Glow) -> np.ndarray:
@@ -265,28 +255,19 @@ class Flow(Transform):
 
     @classmethod
     def check(cls, hyper: FlowHyper) -> None:
+        super().check(hyper)
         for name in ("levels", "depth", "hidden", "batch_size", "epochs"):
             if getattr(hyper, name) < 1:
                 raise Refusal(f"'flow' needs {name} of at least 1, not {getattr(hyper, name)}")
         if hyper.learning_rate <= 0:
             raise Refusal(f"'flow' needs learning_rate > 0, not {hyper.learning_rate}")
-        if hyper.sentences is not None and hyper.sentences < 2:
-            raise Refusal(f"'flow' needs at least 2 sentences to learn a distribution, not {hyper.sentences}")
 
     @classmethod
     def fit(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
         levels = possible_levels(hyper.levels, shape.width) if shape.width else hyper.levels
-        return replace(hyper, levels=levels, sentences=None if hyper.source == "target" else hyper.sentences)
-
-    @classmethod
-    def corpora(cls, hyper: FlowHyper) -> Sequence[str]:
-        return () if hyper.source == "target" else (hyper.source,)
+        return replace(super().fit(hyper, shape), levels=levels)
 
     def transform(self, encoder: Any, context: Context) -> Flowed:
         hyper, seed, device = self.hyper, context.seed, context.device
-        if hyper.source == "target":
-            return Flowed(encoder, hyper, seed, device=device)
-        vectors = context.encode(encoder, context.sentences(hyper.source)[: hyper.sentences])
-        if getattr(encoder, "adapt", None):
-            vectors = encoder.adapt(vectors)
-        return Flowed(encoder, hyper, seed, fitted(vectors, hyper, seed, device), device)
+        vectors = self.vectors(encoder, context)
+        return Flowed(encoder, hyper, seed, None if vectors is None else fitted(vectors, hyper, seed, device), device)

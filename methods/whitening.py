@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Refusal, Shape, Transform
+from methods.base import Context, Mapped, Refusal, Shape, Transform, TransformHyper
 
 CHUNK = 8192  # vectors held in float64 at once: bounds memory on tasks of 100,000 sentences
 
 
 @dataclass(frozen=True)
-class WhiteningHyper(HyperParameters):
-    # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table (methods.md b.5).
-    source: str = field(default="nli", metadata={"label": True})
-    sentences: int | None = None  # first sentences of the corpus; None takes all, as in print
+class WhiteningHyper(TransformHyper):
     dimensions: int | None = None  # columns of W that are kept; None keeps all. Su et al.: 256 (base), 384 (large)
 
 
@@ -57,7 +53,7 @@ def whiten(vectors: Tensor, mean: Tensor, matrix: Tensor) -> Tensor:
     return F.normalize((vectors - mean) @ matrix, dim=-1)
 
 
-class Whitened:
+class Whitened(Mapped):
     """An Encoder: another one's vectors, whitened as `arrays` say; where it has none, by each task's own vectors."""
 
     kind = "whitened"
@@ -73,17 +69,10 @@ class Whitened:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     @property
-    def adapt(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """What is still to be done with all vectors of a task; None where `encode` has done everything."""
-        return self._adapt if not self.arrays or getattr(self.base, "adapt", None) else None
+    def fixed(self) -> bool:  # type: ignore[override]
+        return bool(self.arrays)
 
-    def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        vectors = self.base.encode(sentences)
-        return vectors if self.adapt else self._map(vectors, **self.arrays)
-
-    def _adapt(self, vectors: np.ndarray) -> np.ndarray:
-        if getattr(self.base, "adapt", None):
-            vectors = self.base.adapt(vectors)
+    def through(self, vectors: np.ndarray) -> np.ndarray:
         return self._map(vectors, **(self.arrays or fitted(vectors, self.dimensions)))
 
     def _map(self, vectors: np.ndarray, mean: Tensor, matrix: Tensor) -> np.ndarray:
@@ -126,26 +115,17 @@ class Whitening(Transform):
 
     @classmethod
     def check(cls, hyper: WhiteningHyper) -> None:
+        super().check(hyper)
         if hyper.dimensions is not None and hyper.dimensions < 0:
             raise Refusal(f"'whitening' keeps at least 1 dimension, or all with none or 0, not {hyper.dimensions}")
-        if hyper.sentences is not None and hyper.sentences < 2:
-            raise Refusal(f"'whitening' needs at least 2 sentences for a covariance, not {hyper.sentences}")
 
     @classmethod
     def fit(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
         dimensions = hyper.dimensions or None
         if dimensions and shape.width:  # an Encoder without backbone shows its width later
             dimensions = min(dimensions, shape.width)
-        return replace(hyper, dimensions=dimensions, sentences=None if hyper.source == "target" else hyper.sentences)
-
-    @classmethod
-    def corpora(cls, hyper: WhiteningHyper) -> Sequence[str]:
-        return () if hyper.source == "target" else (hyper.source,)
+        return replace(super().fit(hyper, shape), dimensions=dimensions)
 
     def transform(self, encoder: Any, context: Context) -> Whitened:
-        if self.hyper.source == "target":
-            return Whitened(encoder, self.hyper.dimensions, {})
-        vectors = context.encode(encoder, context.sentences(self.hyper.source)[: self.hyper.sentences])
-        if getattr(encoder, "adapt", None):
-            vectors = encoder.adapt(vectors)
-        return Whitened(encoder, self.hyper.dimensions, fitted(vectors, self.hyper.dimensions))
+        vectors, dimensions = self.vectors(encoder, context), self.hyper.dimensions
+        return Whitened(encoder, dimensions, {} if vectors is None else fitted(vectors, dimensions))
