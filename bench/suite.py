@@ -435,7 +435,8 @@ def _spell(name: str, shown: Mapping[str, str]) -> str:
 def _label(cls: type[Method], asked: Any, fitted: Any, shown: Mapping[str, Any]) -> str:
     """Title with what differs from the setting; a value that the backbone made smaller says so."""
     always = {item.name: getattr(fitted, item.name) for item in fields(fitted) if item.metadata.get("label")}
-    notes = {key: f"{key}={_written(value)}" for key, value in {**always, **shown}.items()}
+    never = {item.name for item in fields(fitted) if item.metadata.get("label") is False}
+    notes = {key: f"{key}={_written(value)}" for key, value in {**always, **shown}.items() if key not in never}
     for item in fields(asked):
         before, after = getattr(asked, item.name), getattr(fitted, item.name)
         if before != after and isinstance(before, int) and not isinstance(before, bool):

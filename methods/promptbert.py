@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ ENDINGS = ".?\"'"  # a sentence that ends otherwise is given a period, in the re
 @dataclass(frozen=True)
 class PromptBERTHyper(ContrastiveHyper):
     # Templates of BERT and, below, of RoBERTa: the released script.
-    template: str = f'This sentence of "{SENTENCE}" means {MASK}.'  # of the first view, and of what is scored
-    template_2: str = f'This sentence : "{SENTENCE}" means {MASK}.'  # of the second view
+    # The first view's, and of what is scored; and the second view's. Too long for a label.
+    template: str = field(default=f'This sentence of "{SENTENCE}" means {MASK}.', metadata={"label": False})
+    template_2: str = field(default=f'This sentence : "{SENTENCE}" means {MASK}.', metadata={"label": False})
     denoise: bool = True  # training subtracts what the template alone gives
     denoise_scored: bool = False  # scoring subtracts it too
     period: bool = True  # scoring ends a sentence with a period where it has no such mark

@@ -345,3 +345,10 @@ def test_settings() -> None:
     written = resolve(text_of(), backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1)
     again = resolve(written.arguments[0], backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1)
     assert again.id == written.id
+
+
+def test_a_template_is_no_part_of_a_label() -> None:
+    text = "promptbert[sentences=9,template=it says <sentence> so <mask> .]"
+    run = resolve(text, backbone_name="toy-bert", corpus="world", data="world", seed=1)
+    assert run.label == "PromptBERT (sentences=9)"
+    assert run.text == text
