@@ -342,13 +342,14 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
     stored_file = folder / "encoder.json"
     if stored_file.is_file():
         stored = read_json(stored_file)
-        if not isinstance(stored, dict) or "kind" not in stored:
+        if not isinstance(stored, dict) or not isinstance(stored.get("kind"), str):
             raise UserError(f"{stored_file} names no kind of encoder; save the encoder again")
         if stored["kind"] == TransformerEncoder.kind and stored.get("pooler") not in POOLER_NAMES:
             raise UserError(f"{stored_file} names no pooler; save the encoder again")
         if pooler not in (None, stored.get("pooler")):
+            own = f"with pooler '{stored['pooler']}'" if stored.get("pooler") else f"as '{stored['kind']}'"
             raise UserError(
-                f"{folder} was saved with pooler '{stored.get('pooler')}', not '{pooler}'; leave --pooler out"
+                f"{folder} was saved {own}, not with pooler '{pooler}'; leave --pooler out, or write pooler=none"
             )
         within: dict[str, Any] = {}
         if (folder / "base").is_dir():
@@ -359,7 +360,7 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
             return _encoder_class(stored["kind"], stored_file).load(folder, stored, device=device, **within)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
-                f"{stored_file} describes no '{stored['kind']}' ({error!r}); save the encoder again"
+                f"{stored_file} or what should stand beside it makes no '{stored['kind']}' ({error}); save it again"
             ) from error
     if not folder.is_dir():
         from bench.catalogue import backbone

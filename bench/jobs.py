@@ -66,7 +66,7 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
 def _untrained(run: Run, context: RunContext) -> Encoder:
     method = run.build()
     try:
-        method.prepare(context)
+        method.begin(context)
         return method.finish(method.encoder(context), context)
     except Refusal as refusal:
         raise UserError(f"'{run.text}' cannot be scored: {refusal}") from None

@@ -349,7 +349,7 @@ def resolve(
         reason).
     """
     parsed, setting = parse(text)
-    parsed = [parsed[0], *sorted(parsed[1:])]
+    parsed = [parsed[0], *sorted(parsed[1:], key=lambda part: part[0])]
     classes = [method_class(name) for name, _ in parsed]
     if setting is None:
         setting = "official" if all(cls.official is not None for cls in classes) else "paper"

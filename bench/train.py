@@ -114,7 +114,7 @@ def _train(run: Run, context: RunContext, folder: Path, device: str) -> dict[str
     assert seed is not None
     method = run.build()
     try:
-        method.prepare(context)
+        method.begin(context)
     except Refusal as refusal:
         raise UserError(f"'{run.text}' cannot be trained: {refusal}") from None
     dev = [sts.read(task, context.data, "dev") for task in recipe.select_on.split("+")]

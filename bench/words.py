@@ -54,16 +54,17 @@ def _is_header(fields: Sequence[bytes]) -> bool:
     return len(fields) == 2 and all(field.isdigit() for field in fields)
 
 
-def _first(file: BinaryIO, path: Path) -> tuple[list[bytes], int]:
-    """The fields of the first word, and the number of lines before it."""
-    fields, before = _fields(file.readline()), 0
+def _first(file: BinaryIO, path: Path) -> tuple[list[bytes], list[int]]:
+    """The fields of the first word, and what a line before it announces: how many vectors, and their width."""
+    fields, announced = _fields(file.readline()), []
     if _is_header(fields):
-        fields, before = _fields(file.readline()), 1
+        announced, fields = [int(field) for field in fields], _fields(file.readline())
     if fields == [b""]:
         raise UserError(f"{path} holds no word vectors; each line is a word and its values")
     if len(fields) == 1:
-        raise UserError(f"{path}, line {before + 1}: a word without values; each line is a word and its values")
-    return fields, before
+        line = 1 + bool(announced)
+        raise UserError(f"{path}, line {line}: a word without values; each line is a word and its values")
+    return fields, announced
 
 
 def width(path: Path) -> int:
@@ -86,15 +87,15 @@ def read_vectors(path: Path) -> WordVectors:
     with open(path, "rb") as file:
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) + 1
         file.seek(0)
-        first, before = _first(file, path)
-        columns = len(first) - 1
+        first, announced = _first(file, path)
+        columns, held = len(first) - 1, 0
         vectors = np.empty((lines, columns), dtype=np.float32)
         rows: dict[str, int] = {}
         file.seek(0)
         with Progress(lines, "read word vectors", unit="line") as progress:
             for number, line in enumerate(file, start=1):
                 progress.advance()
-                if number <= before or not line.strip(b" \r\n"):
+                if number <= bool(announced) or not line.strip(b" \r\n"):
                     continue
                 word, *values = _fields(line)
                 if len(values) != columns:
@@ -109,7 +110,13 @@ def read_vectors(path: Path) -> WordVectors:
                 except ValueError:
                     raise UserError(f"{path}, line {number}: a value is not a number; mend it") from None
                 rows.setdefault(name, len(rows))
+                held += 1
     vectors = vectors[: len(rows)]
+    if announced and announced != [held, columns]:
+        raise UserError(
+            f"{path} announces {announced[0]} vectors of width {announced[1]} and holds {held} of width {columns}; "
+            "it was cut short or altered, fetch it again"
+        )
     if not np.isfinite(vectors).all():
         odd = next(name for name, row in rows.items() if not np.isfinite(vectors[row]).all())
         raise UserError(f"{path}: the vector of '{odd}' is not finite; mend it")

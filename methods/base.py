@@ -311,6 +311,11 @@ class Method(nn.Module):
         """Encoders of which the best on the dev set is kept, where a training gives several."""
         return [self.encoder(context)]
 
+    def begin(self, context: Context) -> None:
+        """`prepare`, of the method and of the transforms that were added."""
+        for part in (self, *self.transforms):
+            part.prepare(context)
+
     def finish(self, encoder: Any, context: Context) -> Any:
         """What is scored of one of `encoders`: with the transforms that were added, in their order."""
         for transform in self.transforms:
@@ -379,6 +384,11 @@ class Transform(Method):
     @classmethod
     def corpora(cls, hyper: Any) -> Sequence[str]:
         return () if hyper.source == TARGET else (hyper.source,)
+
+    def prepare(self, context: Context) -> None:
+        """Look at the corpus before anything is trained, not after it."""
+        if self.hyper.source != TARGET and len(set(context.sentences(self.hyper.source)[: self.hyper.sentences])) < 2:
+            raise Refusal(f"'{self.name}' is fitted on at least 2 different sentences; '{self.hyper.source}' has fewer")
 
     def vectors(self, encoder: Any, context: Context) -> Any:
         """What the map is fitted on: an Encoder's vectors of the corpus, or None where each task has its own map."""

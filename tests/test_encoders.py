@@ -400,7 +400,10 @@ def test_unknown_poolers_are_named(tiny_bert: Path) -> None:
 
 def test_another_pooler_than_stored_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
     save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
-    refused(lambda: load_encoder(tmp_path / "saved", pooler="avg_top2"), "was saved with pooler 'avg', not 'avg_top2'")
+    refused(
+        lambda: load_encoder(tmp_path / "saved", pooler="avg_top2"),
+        "was saved with pooler 'avg', not with pooler 'avg_top2'",
+    )
 
 
 def test_an_unknown_kind_of_encoder_is_named(tmp_path: Path) -> None:

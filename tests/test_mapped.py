@@ -251,3 +251,15 @@ def test_names_and_labels(run_of: Callable[[str], Run]) -> None:
     assert run_of("simcse+flow").setting == "official"
     with pytest.raises(UserError, match="is a map of finished vectors"):
         run_of("whitening+simcse")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"), [("nosuch", "corpus 'nosuch'"), ("ALIKE", "fitted on at least 2 different sentences")]
+)
+def test_a_source_that_will_not_do_is_refused_before_the_training(
+    source: str, message: str, train_tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "alike.txt").write_text("a man sleeps\n" * 9)
+    monkeypatch.setattr("methods.simcse.SimCSE.step_loss", None)  # no step is taken
+    with pytest.raises(UserError, match=message):
+        train_tiny(f"simcse+whitening[source={source.replace('ALIKE', str(tmp_path / 'alike.txt'))}]", fresh=True)

@@ -473,3 +473,11 @@ def test_a_folder_may_not_pass_for_a_published_backbone(tiny_bert: Path, tmp_pat
     shutil.copytree(tiny_bert, tmp_path / "bert-base-uncased")
     with pytest.raises(UserError, match="has the name of another backbone"):
         catalogue.backbone(str(tmp_path / "bert-base-uncased"))
+
+
+@pytest.mark.parametrize(
+    "text", ["simcse+whitening[source=target]+whitening[source=world]", "simcse+is-cse[alpha=0.1]+is-cse"]
+)
+def test_a_part_that_stands_twice_with_other_keys_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="stands twice"):
+        run(text)

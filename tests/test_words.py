@@ -163,3 +163,13 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
     vectors = dict(zip(table.words, table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True), strict=True))
     for near, also, far in (("king", "queen", "cake"), ("bread", "cake", "queen")):
         assert vectors[near] @ vectors[also] > 0.5 > vectors[near] @ vectors[far] + 0.3
+
+
+@pytest.mark.parametrize("first", ["3 2", "2 3", "9 9"])
+def test_a_table_that_announces_something_else_is_refused(first: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text(f"{first}\ndog 1 2\ncat 3 4\n")
+    with pytest.raises(UserError, match=r"announces . vectors of width . and holds 2 of width 2; it was cut short"):
+        words.read_vectors(path)
+    path.write_text("2 2\ndog 1 2\ncat 3 4\n")
+    assert words.read_vectors(path).words == ["dog", "cat"]

@@ -109,7 +109,15 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
 def scored_splits(task: str, data: Path) -> list[str]:
     """The splits of a task that are scored: the test set, and the dev set where there is one."""
     if is_described(task):
-        return [split for split in ("test", "dev") if split in sizes("sts", task, data)]
+        listed = sizes("sts", task, data)
+        if unknown := set(listed) - set(SPLITS):
+            raise UserError(
+                f"the manifest of {data} gives {task} a part '{min(unknown)}'{nearest(min(unknown), SPLITS)}"
+            )
+        scored: list[str] = [split for split in ("test", "dev") if split in listed]
+        if not scored:
+            raise UserError(f"the manifest of {data} gives {task} neither a test nor a dev part; add one")
+        return scored
     return ["test", "dev"] if task in ("STS-B", "SICK-R") else ["test"]
 
 
@@ -122,6 +130,10 @@ def _read_described(task: str, data: Path, split: str, pairs: int) -> Subset:
             "separator": str(separator),
             "header": bool(header),
         } if separator and min(first, second, gold) >= 0:
+            if ".." in Path(path).parts or Path(path).is_absolute():
+                raise UserError(
+                    f"the manifest of {data}: the path of {task} leads out of downstream/; put its file there"
+                )
             file = data / "downstream" / path.replace("{split}", split)
             return _read_table(task, file, (first, second, gold), header, pairs, separator)
     raise UserError(

@@ -188,3 +188,21 @@ def test_the_real_chinese_sts_b(tmp_path: Path) -> None:
     sentences = corpora.cnsd_sentences(data)
     assert len(sentences) == 10_462
     assert len(set(sentences)) == 9_424
+
+
+@pytest.mark.parametrize(
+    ("sizes", "files", "message"),
+    [
+        ({"tset": 2}, {}, r"gives sts:german a part 'tset'; did you mean 'test'"),
+        ({"train": 2}, {}, "gives sts:german neither a test nor a dev part; add one"),
+        ({"test": 2}, {"path": "../{split}.tsv"}, r"the path of sts:german leads out of downstream/"),
+        ({"test": 2}, {"path": "/etc/passwd"}, r"the path of sts:german leads out of downstream/"),
+    ],
+)
+def test_a_set_that_cannot_be_scored_is_refused(
+    sizes: dict[str, int], files: dict[str, str], message: str, folder: Path
+) -> None:
+    form = {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": True} | files
+    describe(folder, {"sts:german": sizes}, {"sts:german": form})
+    with pytest.raises(UserError, match=message):
+        read_tasks(["sts:german"], folder)
