@@ -166,7 +166,7 @@ def test_the_paper_suite_is_planned_without_network(tmp_path: Path) -> None:
     done = snakemake("-n", cwd=tmp_path, HF_ENDPOINT="http://127.0.0.1:9")
     jobs = planned(done.stdout)
     assert jobs["score"] > 300
-    assert jobs["backbone"] == 4
+    assert jobs["backbone"] == 5  # four transformers and a table of word vectors
 
 
 def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path: Path) -> None:
