@@ -23,7 +23,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 gpu=1,
             params:
                 runs=trained_ids,
-                suite=RESULTS,
+                suite=suite_folder,
             shell:
                 "python -m bench runs --suite {params.suite:q} --stages train --only {params.runs:q} > {log:q} 2>&1"
 
@@ -44,7 +44,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
             gpu=1,
         params:
             runs=ids,
-            suite=RESULTS,
+            suite=suite_folder,
             tasks=[suites.tasks_of(config, RUNS[run].backbone.name) for run in ids],
             mode=config.get("mode", "test"),
         shell:
