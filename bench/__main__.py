@@ -170,8 +170,7 @@ def fetch(arguments: argparse.Namespace) -> None:
     from bench import paths
     from bench.files import write_json
 
-    data_name = arguments.data or "senteval"
-    described = paths.describe_input(arguments.kind, arguments.name, arguments.suite, _tasks(arguments), data_name)
+    described = paths.describe_input(arguments.kind, arguments.name, arguments.suite, _tasks(arguments), arguments.data)
     write_json(arguments.out, described)
 
 
@@ -283,7 +282,7 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("kind", choices=["data", "corpus", "backbone"])
     added.add_argument("name")
     added.add_argument("--tasks", nargs="*", default=[], metavar="NAME", help="of data: what will be scored on it")
-    added.add_argument("--data", help="of a corpus that is made of the evaluation data: which")
+    added.add_argument("--data", default="senteval", help="of a corpus that is made of the evaluation data: which")
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--out", type=Path, required=True)
 

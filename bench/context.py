@@ -47,6 +47,7 @@ class RunContext:
     def __init__(self, run: Run, suite: Path, device: str) -> None:
         self.run, self.suite, self.device = run, suite, device
         self.seed, self.shape = run.seed or 0, run.backbone.shape
+        self._others: dict[str, list[str]] = {}  # maps look at their corpus before the training and use it after
 
     @cached_property
     def corpus(self) -> Path:
@@ -63,7 +64,9 @@ class RunContext:
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         if corpus is None:
             return self._sentences
-        return corpora.read_sentences(paths.corpus_file(corpus, self.suite, self.run.data))
+        if corpus not in self._others:
+            self._others[corpus] = corpora.read_sentences(paths.corpus_file(corpus, self.suite, self.run.data))
+        return self._others[corpus]
 
     def documents(self) -> Sequence[range]:
         return corpora.read_documents(self.corpus, len(self._sentences))

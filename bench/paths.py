@@ -10,7 +10,7 @@ from typing import Any
 from bench import corpora, data
 from bench.catalogue import backbone
 from bench.errors import UserError
-from bench.files import atomic_file, sha256_file, sha256_text
+from bench.files import sha256_file, sha256_text, write_text
 from bench.records import expand_tasks
 from bench.tasks import probing
 
@@ -72,8 +72,7 @@ def corpus_file(name: str, suite: Path, data_name: str = "senteval") -> Path:
         path = suite / "corpora" / slug(data_name) / f"{name}.txt"
         text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name, suite)))
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            with atomic_file(path) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+            write_text(path, text)
         return path
     return Path(name) if "/" in name else data.fetch_corpus(name)
 

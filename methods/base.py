@@ -213,6 +213,14 @@ def info_nce(
     return F.cross_entropy(torch.cat(columns, dim=1), torch.arange(len(anchors), device=anchors.device))
 
 
+def enqueue(rows: Tensor, filled: Tensor, vectors: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """A memory of `length` rows, at least one, and how many are in use, after `vectors` entered it.
+
+    The newest rows enter at the end, the oldest leave at the front.
+    """
+    return torch.cat([rows.to(vectors), vectors])[-length:], (filled + len(vectors)).clamp(max=length)
+
+
 def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = "mean") -> Tensor:
     """Each of the 2n vectors finds its partner, the same row of the other side, among the 2n - 1 others (NT-Xent)."""
     vectors = torch.cat([first, second])

@@ -8,7 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.base import Context, Contrastive, ContrastiveHyper, Negatives, Refusal, Shape, Step, Tokens, Views, stream
+from methods.base import (
+    Context,
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    Refusal,
+    Shape,
+    Step,
+    Tokens,
+    Views,
+    enqueue,
+    stream,
+)
 
 MOST_REPEATS = 9  # of the released code: below min(10, ...)
 PAPER_RANGE = 2  # of the paper: dup_len may always reach 2
@@ -116,6 +128,4 @@ class ESimCSE(Contrastive):
             slow.lerp_(weight, 1 - self.hyper.momentum)
 
     def _append(self, vectors: Tensor) -> None:
-        """The newest rows enter at the end, the oldest leave at the front."""
-        self.rows = torch.cat([self.rows.to(vectors), vectors])[-self.hyper.queue :]
-        self.filled = (self.filled + len(vectors)).clamp(max=self.hyper.queue)
+        self.rows, self.filled = enqueue(self.rows, self.filled, vectors, self.hyper.queue)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Refusal, Shape, Step, info_nce, overlay
+from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Refusal, Shape, Step, enqueue, info_nce, overlay
 
 GROUPS = ("knn", "kmeans", "both")
 MOST_ROUNDS = 20  # of K-means in one step; from the centres of the step before, assignments settle after a few
@@ -110,9 +110,8 @@ class ISCSE(Contrastive):
         return [(self.alpha(step), info_nce(anchors, one, temperature)) for one in smoothed if one is not None]
 
     def _remember(self, unit: Tensor) -> None:
-        """Eq. 3: the newest rows enter at the end, the oldest leave at the front."""
-        self.rows = torch.cat([self.rows.to(unit), unit.detach()])[-self.hyper.buffer :]
-        self.filled = (self.filled + len(unit)).clamp(max=self.hyper.buffer)
+        """Eq. 3: first in, first out."""
+        self.rows, self.filled = enqueue(self.rows, self.filled, unit.detach(), self.hyper.buffer)
 
     def _smooth(self, unit: Tensor) -> Tensor | None:
         """h^{s+} of unit vectors (n, d), or None while the memory is too empty."""
