@@ -48,16 +48,21 @@ def sentences(tasks: Sequence[Task]) -> list[str]:
     return list(dict.fromkeys(text for task in tasks for text in task.sentences()))
 
 
-def score_tasks(encoder: Encoder, tasks: Sequence[Task]) -> list[Record]:
-    """Records of tasks that need no classifier, from vectors in memory.
+def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
+    """Vectors of the sentences of some tasks by text, each distinct one encoded once, in memory."""
+    distinct = sentences(tasks)
+    rows = {sentence: row for row, sentence in enumerate(distinct)}
+    vectors = encoder.encode(distinct)
+    return lambda texts: vectors[[rows[text] for text in texts]]
+
+
+def score_tasks(encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None) -> list[Record]:
+    """Records of tasks that need no classifier, from vectors in memory (`encoded`, where they are not there yet).
 
     Raises:
         UserError: the vectors are not finite or all alike.
     """
-    distinct = sentences(tasks)
-    rows = {sentence: row for row, sentence in enumerate(distinct)}
-    vectors = encoder.encode(distinct)
-    return score(tasks, lambda texts: vectors[[rows[text] for text in texts]], adapt=adaptation(encoder))
+    return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder))
 
 
 def adapted(task: Task, vectors: Vectors, adapt: Adaptation) -> Vectors:

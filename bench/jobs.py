@@ -14,13 +14,20 @@ from bench.errors import UserError
 from bench.evaluate import read_tasks, score_encoder
 from bench.files import read_json, write_json
 from bench.provenance import provenance
-from bench.records import CHINESE_TASKS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, Record, write_scores
+from bench.records import (
+    CHINESE_TASKS,
+    PROBING_TASKS,
+    STAGES,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    XPROBE_TASKS,
+    Record,
+    write_scores,
+)
 from bench.suite import Run, resolve
 from bench.tasks.tables import manifest
 from bench.vectors import FILES as VECTOR_FILES
 from methods.base import Refusal
-
-STAGES = ("train", "score")
 
 
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
@@ -33,23 +40,11 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
 def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:
     """Score a run of a suite; one that was skipped or diverged leaves a file without records that says so."""
     data = paths.data_folder(run.data, suite)
-    described: dict[str, Any] = {"run": run.describe(), "data": {"name": manifest(data)["name"]}, "mode": mode}
-    stamp = suite / "inputs" / "data.json"
-    if stamp.is_file():
-        described["data"] |= read_json(stamp)
-    stamps = [paths.corpus_stamp(suite, name) for name in run.corpora]
-    described["corpora"] = [read_json(stamp) for stamp in stamps if stamp.is_file()]
-    if run.data == "senteval":  # BENCH_DATA may hold other data, which say so themselves
-        described["data"]["name"] = manifest(data)["name"]
-    described["outcome"] = _outcome(run, suite)
-    described |= provenance(device, threads=1)
+    described = _described(run, suite, device) | {"mode": mode}
     if described["outcome"]["status"] != "finished":
         write_scores(out, described, [])
         return
-    if run.trained:
-        encoder = load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
-    else:
-        encoder = _untrained(run, RunContext(run, suite, device))
+    encoder = _encoder(run, suite, device)
     common = {
         "source": "sentbench",
         "method": run.text,
@@ -63,7 +58,37 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
     shutil.rmtree(work)
 
 
-def _untrained(run: Run, context: RunContext) -> Encoder:
+def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: str) -> None:
+    """Measure what is no score (`bench.analyse`); a run that was skipped or diverged leaves a file without results."""
+    from bench.analyse import Material, analyse
+
+    described = _described(run, suite, device)
+    found: dict[str, Any] = {}
+    if described["outcome"]["status"] == "finished":
+        material = Material(run, suite, device, described["outcome"].get("best_step"))
+        found = analyse(_encoder(run, suite, device), material, names)
+    write_json(out, {"provenance": described, "analyses": found})
+
+
+def _described(run: Run, suite: Path, device: str) -> dict[str, Any]:
+    """Where numbers of a run come from: the run, its data and corpora with their sums, how its training ended."""
+    name = manifest(paths.data_folder(run.data, suite))["name"]
+    described: dict[str, Any] = {"run": run.describe(), "data": {"name": name}}
+    stamp = suite / "inputs" / "data.json"
+    if stamp.is_file():
+        described["data"] |= read_json(stamp)
+    if run.data == "senteval":  # BENCH_DATA may hold other data, which say so themselves
+        described["data"]["name"] = name
+    stamps = [paths.corpus_stamp(suite, corpus) for corpus in run.corpora]
+    described["corpora"] = [read_json(stamp) for stamp in stamps if stamp.is_file()]
+    described["outcome"] = _outcome(run, suite)
+    return described | provenance(device, threads=1)
+
+
+def _encoder(run: Run, suite: Path, device: str) -> Encoder:
+    if run.trained:
+        return load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
+    context = RunContext(run, suite, device)
     method = run.build()
     try:
         method.begin(context)
@@ -91,7 +116,7 @@ def planned(suite: Path, part: int = 1, parts: int = 1, only: Sequence[str] = ()
 def run_plan(
     suite: Path, entries: Sequence[dict[str, Any]], device: str, stages: Sequence[str] = STAGES
 ) -> Iterator[Run]:
-    """Train and score planned runs in this process, as far as they are not; yields each once it is done.
+    """Train, score and analyse planned runs in this process, as far as they are not; yields each once it is done.
 
     For machines without a workflow, and where starting a process costs more than its work.
 
@@ -111,10 +136,13 @@ def run_plan(
             recipe=entry["recipe_changes"],
         )
         trained, scores = paths.trained_file(suite, run.id), paths.scores_file(suite, run.id)
+        analyses = paths.analyses_file(suite, run.id)
         if "train" in stages and run.trained and not trained.is_file():
             write_json(trained, train_run(run, suite, device))
         if "score" in stages and not scores.is_file():
             score_run(run, suite, entry["tasks"], plan["mode"], scores, device)
+        if "analyse" in stages and entry["analyses"] and not analyses.is_file():
+            analyse_run(run, suite, entry["analyses"], analyses, device)
         yield run
 
 

@@ -38,6 +38,10 @@ def scores_file(suite: Path, run_id: str) -> Path:
     return suite / "scores" / f"{run_id}.json"
 
 
+def analyses_file(suite: Path, run_id: str) -> Path:
+    return suite / "analyses" / f"{run_id}.json"
+
+
 def scoring_folder(suite: Path, run_id: str) -> Path:
     """What a scoring has finished so far; deleted once its scores are written."""
     return suite / "runs" / run_id / "scoring"

@@ -66,6 +66,12 @@ BOARDS = {
     "probing_mlp": (PROBING_TASKS, "accuracy_mlp"),
     "chinese": (CHINESE_TASKS, "spearman"),
 }
+# Measurements of a run's encoder that are no scores (bench/analyse.py).
+ANALYSES = ("alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest")
+
+# What is done with a run, in this order.
+STAGES = ("train", "score", "analyse")
+
 KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS, *CHINESE_TASKS)
 
 # What papers print -> the name used here; nowhere else is there such a table.

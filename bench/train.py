@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,12 +22,14 @@ from bench import corpora
 from bench.context import RunContext
 from bench.encoders import save_encoder
 from bench.errors import UserError
-from bench.evaluate import score_tasks
+from bench.evaluate import encoded, score_tasks
 from bench.files import read_json, write_json
+from bench.geometry import alignment, uniformity
 from bench.progress import Progress
 from bench.provenance import provenance
 from bench.suite import Recipe, Run
 from bench.tasks import sts
+from bench.tasks.tables import Vectors
 from methods.base import Refusal, Step, stream, stream_seed
 
 BETAS = (0.9, 0.999)  # of AdamW (methods.md a.3)
@@ -126,6 +129,7 @@ def _train(run: Run, context: RunContext, folder: Path, device: str) -> dict[str
     items = method.items(context)
     total = recipe.epochs * -(-items // recipe.batch_size)
     best: dict[str, Any] = {"dev": None}
+    curve: list[dict[str, Any]] = []
     since_best, started, clock = 0, time.monotonic(), time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -155,8 +159,9 @@ def _train(run: Run, context: RunContext, folder: Path, device: str) -> dict[str
             if done % recipe.select_every == 0 or (done == total and best["dev"] is None):
                 since_best += 1
                 for place, encoder in enumerate(method.encoders(context)):
+                    vectors = encoded(encoder, dev)
                     try:
-                        records = score_tasks(encoder, dev)
+                        records = score_tasks(encoder, dev, vectors)
                     except UserError as error:  # vectors that are not finite, or all alike
                         return _diverged(str(error), index, batch)
                     scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
@@ -165,6 +170,10 @@ def _train(run: Run, context: RunContext, folder: Path, device: str) -> dict[str
                     if best["dev"] is None or value > best["dev"]:  # ties keep the earlier one (methods.md a.4)
                         best = {"dev": value, "step": done, "place": place, "weights": _copy(modules)}
                         since_best = 0
+                    if place == 0:
+                        shape = _geometry(dev, vectors, device)
+                        row |= shape
+                        curve.append({"step": done, "loss": row["loss"], "dev": value} | shape)
             row["sentences_per_second"] = round(len(batch) / (time.monotonic() - clock), 1)
             clock = time.monotonic()
             log.write(json.dumps(row) + "\n")
@@ -179,7 +188,17 @@ def _train(run: Run, context: RunContext, folder: Path, device: str) -> dict[str
     modules.eval()
     save_encoder(method.finish(method.encoders(context)[best["place"]], context), folder / "encoder")
     seconds = round(time.monotonic() - started, 2)
-    return {"status": "finished", "steps": done, "best_step": best["step"], "best_dev": best["dev"], "seconds": seconds}
+    ended = {"status": "finished", "steps": done, "best_step": best["step"], "best_dev": best["dev"]}
+    return ended | {"seconds": seconds, "curve": curve}
+
+
+def _geometry(dev: Sequence[sts.StsTask], vectors: Vectors, device: str) -> dict[str, float | None]:
+    """Alignment and uniformity of the dev pairs; of figures, and free, since the vectors are there."""
+    pairs = [subset for task in dev for subset in task.subsets]
+    first = torch.from_numpy(np.concatenate([vectors(subset.first) for subset in pairs])).to(device)
+    second = torch.from_numpy(np.concatenate([vectors(subset.second) for subset in pairs])).to(device)
+    gold = torch.from_numpy(np.concatenate([subset.gold for subset in pairs])).to(device)
+    return {"alignment": alignment(first, second, gold), "uniformity": uniformity(torch.cat([first, second]))}
 
 
 def _lock(log: IO[str]) -> None:

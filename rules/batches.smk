@@ -2,6 +2,7 @@
 for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
     ids = list(RUNS)[first : first + config["runs_per_job"]]
     trained_ids = [run for run in ids if RUNS[run].trained]
+    analysed_ids = [run for run in ids if PLANNED[run].analyses]
     inputs = sorted({path for run in ids for path in inputs_of(run)})
 
     if trained_ids:
@@ -45,7 +46,33 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
         params:
             runs=ids,
             suite=suite_folder,
-            tasks=[suites.tasks_of(config, RUNS[run].backbone.name) for run in ids],
+            tasks=[PLANNED[run].tasks for run in ids],
             mode=config.get("mode", "test"),
         shell:
             "python -m bench runs --suite {params.suite:q} --stages score --only {params.runs:q} > {log:q} 2>&1"
+
+    if analysed_ids:
+
+        rule:
+            name:
+                f"analyse_{number}"
+            input:
+                ancient(f"{RESULTS}/plan.json"),
+                sorted(
+                    {path for run in analysed_ids for path in analysis_inputs_of(run)}
+                ),
+                expand(f"{RESULTS}/trained/{{run}}.json", run=trained_ids),
+            output:
+                expand(f"{RESULTS}/analyses/{{run}}.json", run=analysed_ids),
+            log:
+                f"{RESULTS}/logs/analyse/{number}.log",
+            benchmark:
+                f"{RESULTS}/benchmarks/analyse/{number}.tsv"
+            resources:
+                gpu=1,
+            params:
+                runs=analysed_ids,
+                suite=suite_folder,
+                analyses=[PLANNED[run].analyses for run in analysed_ids],
+            shell:
+                "python -m bench runs --suite {params.suite:q} --stages analyse --only {params.runs:q} > {log:q} 2>&1"

@@ -18,13 +18,16 @@ try:
     for path in workflow.configfiles:
         suites.read(path)
     suites.validate(config)
-    RUNS = {run.id: run for run in suites.runs(config)}
+    PLANNED = {found.run.id: found for found in suites.planned(config)}
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
+RUNS = {run_id: found.run for run_id, found in PLANNED.items()}
 BACKBONES = {run.backbone.name: run.backbone for run in RUNS.values()}
 # Every corpus that a run reads, by the name that files are given for it.
-CORPORA = {slug(name): name for run in RUNS.values() for name in run.corpora}
+CORPORA = {
+    slug(name): name for run in RUNS.values() for name in (*run.corpora, run.corpus)
+}
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
 
@@ -83,6 +86,16 @@ def inputs_of(run_id):
     return inputs
 
 
+def analysis_inputs(wildcards):
+    return analysis_inputs_of(wildcards.run)
+
+
+def analysis_inputs_of(run_id):
+    """Some analyses read the training corpus, of encoders too that were not trained here."""
+    corpus = slug(RUNS[run_id].corpus)
+    return [*inputs_of(run_id), f"{RESULTS}/inputs/corpus-{corpus}.json"]
+
+
 def trained_encoder(wildcards):
     return (
         f"{RESULTS}/trained/{wildcards.run}.json" if RUNS[wildcards.run].trained else []
@@ -102,7 +115,11 @@ def suite_config(wildcards):
 
 
 def run_tasks(wildcards):
-    return suites.tasks_of(config, RUNS[wildcards.run].backbone.name)
+    return PLANNED[wildcards.run].tasks
+
+
+def run_analyses(wildcards):
+    return PLANNED[wildcards.run].analyses
 
 
 def probing_tasks(wildcards):
@@ -116,3 +133,11 @@ def suite_folder(wildcards):
 
 def all_scores(wildcards):
     return [f"{RESULTS}/scores/{run}.json" for run in RUNS]
+
+
+def all_analyses(wildcards):
+    return [
+        f"{RESULTS}/analyses/{run}.json"
+        for run, found in PLANNED.items()
+        if found.analyses
+    ]

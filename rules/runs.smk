@@ -40,3 +40,24 @@ rule score:
     shell:
         "python -m bench score {params.run:q} --suite {params.suite:q}"
         " --tasks {params.tasks:q} --mode {params.mode:q} > {log:q} 2>&1"
+
+
+rule analyse:
+    input:
+        analysis_inputs,
+        trained_encoder,
+    output:
+        f"{RESULTS}/analyses/{{run}}.json",
+    log:
+        f"{RESULTS}/logs/analyse/{{run}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/analyse/{{run}}.tsv"
+    resources:
+        gpu=1,
+    params:
+        run=run_arguments,
+        suite=suite_folder,
+        analyses=run_analyses,
+    shell:
+        "python -m bench analyse {params.run:q} --suite {params.suite:q}"
+        " --analyses {params.analyses:q} > {log:q} 2>&1"

@@ -75,7 +75,14 @@ def test_equal_settings_give_equal_bits(train_tiny: Train, text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["gs-infonce[multiple=0]", "gs-infonce[weight=0]", "is-cse[alpha=0]", "is-cse[alpha=0]@paper", "sscl[stack=0]"],
+    [
+        "gs-infonce[multiple=0]",
+        "gs-infonce[weight=0]",
+        "is-cse[alpha=0]",
+        "is-cse[alpha=0]@paper",
+        "sscl[stack=0]",
+        "sscl[layer=0]",
+    ],
 )
 def test_switched_off_it_trains_as_simcse_bit_for_bit(train_tiny: Train, text: str) -> None:
     # GS-InfoNCE's released runs have another dropout, so it is named here.
@@ -261,7 +268,7 @@ def dev_scores(
     """A stand-in for scoring that says these values one after the other, and keeps the weights it saw."""
     left = list(values)
 
-    def score(encoder: Any, tasks: Any) -> list[dict[str, Any]]:
+    def score(encoder: Any, *_: Any) -> list[dict[str, Any]]:
         if states is not None:
             states.append({name: tensor.clone() for name, tensor in encoder.model.state_dict().items()})
         return [{"task": "STS-B", "aggregation": "all", "value": left.pop(0)}]

@@ -264,7 +264,7 @@ def test_the_better_copy_is_kept(
     states: list[dict[str, Tensor]] = []
     left = list(scores)
 
-    def score(encoder: Any, tasks: Any) -> list[dict[str, Any]]:
+    def score(encoder: Any, *_: Any) -> list[dict[str, Any]]:
         states.append({name: tensor.clone() for name, tensor in encoder.model.state_dict().items()})
         return [{"task": "STS-B", "aggregation": "all", "value": left.pop(0)}]
 

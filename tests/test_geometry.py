@@ -1,0 +1,220 @@
+"""Measures of vectors equal plain loops over their definitions, and known values at the limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from bench import geometry
+from bench.geometry import (
+    alignment,
+    in_batches,
+    largest_similarities,
+    layer_similarities,
+    token_similarity,
+    uniformity,
+    unit,
+)
+
+Vector = Sequence[float]
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+# --- the definitions, in loops ----------------------------------------------------------------------------------------
+
+
+def norm(vector: Vector) -> float:
+    return math.sqrt(math.fsum(x * x for x in vector))
+
+
+def squared_distance(left: Vector, right: Vector) -> float:
+    """Of the two directions."""
+    a, b = norm(left), norm(right)
+    return math.fsum((x / a - y / b) ** 2 for x, y in zip(left, right, strict=True))
+
+
+def cosine(left: Vector, right: Vector) -> float:
+    return math.fsum(x * y for x, y in zip(left, right, strict=True)) / norm(left) / norm(right)
+
+
+def alignment_by_loop(first: list[Vector], second: list[Vector], gold: list[float]) -> float:
+    distances = [squared_distance(a, b) for a, b, score in zip(first, second, gold, strict=True) if score > 4]
+    return math.fsum(distances) / len(distances)
+
+
+def uniformity_by_loop(vectors: list[Vector]) -> float:
+    found = [math.exp(-2 * squared_distance(a, b)) for i, a in enumerate(vectors) for b in vectors[:i]]
+    return math.log(math.fsum(found) / len(found))
+
+
+def token_similarity_by_loop(tokens: list[Vector]) -> float:
+    found = [cosine(a, b) for u, a in enumerate(tokens) for v, b in enumerate(tokens) if u != v]
+    return math.fsum(found) / len(found)
+
+
+# --- alignment and uniformity -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_alignment_equals_the_loop(seed: int) -> None:
+    first, second = draw(seed, 40, 6), draw(seed + 100, 40, 6)
+    gold = torch.linspace(0, 5, 40, dtype=torch.float64)
+    expected = alignment_by_loop(first.tolist(), second.tolist(), gold.tolist())
+    assert alignment(first, second, gold) == pytest.approx(expected, abs=1e-13)
+
+
+def test_whether_four_is_positive() -> None:
+    first = torch.tensor([[1.0, 0], [1, 0], [1, 0]])
+    second = torch.tensor([[1.0, 0], [0, 1], [-1, 0]])  # squared distances 0, 2, 4
+    assert alignment(first, second, torch.tensor([4.2, 4.0, 3.9])) == 0
+    assert alignment(first, second, torch.tensor([4.2, 4.0, 3.9]), with_four=True) == 1
+    assert alignment(first, second, torch.tensor([0.0, 0, 5])) == 4
+    assert alignment(first, second, torch.tensor([4.0, 4, 4])) is None
+    assert alignment(first, second, torch.tensor([3.9, 3, 2]), with_four=True) is None
+
+
+@pytest.mark.parametrize("rows", [1, 7, 30, 256])
+def test_uniformity_equals_the_loop_whatever_the_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(geometry, "ROWS", rows)
+    vectors = draw(1, 30, 5)
+    vectors[7] = vectors[3]  # repeated sentences count
+    assert uniformity(vectors) == pytest.approx(uniformity_by_loop(vectors.tolist()), abs=1e-13)
+
+
+def test_limits_of_uniformity() -> None:
+    assert uniformity(draw(1, 1, 9).expand(50, 9)) == pytest.approx(0, abs=1e-14)
+    assert uniformity(torch.eye(300, dtype=torch.float64)) == pytest.approx(-4, abs=1e-13)
+    assert uniformity(torch.tensor([[3.0, 4.0], [-3.0, -4.0]])) == pytest.approx(-8, abs=1e-6)
+    many = draw(2, 2000, 64)  # evenly on the sphere: the mean of exp(4 cos - 4), cos about normal with variance 1/64
+    assert uniformity(many) == pytest.approx(-4 + 8 / 64, abs=0.01)
+
+
+def test_a_vector_of_zeros_has_no_direction() -> None:
+    """It is at distance 1 of every direction, and at 0 of another one."""
+    assert uniformity(torch.tensor([[0.0, 0], [0, 2]])) == pytest.approx(-2)
+    assert uniformity(torch.zeros(4, 3)) == 0
+    assert alignment(torch.zeros(1, 2), torch.tensor([[5.0, 0]]), torch.tensor([5.0])) == 1
+
+
+@pytest.mark.parametrize("kind", ["random", "cone"])
+def test_float32_is_enough_for_a_curve(kind: str) -> None:
+    vectors = draw(3, 1000, 48)
+    if kind == "cone":  # as an untrained backbone's, where little is left of the distances
+        vectors = draw(4, 1, 48) + 0.01 * vectors
+    first, second = vectors.split(500)
+    gold = torch.full((500,), 5.0)
+    assert uniformity(vectors.float()) == pytest.approx(uniformity(vectors), abs=2e-6)
+    near = alignment(first, second, gold)
+    assert near is not None
+    assert alignment(first.float(), second.float(), gold) == pytest.approx(near, rel=1e-4)
+
+
+def test_dclr_takes_batches_and_leaves_out_those_without_positives() -> None:
+    first, second = draw(5, 300, 4), draw(6, 300, 4)
+    gold = torch.arange(300, dtype=torch.float64) % 6
+    gold[128:256] = 3.9  # nothing in the second batch
+    gold[0] = 4.0
+    parts = [slice(0, 128), slice(128, 256), slice(256, 300)]
+    rows = {side: tensor.tolist() for side, tensor in (("first", first), ("second", second))}
+    # A score of 4 is positive here, so it is raised above the loop's own bound.
+    raised = [score + 0.5 if score == 4 else score for score in gold.tolist()]
+    near = [alignment_by_loop(rows["first"][part], rows["second"][part], raised[part]) for part in parts[::2]]
+    even = [uniformity_by_loop(rows["first"][part] + rows["second"][part]) for part in parts]
+    found = in_batches(first, second, gold)
+    assert found == (pytest.approx(sum(near) / 2, abs=1e-13), pytest.approx(sum(even) / 3, abs=1e-13))
+    assert in_batches(first, second, torch.zeros(300)) == (None, pytest.approx(sum(even) / 3, abs=1e-13))
+
+
+@given(seed=st.integers(0, 10_000), width=st.integers(2, 12), count=st.integers(2, 20))
+def test_rotations_lengths_and_order_change_nothing(seed: int, width: int, count: int) -> None:
+    first, second = draw(seed, count, width), draw(seed + 1, count, width)
+    gold = torch.full((count,), 5.0)
+    rotation = torch.linalg.qr(draw(seed + 2, width, width)).Q
+    lengths = draw(seed + 3, count, 1).mul(6).exp()
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    for one, other in (
+        (first @ rotation, second @ rotation),
+        (first * lengths, second / lengths),
+        (first[order], second[order]),
+    ):
+        assert alignment(one, other, gold) == pytest.approx(alignment(first, second, gold), abs=1e-12)
+        expected = uniformity(torch.cat([first, second]))
+        assert uniformity(torch.cat([one, other])) == pytest.approx(expected, abs=1e-12)
+        assert -8 <= expected <= 0
+
+
+@given(seed=st.integers(0, 10_000))
+def test_what_moves_together_is_less_uniform(seed: int) -> None:
+    vectors = draw(seed, 12, 5)
+    assert uniformity(vectors + 10 * draw(seed + 1, 1, 5)) > uniformity(vectors)
+
+
+# --- a batch, layers and tokens ---------------------------------------------------------------------------------------
+
+
+def test_largest_similarities_equal_the_loop() -> None:
+    vectors, others = unit(draw(7, 20, 5)), unit(draw(8, 20, 5))
+    for side in (vectors, others):
+        rows, columns = vectors.tolist(), side.tolist()
+        ranked = [
+            sorted((cosine(a, b) for j, b in enumerate(columns) if j != i), reverse=True) for i, a in enumerate(rows)
+        ]
+        expected = [sum(row[rank] for row in ranked) / 20 for rank in range(4)]
+        assert largest_similarities(vectors, side, 4) == pytest.approx(expected, abs=1e-13)
+    assert largest_similarities(torch.eye(9), torch.eye(9), 4) == [0, 0, 0, 0]
+    assert largest_similarities(torch.ones(9, 1), torch.ones(9, 1), 2) == [1, 1]
+
+
+def test_token_similarity_equals_the_loop() -> None:
+    states, mask = draw(9, 3, 6, 4), torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
+    expected = [
+        token_similarity_by_loop([row for row, counts in zip(sentence, marks, strict=True) if counts])
+        for sentence, marks in zip(states.tolist(), mask.tolist(), strict=True)
+    ]
+    assert token_similarity(states, mask).tolist() == pytest.approx(expected, abs=1e-13)
+
+
+def test_limits_of_token_similarity() -> None:
+    ones, alone = torch.ones(1, 5), torch.tensor([[0, 0, 1, 0, 0]])
+    assert token_similarity(draw(1, 1, 1, 8).expand(1, 5, 8), ones).item() == pytest.approx(1)
+    assert token_similarity(torch.eye(5).unsqueeze(0), ones).item() == pytest.approx(0, abs=1e-7)
+    assert token_similarity(draw(1, 1, 5, 8), alone).item() == 0
+    assert token_similarity(draw(1, 1, 5, 8), torch.zeros(1, 5)).item() == 0
+    opposite = torch.tensor([[[1.0, 2], [-1, -2]]])
+    assert token_similarity(opposite, torch.ones(1, 2)).item() == pytest.approx(-1)
+
+
+def test_columns_of_layer_similarities() -> None:
+    """Three layers above the embeddings, sentences of 5 and 3 tokens: each number by a loop."""
+    states = [draw(layer, 2, 5, 4).float() for layer in range(4)]
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    found = layer_similarities(states, mask)
+    assert found.shape == (2, 14)
+    assert found.dtype == torch.float64
+    for row, length in enumerate((5, 3)):
+        layers = [layer[row, :length].double().tolist() for layer in states]
+        means = [np.mean(layer, axis=0).tolist() for layer in layers]
+        expected = [
+            *(cosine(layers[i][0], layers[i + 1][0]) for i in range(3)),
+            *(cosine(means[i], means[i + 1]) for i in range(3)),
+            *(token_similarity_by_loop(layer[1:-1]) if length > 3 else 0 for layer in layers),
+            *(token_similarity_by_loop(layer) for layer in layers),
+        ]
+        assert found[row].tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_nothing_is_traced() -> None:
+    """A training asks between two steps, of vectors that may carry gradients."""
+    vectors = draw(1, 6, 3).requires_grad_()
+    assert uniformity(vectors) < 0
+    assert not layer_similarities([draw(1, 1, 4, 3).requires_grad_()] * 2, torch.ones(1, 4).long()).requires_grad
