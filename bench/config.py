@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from jsonschema import Draft202012Validator, validators
 
 from bench.catalogue import KINDS, backbone, method_class
 from bench.errors import UserError, nearest
-from bench.records import XPROBE_TASKS, expand_tasks
-from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve, unique
+from bench.records import ANALYSES, XPROBE_TASKS, expand_tasks
+from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve
 
 SCHEMA = Path(__file__).parent.parent / "config" / "schema.yaml"
 
@@ -83,18 +84,22 @@ def validate(config: Any) -> None:
             raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
     try:
-        tasks = [task for name in (None, *config["backbones"]) for task in expand_tasks(tasks_of(config, name))]
+        named = [tasks_of(config, name) for name in (None, *config["backbones"])]
+        tasks = expand_tasks([*itertools.chain(*named, *(entry.get("tasks", ()) for entry in _entries(config)))])
     except UserError as error:
         raise UserError(f"configuration: {error}") from None
     if config["data"] == "world" and (foreign := [task for task in tasks if task in XPROBE_TASKS]):
         raise UserError(
             f"configuration: the embedded world has no '{foreign[0]}'; leave it out of 'tasks', or name other data"
         )
-    stand_ins = config.get("stand_ins", {})
-    for printed in stand_ins.values():
-        if list(stand_ins.values()).count(printed) > 1:
+    for name in itertools.chain(*(entry.get("analyses", ()) for entry in _entries(config))):
+        if name not in ANALYSES:
+            raise UserError(f"configuration: unknown analysis '{name}'{nearest(name, ANALYSES)}")
+    stand_ins = _stand_ins(config)
+    for printed, _ in stand_ins:
+        if [name for name, _ in stand_ins].count(printed) > 1:
             raise UserError(f"configuration: two backbones stand in for '{printed}'; keep one in 'stand_ins'")
-    strangers = set(stand_ins) - set(config["backbones"])
+    strangers = {own for _, own in stand_ins} - set(config["backbones"])
     if strangers:
         raise UserError(
             f"configuration: 'stand_ins.{min(strangers)}' is not among the suite's backbones"
@@ -105,11 +110,17 @@ def validate(config: Any) -> None:
 
         judged = mapped().query("run != ''")
         known = set(judged["suite_backbone"].where(judged["suite_backbone"] != "", judged["backbone"])) - {"none"}
-        for own, printed in stand_ins.items():
+        for printed, own in stand_ins:
             if printed not in known:
                 raise UserError(
                     f"configuration: 'stand_ins.{own}' is '{printed}', which no paper prints{nearest(printed, known)}"
                 )
+
+
+def _stand_ins(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Printed backbones, each with the suite's own one that stands in its rows."""
+    asked = config.get("stand_ins", {}).items()
+    return [(name, own) for own, printed in asked for name in ([printed] if isinstance(printed, str) else printed)]
 
 
 def _explain(error: Any) -> str:
@@ -130,14 +141,37 @@ def _explain(error: Any) -> str:
     return f"'{where}' is {error.instance!r}, which cannot be; {remedy}"
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A run of a suite, with what is measured of it: tasks or groups of them, and names of analyses."""
+
+    run: Run
+    tasks: tuple[str, ...]
+    analyses: tuple[str, ...]
+
+
+def planned(config: Mapping[str, Any]) -> list[Planned]:
+    """What a validated configuration asks for, in order; lines that meet in one run add up."""
+    found: dict[str, Planned] = {}
+    for run, entry in _runs(config):
+        tasks = entry.get("tasks") or tasks_of(config, run.backbone.name)
+        earlier = found.get(run.id, Planned(run, (), ()))
+        found[run.id] = Planned(
+            earlier.run,
+            tuple(dict.fromkeys((*earlier.tasks, *tasks))),
+            tuple(dict.fromkeys((*earlier.analyses, *entry.get("analyses", ())))),
+        )
+    return list(found.values())
+
+
 def runs(config: Mapping[str, Any]) -> list[Run]:
     """Every run of a validated configuration, in order, without repetitions."""
-    return unique(_runs(config))
+    return [found.run for found in planned(config)]
 
 
 def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
     """A validated configuration with these seeds for every run, whatever backbones and entries say of their own."""
-    entries = [entry if isinstance(entry, str) else {**entry, "seeds": list(seeds)} for entry in config["methods"]]
+    entries = [{**entry, "seeds": list(seeds)} for entry in _entries(config)]
     backbones = {
         name: {"tasks": options["tasks"]} if "tasks" in (options or {}) else None
         for name, options in config["backbones"].items()
@@ -150,14 +184,17 @@ def tasks_of(config: Mapping[str, Any], backbone_name: str | None) -> list[str]:
     return (config["backbones"].get(backbone_name) or {}).get("tasks", config["tasks"])
 
 
-def _runs(config: Mapping[str, Any]) -> Iterator[Run]:
-    for entry in config["methods"]:
-        entry = {"method": entry} if isinstance(entry, str) else entry
+def _entries(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"method": entry} if isinstance(entry, str) else entry for entry in config["methods"]]
+
+
+def _runs(config: Mapping[str, Any]) -> Iterator[tuple[Run, Mapping[str, Any]]]:
+    for entry in _entries(config):
         for text in _texts(entry):
             for name in _backbones(entry, text, config["backbones"]):
                 seeds = entry.get("seeds") or (config["backbones"][name] or {}).get("seeds") or config["seeds"]
                 for seed in seeds:
-                    yield resolve(
+                    run = resolve(
                         text,
                         backbone_name=name,
                         corpus=config["corpus"],
@@ -165,6 +202,7 @@ def _runs(config: Mapping[str, Any]) -> Iterator[Run]:
                         seed=seed,
                         recipe=config.get("recipe", {}),
                     )
+                    yield run, entry
 
 
 def _backbones(entry: Mapping[str, Any], text: str, known: Mapping[str, Any]) -> list[str]:
@@ -208,6 +246,9 @@ def plan(config: Mapping[str, Any]) -> dict[str, Any]:
         "corpus": config["corpus"],
         "tasks": config["tasks"],
         "mode": config.get("mode", "test"),
-        "stand_ins": {printed: backbone(own).name for own, printed in config.get("stand_ins", {}).items()},
-        "runs": [run.describe() | {"tasks": tasks_of(config, run.backbone.name)} for run in runs(config)],
+        "stand_ins": {printed: backbone(own).name for printed, own in _stand_ins(config)},
+        "runs": [
+            found.run.describe() | {"tasks": list(found.tasks), "analyses": list(found.analyses)}
+            for found in planned(config)
+        ],
     }

@@ -25,20 +25,43 @@ from bench.encoders import (
     longest_input,
     pad,
 )
+from bench.errors import UserError
 from bench.progress import Progress
 from bench.suite import Run
 from bench.words import load_words
 from methods.base import Tokens, Views, stream, stream_seed
+from methods.projection import Affine
 
 
 class Head(nn.Sequential):
-    """SimCSE's new dense layer with tanh, shared by all views (methods.md a.2); weights N(0, 0.02), bias 0."""
+    """SimCSE's new dense layer with tanh, shared by all views (methods.md a.2); weights N(0, 0.02), bias 0.
 
-    def __init__(self, width: int, seed: int) -> None:
-        dense = nn.Linear(width, width)
+    Args:
+        dimension: how many values it gives; None gives as many as it takes.
+    """
+
+    def __init__(self, width: int, seed: int, dimension: int | None = None) -> None:
+        dense = nn.Linear(width, dimension or width)
         nn.init.normal_(dense.weight, std=0.02, generator=stream(seed, "head"))
         nn.init.zeros_(dense.bias)
         super().__init__(dense, nn.Tanh())
+
+
+def first_layers(model: Any, count: int) -> Any:
+    """A transformer of the first `count` layers of another one, whose weights it shares; made where that is to stay.
+
+    Raises:
+        UserError: the other one's layers are no list of single modules.
+    """
+    weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    cut = copy.deepcopy(model, weights)  # new modules, the same tensors
+    depth = model.config.num_hidden_layers
+    for module in cut.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == depth:
+            del module[count:]
+            cut.config.num_hidden_layers = count
+            return cut
+    raise UserError(f"a {model.config.model_type} has no list of {depth} layers that could be cut; leave the cut out")
 
 
 class RunContext:
@@ -46,7 +69,7 @@ class RunContext:
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:
         self.run, self.suite, self.device = run, suite, device
-        self.seed, self.shape = run.seed or 0, run.backbone.shape
+        self.seed, self.shape = run.seed or 0, run.shape
         self._others: dict[str, list[str]] = {}  # maps look at their corpus before the training and use it after
 
     @cached_property
@@ -99,8 +122,10 @@ class RunContext:
             return None, None
         if self.run.backbone.kind == "words":
             return load_words(self.run.backbone, self.suite), None
-        model, tokenizer = load_backbone(self._folder, dropout=self.run.recipe.dropout)
-        return model.to(self.device), tokenizer
+        recipe = self.run.recipe
+        model, tokenizer = load_backbone(self._folder, dropout=recipe.dropout)
+        model = model.to(self.device)
+        return first_layers(model, recipe.layers) if recipe.layers else model, tokenizer
 
     @property
     def backbone(self) -> Any:
@@ -115,7 +140,13 @@ class RunContext:
         """The head that `cls_mlp` asks for, else nothing."""
         if self.run.recipe.pooler != "cls_mlp":
             return nn.Identity()
-        return Head(self.shape.width, self.seed).to(self.device)
+        return Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension).to(self.device)
+
+    @cached_property
+    def scored_backbone(self) -> Any:
+        """The backbone as far as it is scored; its weights are the backbone's."""
+        count = self.run.recipe.scored_layers
+        return first_layers(self.backbone, count) if count else self.backbone
 
     def modules(self) -> list[nn.Module]:
         """What is trained beside the method itself."""
@@ -178,10 +209,18 @@ class RunContext:
     # Encoders
 
     def encoder(self, pooler: str | None = None) -> Encoder:
-        pooler = pooler or self.run.evaluation_pooler
+        if pooler is None:
+            return self._scored()
         if pooler == "cls":  # the checkpoint's own pooler, which no training has
             return TransformerEncoder.load(self._folder, {"pooler": pooler}, device=self.device)
         return TransformerEncoder(self.backbone, self.tokenizer, pooler)
+
+    def _scored(self) -> Encoder:
+        encoder = TransformerEncoder(self.scored_backbone, self.tokenizer, self.run.evaluation_pooler)
+        if self.run.recipe.dimension is None:
+            return encoder
+        weight, bias = self.training_head.parameters()
+        return Affine(encoder, weight, bias, tanh=True)
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
         return load_encoder(model, pooler=pooler, device=self.device)

@@ -11,8 +11,8 @@ import hashlib
 import json
 import re
 import types
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from bench.catalogue import KINDS, NO_BACKBONE, Backbone, backbone, method_class
 from bench.errors import UserError, nearest
 from bench.records import CHINESE_TASKS, is_described
-from methods.base import Method, Refusal, compose, host_fields, refuse_composition
+from methods.base import Method, Refusal, Shape, compose, host_fields, refuse_composition
 
 SETTINGS = ("paper", "official")
 
@@ -52,11 +52,14 @@ class Recipe:
     select_every: int = 125  # optimiser steps
     patience: int | None = None  # selections without gain before stopping; None never stops
     threads: int = 1  # CPU threads of the training; sums of floats depend on it
+    layers: int | None = None  # the backbone keeps its first ones, from before the training on; None keeps all
+    scored_layers: int | None = None  # of the trained layers the first ones are scored; None scores with all
+    dimension: int | None = None  # the training head maps to it and is scored; None: width to width, not scored
 
 
 # Fields that joined later: absent from an identity where they have their default, so earlier results keep their names.
 # A run's corpus is a part of the identity of its own.
-_LATER = ("optimiser", "epsilon", "bias_correction", "schedule")
+_LATER = ("optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension")
 
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {
@@ -100,6 +103,11 @@ class Run:
         return method_class(self.parts[0][0]).trained
 
     @property
+    def shape(self) -> Shape:
+        """What its method sees: the backbone as it is cut, its vectors as they are scored."""
+        return _shape(self.backbone, self.recipe)
+
+    @property
     def corpora(self) -> list[str]:
         """Every corpus that it reads, the training corpus first."""
         own = [self.corpus] if self.trained else []
@@ -108,7 +116,7 @@ class Run:
 
     @property
     def evaluation_pooler(self) -> str:
-        """The training head is left out when scoring (methods.md a.2)."""
+        """Without the training head, which is scored where the recipe has a dimension alone (methods.md a.2)."""
         return "cls_before_pooler" if self.recipe.pooler == "cls_mlp" else self.recipe.pooler
 
     @cached_property
@@ -180,7 +188,7 @@ class Run:
     def build(self) -> Method:
         """The method as a module."""
         built = [(method_class(name), method_class(name).Hyper(**hyper)) for name, _, hyper in self.parts]
-        return compose(built, self.backbone.shape)
+        return compose(built, self.shape)
 
 
 def _identified(name: str, version: int, hyper: Mapping[str, Any]) -> list[Any]:
@@ -290,6 +298,9 @@ def check_recipe(recipe: Recipe) -> None:
         "threads": 1,
         "sentences": 1,
         "patience": 1,
+        "layers": 1,
+        "scored_layers": 1,
+        "dimension": 1,
     }
     for name, bound in least.items():
         value = getattr(recipe, name)
@@ -301,9 +312,45 @@ def check_recipe(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if value is not None and (value < 0 or (name in ("warmup", "dropout") and value >= 1)):
             raise UserError(f"'{name}' is out of range: {value}")
+    if recipe.dimension is not None and recipe.pooler != "cls_mlp":
+        raise UserError(f"'dimension' is of the head that pooler 'cls_mlp' trains, and '{recipe.pooler}' has none")
     tasks = set(recipe.select_on.split("+"))
     for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:
         raise UserError(f"cannot select on '{task}'{nearest(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}")
+
+
+def _shape(known: Backbone, recipe: Recipe) -> Shape:
+    shape = known.shape
+    return replace(shape, width=recipe.dimension or shape.width, depth=recipe.layers or shape.depth)
+
+
+def _leave_out(given: dict[str, Any], cls: type[Method], known: Backbone, layers: int | None) -> None:
+    """Take from given recipe fields what changes nothing: a cut to all layers there are, any cut where none is trained.
+
+    Args:
+        layers: how many are trained, or None for all.
+    """
+    cut = cls.trained and known.kind == "transformer"
+    depth = known.shape.depth
+    for name, whole in (("layers", depth), ("scored_layers", layers or depth), ("dimension", None)):
+        if name in given and (given[name] == whole or not cut):
+            given[name] = None
+
+
+def _check_cuts(recipe: Recipe, cls: type[Method], known: Backbone) -> None:
+    """Raise `UserError` where a recipe cuts what the backbone has not, or what the method does not score."""
+    depth = known.shape.depth
+    if recipe.layers and recipe.layers > depth:
+        raise UserError(f"'layers' is {recipe.layers}, but '{known.name}' has {depth}; leave it out to keep them all")
+    if recipe.scored_layers and recipe.scored_layers > (recipe.layers or depth):
+        raise UserError(
+            f"'scored_layers' is {recipe.scored_layers}, but only {recipe.layers or depth} are trained; "
+            f"leave it out to score with them all"
+        )
+    if (cls.encoder, cls.encoders) != (Method.encoder, Method.encoders):
+        for name in ("scored_layers", "dimension"):
+            if getattr(recipe, name):
+                raise UserError(f"'{cls.name}' scores vectors of its own, which '{name}' says nothing of; leave it out")
 
 
 def _rows(cls: type[Method], setting: str, backbone_name: str) -> dict[str, Any]:
@@ -363,8 +410,17 @@ def resolve(
         raise UserError(f"'{classes[0].name}' needs {needed}, and '{used.name}' is {KINDS[used.kind]}; name another")
     own_recipe = {key: value for key, value in _rows(classes[0], setting, used.name).items() if key in RECIPE_FIELDS}
     base = Recipe(**own_recipe)
-    changes = dict(convert_recipe(recipe))
-    text_recipe: dict[str, Any] = {}
+    changes = convert_recipe(recipe)
+    hypers = {item.name for item in fields(classes[0].Hyper)}
+    own_keys = {key: value for key, value in parsed[0][1].items() if key in RECIPE_FIELDS and key not in hypers}
+    text_recipe = convert_recipe(own_keys) if classes[0].trained else {}
+    layers = {**changes, **text_recipe}.get("layers")
+    for given_fields in (changes, text_recipe):
+        _leave_out(given_fields, classes[0], used, layers)
+    final = Recipe(**{**own_recipe, **changes, **text_recipe})
+    check_recipe(final)
+    _check_cuts(final, classes[0], used)
+    shape = _shape(used, final)
     parts, spellings, labels, built = [], [], [], []
     skip = None
     for position, (cls, (_, keys)) in enumerate(zip(classes, parsed, strict=True)):
@@ -374,8 +430,8 @@ def resolve(
         for key, value in keys.items():
             if key in annotations:
                 given[key] = convert(value, annotations[key], key)
-            elif key in RECIPE_FIELDS and position == 0 and cls.trained:
-                text_recipe |= convert_recipe({key: value})
+            elif position == 0 and key in text_recipe:
+                continue
             elif key in RECIPE_FIELDS and cls.trained:
                 raise UserError(
                     f"'{key}' belongs to the recipe, which the method written first decides; "
@@ -388,8 +444,8 @@ def resolve(
         built.append((cls, asked))
         try:
             cls.check(asked)
-            fitted = cls.fit(asked, used.shape)
-            skip = skip or cls.skip(fitted, used.shape)
+            fitted = cls.fit(asked, shape)
+            skip = skip or cls.skip(fitted, shape)
         except Refusal as refusal:
             raise UserError(f"'{text}' cannot be run: {refusal}") from None
         hyper = asdict(fitted)
@@ -398,7 +454,7 @@ def resolve(
         parts.append((cls.name, cls.version, hyper))
         # A key that changes nothing on this backbone is not spelled, so that equal runs have one name.
         others = {key: cls.Hyper(**{**rows, **{k: v for k, v in given.items() if k != key}}) for key in given}
-        shown = {key: getattr(fitted, key) for key in given if cls.fit(others[key], used.shape) != fitted}
+        shown = {key: getattr(fitted, key) for key in given if cls.fit(others[key], shape) != fitted}
         if position == 0:
             shown |= {key: value for key, value in text_recipe.items() if value != getattr(base, key)}
         spellings.append(_spell(cls.name, {key: _written(value) for key, value in shown.items()}))
@@ -408,9 +464,6 @@ def resolve(
     except Refusal as refusal:
         raise UserError(f"'{text}' cannot be run: {refusal}") from None
 
-    changes = {key: value for key, value in changes.items() if value != getattr(base, key)} | text_recipe
-    final = Recipe(**{**own_recipe, **changes})
-    check_recipe(final)
     return Run(
         text="+".join(spellings),
         setting=setting,
@@ -422,7 +475,9 @@ def resolve(
         seed=seed if classes[0].trained else None,
         own_corpus=final.corpus is not None and final.corpus == own_recipe.get("corpus"),
         recipe=final,
-        recipe_changes={key: value for key, value in changes.items() if key not in text_recipe},
+        recipe_changes={
+            key: value for key, value in changes.items() if key not in text_recipe and value != getattr(base, key)
+        },
         skip=skip,
     )
 
@@ -442,11 +497,3 @@ def _label(cls: type[Method], asked: Any, fitted: Any, shown: Mapping[str, Any])
         if before != after and isinstance(before, int) and not isinstance(before, bool):
             notes[item.name] = f"{item.name}={after}, the most this backbone has (of {before})"
     return f"{cls.title} ({', '.join(notes[key] for key in sorted(notes))})" if notes else cls.title
-
-
-def unique(runs: Iterable[Run]) -> list[Run]:
-    """Runs without repetitions, in order (sweeps meet on shallow backbones)."""
-    kept: dict[str, Run] = {}
-    for run in runs:
-        kept.setdefault(run.id, run)
-    return list(kept.values())

@@ -168,7 +168,7 @@ class Context(Protocol):
         """The checkpoint's own head, from last states to logits over the vocabulary; refused where none is stored."""
 
     def encoder(self, pooler: str | None = None) -> Any:
-        """The Encoder of the backbone as it now is, with the recipe's evaluation pooler or the one named."""
+        """What the recipe scores of the backbone as it now is; or, with a pooler named, all its layers and no head."""
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Any:
         """Another Encoder, frozen: a backbone by name, a hub id or a folder."""

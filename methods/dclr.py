@@ -134,7 +134,10 @@ class DCLR(Contrastive):
     def prepare(self, context: Context) -> None:
         if self.hyper.start:
             source = context.load_encoder(self.hyper.start, "cls_before_pooler")
-            context.backbone.load_state_dict(source.model.state_dict())
+            try:
+                context.backbone.load_state_dict(source.model.state_dict())
+            except RuntimeError:
+                raise Refusal(f"'{self.hyper.start}' has other layers than the backbone; name another start") from None
         super().prepare(context)
         self._context = context
         if self.hyper.phi > 1:

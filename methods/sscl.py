@@ -13,7 +13,7 @@ from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives
 @dataclass(frozen=True)
 class SSCLHyper(ContrastiveHyper):
     stack: int = 2  # progressive: the last `stack` intermediate layers (Figure 3b: 2 is best)
-    layer: int | None = None  # one intermediate layer instead of a stack (Figure 3a: 11 of 12 is best)
+    layer: int | None = None  # one intermediate layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none
     positive: str = "dropout"  # "dropout": the other view; "self": the vector itself, that is SSCL-BERT
     negatives: str = "all"  # "all": the layer vectors of every sentence of the batch; "own": the anchor's sentence only
     sides: str = "both"  # layer vectors of "both" views, or of the anchor's view ("one")
@@ -47,8 +47,8 @@ class SSCL(Contrastive):
         for name, choices in _CHOICES.items():
             if getattr(hyper, name) not in choices:
                 raise Refusal(f"'{name}' of 'sscl' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'")
-        if hyper.layer is not None and hyper.layer < 1:
-            raise Refusal(f"'sscl' takes negatives from layer 1 upwards, not from layer {hyper.layer}")
+        if hyper.layer is not None and hyper.layer < 0:
+            raise Refusal(f"'sscl' takes negatives from layer 1 upwards, or from none with 0, not from {hyper.layer}")
         if hyper.stack < 0:
             raise Refusal(f"'sscl' stacks 0 or more layers, not {hyper.stack}")
 
@@ -76,7 +76,7 @@ class SSCL(Contrastive):
     def layers(self) -> list[int]:
         """The intermediate layers used, from the highest down."""
         if self.hyper.layer is not None:
-            return [self.hyper.layer]
+            return [self.hyper.layer] if self.hyper.layer else []
         return [self.shape.depth - 1 - i for i in range(self.hyper.stack)]
 
     def pairs(self, views: Views) -> tuple[Tensor, Tensor]:

@@ -82,8 +82,13 @@ def runs(**changes: Any) -> list[Run]:
         ({"methods": [{"method": "simcse", "sweep": {"x": 3}}]}, "'methods.0.sweep.x' is 3, which cannot be"),
         ({"recipe": {"batch_sise": 3}}, "unknown key 'recipe.batch_sise'; did you mean 'batch_size'?"),
         ({"recipe": {"batch_size": "many"}}, "'batch_size' should be of type int, not 'many'"),
+        ({"methods": [{"method": "simcse", "tasks": ["TRECC"]}]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
+        ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "unknown analysis 'layer'; did you mean 'layers'?"),
+        ({"methods": [{"method": "simcse", "analyses": []}]}, "'methods.0.analyses' is [], which cannot be; list"),
         ({"stand_ins": {"toy-bart": "bert-base-uncased"}}, "'stand_ins.toy-bart' is not among the suite's backbones"),
         ({"stand_ins": {"toy-bert": "bert-base"}}, "'stand_ins.toy-bert' is 'bert-base', which no paper prints; "),
+        ({"stand_ins": {"toy-bert": ["roberta-base"], "toy-roberta": "roberta-base"}}, "two backbones stand in for"),
+        ({"stand_ins": {"toy-bert": []}}, "'stand_ins.toy-bert' is [], which cannot be; name the printed backbone, or"),
         ({"stand_ins": {"toy-bert": "glove"}}, "which no paper prints; did you mean 'glove.6B.300d'? (known: bert-"),
     ],
 )  # fmt: skip
@@ -228,13 +233,41 @@ def test_the_suites_recipe_reaches_every_run() -> None:
     assert all(run.recipe_changes == {"batch_size": 7, "learning_rate": 1.0} for run in found)
 
 
+def test_lines_that_meet_in_a_run_add_up() -> None:
+    content = suite(
+        methods=[
+            "simcse",
+            {
+                "method": "simcse[batch_size=64]@official",
+                "seeds": [2],
+                "analyses": ["layers"],
+                "tasks": ["TREC", "sts"],
+            },
+            {"method": "sscl", "backbones": ["toy-bert"], "tasks": ["probing"]},
+            {"method": "simcse", "backbones": ["toy-bert"], "analyses": ["layers", "memory"]},
+        ]
+    )
+    suites.validate(content)
+    found = {(run.run.text, run.run.backbone.name, run.run.seed): run for run in suites.planned(content)}
+    assert len(found) == len(suites.runs(content)) == 3 + 1 + 2
+    both = found["simcse", "toy-bert", 2]
+    assert (both.tasks, both.analyses) == (("sts", "TREC"), ("layers", "memory"))
+    alone = found["simcse", "toy-bert", 1]
+    assert (alone.tasks, alone.analyses) == (("sts",), ("layers", "memory"))
+    assert (found["sscl", "toy-bert", 1].tasks, found["simcse", "toy-roberta", 7].analyses) == (("probing",), ())
+    entry = next(run for run in suites.plan(content)["runs"] if run["id"] == both.run.id)
+    assert (entry["tasks"], entry["analyses"]) == (["sts", "TREC"], ["layers", "memory"])
+
+
 def test_a_plan_is_plain_data() -> None:
     import json
 
-    content = suite(stand_ins={"toy-bert": "bert-base-uncased"})
+    content = suite(stand_ins={"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", "roberta-large"]})
+    suites.validate(content)
     plan = suites.plan(content)
     assert json.loads(json.dumps(plan)) == plan
-    assert plan["stand_ins"] == {"bert-base-uncased": "toy-bert"}
+    toys = {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta", "roberta-large": "toy-roberta"}
+    assert plan["stand_ins"] == toys
     assert [run["id"] for run in plan["runs"]] == [run.id for run in suites.runs(content)]
 
 
@@ -270,7 +303,8 @@ def test_what_is_shipped_resolves_without_network(
 def test_the_paper_suite_is_what_the_papers_report() -> None:
     found = suites.runs(suites.load(ROOT / "config" / "paper.yaml"))
     per_row = Counter((run.text, run.setting, run.backbone.name) for run in found if run.trained)
-    assert all(count == SEEDS[backbone] for (_, _, backbone), count in per_row.items())
+    ten = [(text, "official", "roberta-large") for text in ("simcse", "dclr", "is-cse")]  # IS-CSE, Figure 5
+    assert all(count == (10 if row in ten else SEEDS[row[2]]) for row, count in per_row.items())
     for text in ("simcse", "gs-infonce", "is-cse"):
         for setting in ("official", "paper"):
             assert {name for run_text, own, name in per_row if (run_text, own) == (text, setting)} == set(SEEDS)
@@ -279,6 +313,10 @@ def test_the_paper_suite_is_what_the_papers_report() -> None:
         run.parts[0][2]["multiple"] for run in found if run.parts[0][0] == "gs-infonce" and run.setting == "official"
     }
     assert multiples == {0, 0.5, 1, 1.5, 2, 3, 4, 8, 16}  # Table 3; 1.5 is roberta-large's own
+    texts = {text for text, setting, name in per_row if (setting, name) == ("official", "bert-base-uncased")}
+    # Figures 3a and 3b of SSCL; 0 of either is SimCSE, a stack of 1 is layer 11, of 2 the default.
+    assert texts >= {f"sscl[layer={layer}]" for layer in range(1, 12)} | {f"sscl[stack={k}]" for k in range(3, 12)}
+    assert not texts & {"sscl[layer=0]", "sscl[stack=0]", "sscl[stack=1]", "sscl[stack=2]"}
     assert not any(run.recipe_changes for run in found)  # its runs are the papers', unchanged
     assert {run.corpus for run in found if run.trained and not run.own_corpus} == {"wiki1m"}
     assert {run.corpus for run in found if run.trained and run.own_corpus} == {"nli", "sts"}  # IS-BERT, ConSERT
@@ -305,6 +343,7 @@ def test_the_smoke_suite_stands_alone() -> None:
         "simcse+cards",
         "untrained+whitening",
         "untrained+flow",
+        "untrained+projection",
     }
 
 

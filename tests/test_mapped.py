@@ -61,6 +61,10 @@ TEXTS = [
     "untrained[pooler=avg]+flow[source=target]+whitening[source=target]",
     "untrained[pooler=avg]+flow[source=target]+whitening[source=CORPUS]",
     "word-overlap[width=64]+whitening[source=CORPUS]",
+    "untrained[pooler=avg]+projection[centred=true,dimensions=5,source=CORPUS]",
+    "untrained[pooler=avg]+projection[dimensions=5,kind=random]",
+    "untrained[pooler=avg]+flow[source=target]+projection[dimensions=5,source=CORPUS]",
+    "word-overlap[width=64]+projection[dimensions=5,kind=random]",
 ]
 
 

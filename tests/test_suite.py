@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bench import catalogue
 from bench.catalogue import method_classes
 from bench.errors import UserError
-from bench.suite import RECIPE_FIELDS, Recipe, Run, parse, resolve, unique
+from bench.suite import RECIPE_FIELDS, Recipe, Run, parse, resolve
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 
@@ -46,6 +46,14 @@ def run(text: str, backbone: str = "bert-base-uncased", seed: int | None = 42, *
         ("simcse[select_on=STS-B+SICK-R]", "simcse[select_on=STS-B+SICK-R]"),
         ("is-cse[alpha_start=none]", "is-cse"),
         ("untrained[pooler=avg_embedding_last]", "untrained"),
+        ("simcse[scored_layers=10,layers=10]", "simcse[layers=10]"),
+        ("simcse[layers=12]", "simcse"),  # all there are
+        ("simcse[layers=none,scored_layers=12]", "simcse"),
+        ("simcse[dimension=768]", "simcse[dimension=768]"),  # of the same width, but scored with the head
+        ("sscl[layers=3]", "sscl[layers=3]"),
+        ("sscl[layers=3,stack=9]", "sscl[layers=3]"),  # as many as the cut backbone has
+        ("skip-thought[dimension=9,layers=2,scored_layers=1]", "skip-thought"),  # no transformer
+        ("untrained+projection[kind=random,source=wiki1m]", "untrained+projection[kind=random]"),
     ],
 )
 def test_one_spelling(text: str, canonical: str) -> None:
@@ -124,6 +132,9 @@ OTHER_RECIPE: dict[str, Any] = {
     "select_every": 7,
     "patience": 3,
     "threads": 2,
+    "layers": 10,
+    "scored_layers": 10,
+    "dimension": 128,
 }
 
 
@@ -134,7 +145,7 @@ def test_every_field_of_the_recipe_is_part_of_the_identity() -> None:
 
 
 OTHER_HYPER: dict[str, dict[str, Any]] = {
-    "simcse": {"temperature": 0.1},
+    "simcse": {"temperature": 0.1, "delete_word": "true"},
     "gs-infonce": {"temperature": 0.1, "multiple": 2, "std": 3, "weight": 2},
     "is-cse": {
         "temperature": 0.1,
@@ -208,19 +219,31 @@ def test_a_corpus_given_by_path_is_its_bytes(tmp_path: Path) -> None:
 )
 def test_what_changes_no_number_changes_no_identity(one: str, other: str) -> None:
     assert run(one).id == run(other).id
-    assert unique([run(one), run(other)]) == [run(one)]
 
 
 def test_stacks_meet_on_a_shallow_backbone() -> None:
     stacks = [run(f"sscl[stack={stack}]", "toy-bert") for stack in range(12)]
-    assert len(unique(stacks)) == 4
-    assert [one.parts[0][2]["stack"] for one in unique(stacks)] == [0, 1, 2, 3]
+    met = {one.id: one for one in reversed(stacks)}
+    assert sorted(one.parts[0][2]["stack"] for one in met.values()) == [0, 1, 2, 3]
     assert "most this backbone has (of 11)" in stacks[11].label
 
 
 def test_what_a_backbone_cannot_do_is_skipped_with_the_reason() -> None:
     assert run("sscl[layer=11]").skip is None
     assert run("sscl[layer=11]", "toy-bert").skip == "layer 11 is not an intermediate layer of a backbone with 4 layers"
+
+
+def test_cuts_of_a_suite_reach_what_is_trained_alone() -> None:
+    cut = run("sscl", layers=3, dimension=8)
+    assert (cut.shape.depth, cut.shape.width, cut.parts[0][2]["stack"]) == (3, 8, 2)
+    assert cut.recipe_changes == {"layers": 3, "dimension": 8}
+    assert run("sscl[layer=3]", layers=3).skip == "layer 3 is not an intermediate layer of a backbone with 3 layers"
+    assert run("dclr", layers=3).parts[0][2]["complement"] == "backbone"  # no SimCSE is published for that depth
+    whole = run("simcse[layers=12]", layers=3)  # the text lies over the suite
+    assert (whole.id, whole.text, whole.recipe_changes) == (run("simcse").id, "simcse", {})
+    plain = run("untrained", layers=3, dimension=8)
+    assert (plain.id, plain.shape, plain.recipe.layers) == (run("untrained").id, run("untrained").shape, None)
+    assert run("simcse", scored_layers=12).id == run("simcse").id
 
 
 KEYS = {
@@ -245,6 +268,9 @@ RECIPES = {
     "select_on": ("STS-B", "SICK-R+STS-B"),
     "patience": ("none", 5),
     "learning_rate": (3e-5, "1e-5"),
+    "layers": (None, 3, "4"),
+    "scored_layers": (None, 2, "3"),
+    "dimension": (None, 8, "64"),
 }
 
 
@@ -320,6 +346,7 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("gs-infonce+sscl+sscl", "'sscl' stands twice"),
         ("gs-infonce+sscl[positive=self]", "only be written first"),
         ("sscl[positive=self]+is-cse", "smooths the dropout positive"),
+        ("simcse[delete_word=true]+is-cse", "smooths the dropout positive"),
         ("gs-infonce+is-cse[temperature=0.1]", "decided by the method written first, 'gs-infonce'"),
         (
             "gs-infonce+sscl[batch_size=32]",
@@ -328,6 +355,21 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("untrained[batch_size=32]", "unknown key 'batch_size' of 'untrained'"),
         ("untrained[pooler=avgg]", "avgg"),
         ("untrained@official", "has no released code"),
+        ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; leave it out to keep them all"),
+        ("simcse[layers=0]", "'layers' should be at least 1, not 0"),
+        ("simcse[scored_layers=13]", "'scored_layers' is 13, but only 12 are trained"),
+        ("simcse[layers=9,scored_layers=10]", "'scored_layers' is 10, but only 9 are trained"),
+        ("simcse[dimension=0]", "'dimension' should be at least 1, not 0"),
+        ("simcse[dimension=128,pooler=avg]", "the head that pooler 'cls_mlp' trains, and 'avg' has none"),
+        ("is-bert[dimension=128]", "the head that pooler 'cls_mlp' trains, and 'avg' has none"),
+        ("promptbert[dimension=128]", "'promptbert' scores vectors of its own, which 'dimension' says nothing of"),
+        ("ct-bert[scored_layers=3]", "'ct-bert' scores vectors of its own, which 'scored_layers' says nothing of"),
+        ("simcse+gs-infonce[layers=3]", "'layers' belongs to the recipe"),
+        ("untrained[layers=3]", "unknown key 'layers' of 'untrained'"),
+        ("sscl[layer=-1]", "from none with 0, not from -1"),
+        ("untrained+projection[kind=svd]", "'kind' of 'projection' is one of pca, random, not 'svd'"),
+        ("untrained+projection[dimensions=0]", "'projection' keeps at least 1 dimension, not 0"),
+        ("untrained+projection[source=target]", "'projection' is one map for all tasks; name a corpus"),
     ],
 )
 def test_a_mistake_in_a_text_is_named(text: str, message: str) -> None:
