@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -17,10 +18,11 @@ import pandas as pd
 from bench.errors import UserError
 from bench.files import read_json
 from bench.records import BOARDS, average, expand_tasks, read_scores
-from bench.reported import LABEL, SCORES, mapped, prior_sd
+from bench.reported import LABEL, MEASURES, mapped, prior_sd
 from bench.verdict import Cell, Verdict, tolerance, verdicts
 
 NEUTRAL_CHANGES = {"threads", "precision"}  # recipe fields that change an experiment's cost, not the experiment
+DEV_AVERAGE = ("STS-B", "SICK-R")  # what "Avg. STS" on dev sets is: `avg_sts` of SimCSE's trainer
 
 Key = tuple[str, str, str]  # task, split, metric
 
@@ -33,7 +35,11 @@ class Scored:
         plan: the run as plan.json has it.
         status: "finished", "diverged", "skipped", or "missing" where nothing was scored yet.
         data: the evaluation data it was scored on.
-        scores: points by (task, split, metric), aggregated over a task's parts as one list ("all").
+        scores: points by (task, split, metric), aggregated over a task's parts as one list ("all"); besides, the mean
+            of the dev sets ("Avg", "dev", "spearman"), ("STS-B", "dev", "best_step") of a training, and ("uniformity",
+            "", "uniformity") on all sentences of STS-B where it was analysed.
+        provenance: of its scores; empty where there are none.
+        analyses: what `bench.analyse` measured, by name.
     """
 
     plan: Mapping[str, Any]
@@ -41,6 +47,8 @@ class Scored:
     reason: str
     data: str
     scores: Mapping[Key, float]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    analyses: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,6 @@ class Suite:
     data: str
     stand_ins: Mapping[str, str]
     runs: list[Scored]
-    provenance: list[Mapping[str, Any]]
 
     @property
     def remark(self) -> str:
@@ -73,9 +80,23 @@ class Suite:
         return f"{text[0].upper()}{text[1:]}: comparable with each other, with no paper." if text else ""
 
 
-def _read_run(plan: Mapping[str, Any], path: Path) -> tuple[Scored, Mapping[str, Any]]:
+def _derived(
+    scores: Mapping[Key, float], outcome: Mapping[str, Any], analyses: Mapping[str, Any]
+) -> Iterator[tuple[Key, float]]:
+    """What papers print beside scores, taken from what a run left."""
+    dev = [scores.get((task, "dev", "spearman")) for task in DEV_AVERAGE]
+    if len(present := _present(dev)) == len(dev):
+        yield ("Avg", "dev", "spearman"), fmean(present)
+    if outcome.get("best_step") is not None:
+        yield ("STS-B", "dev", "best_step"), float(outcome["best_step"])
+    if "alignment" in analyses:
+        yield ("uniformity", "", "uniformity"), float(analyses["alignment"]["STS-B"]["all"]["uniformity"])
+
+
+def _read_run(plan: Mapping[str, Any], folder: Path) -> Scored:
+    path, analyses = folder / "scores" / f"{plan['id']}.json", folder / "analyses" / f"{plan['id']}.json"
     if not path.is_file():
-        return Scored(plan, "missing", "no scores in this suite", "", {}), {}
+        return Scored(plan, "missing", "no scores in this suite", "", {})
     provenance, records = read_scores(path)
     try:
         outcome, data = provenance["outcome"], provenance["data"]["name"]
@@ -84,13 +105,15 @@ def _read_run(plan: Mapping[str, Any], path: Path) -> tuple[Scored, Mapping[str,
             for record in records
             if record["aggregation"] not in ("mean", "wmean")
         }
-        return Scored(plan, outcome["status"], outcome.get("reason") or "", data, scores), provenance
+        found = read_json(analyses)["analyses"] if analyses.is_file() else {}
+        scores |= dict(_derived(scores, outcome, found))
+        return Scored(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, found)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a scores file of this suite ({error!r}); delete it and score again") from None
 
 
 def read_suite(folder: Path) -> Suite:
-    """Read `plan.json` and the scores of every planned run.
+    """Read `plan.json`, and the scores and analyses of every planned run.
 
     Raises:
         UserError: there is no plan, or a file is not what it should be.
@@ -98,17 +121,20 @@ def read_suite(folder: Path) -> Suite:
     folder = Path(folder)
     plan = read_json(folder / "plan.json")
     try:
-        read = [_read_run(run, folder / "scores" / f"{run['id']}.json") for run in plan["runs"]]
-        runs, provenance = [run for run, _ in read], [entry for _, entry in read if entry]
-        return Suite(plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs, provenance)
+        runs = [_read_run(run, folder) for run in plan["runs"]]
+        return Suite(plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs)
     except (KeyError, TypeError) as error:
         raise UserError(
             f"{folder / 'plan.json'} is not a plan ({error!r}); delete it and plan the suite again"
         ) from None
 
 
-def _select(suite: Suite, method: str, setting: str, backbone: str) -> list[Scored]:
-    """The planned runs for a printed label, on its backbone or else its stand-in; comparable ones alone if any."""
+def select(suite: Suite, run: str, backbone: str) -> list[Scored]:
+    """The planned runs of a text as in recipes.yaml, on its backbone or else its stand-in.
+
+    Comparable ones alone if there are any; one corpus and recipe in any case.
+    """
+    method, _, setting = run.partition("@")
     for name in (backbone, suite.stand_ins.get(backbone)):
         found = [
             run
@@ -138,27 +164,73 @@ def _differences(run: Scored, backbone: str) -> list[str]:
     return differences
 
 
-def _settled(runs: list[Scored], values: list[float], backbone: str) -> Verdict | None:
+@dataclass(frozen=True)
+class _Ours:
+    """Our side of a printed number: one run's seeds, or two runs' (`minus` is subtracted), and the values of `key`."""
+
+    runs: list[Scored]
+    minus: list[Scored] | None
+    key: Key
+    sign: int
+
+    @property
+    def all(self) -> list[Scored]:
+        return [*self.runs, *(self.minus or [])]
+
+    @property
+    def deterministic(self) -> bool:
+        return bool(self.all) and all(run.plan["seed"] is None for run in self.all)
+
+    @property
+    def values(self) -> list[float]:
+        """One a seed; of two runs the differences seed by seed, with every seed where one of them has none."""
+        ours = {run.plan["seed"]: run.scores[self.key] for run in self.runs if self.key in run.scores}
+        if self.minus is None:
+            return [self.sign * value for value in ours.values()]
+        less = {run.plan["seed"]: run.scores[self.key] for run in self.minus if self.key in run.scores}
+        if set(less) == {None}:
+            less = dict.fromkeys(ours, less[None])
+        elif set(ours) == {None}:
+            ours = dict.fromkeys(less, ours[None])
+        return [self.sign * (value - less[seed]) for seed, value in ours.items() if seed in less]
+
+
+def _missing(runs: list[Scored], key: Key) -> str:
+    """Why none of some runs has a score; empty where one has, or diverged."""
+    statuses = {run.status for run in runs}
+    if "diverged" in statuses or any(key in run.scores for run in runs):
+        return ""
+    reasons = [run.reason for run in runs if run.status != "finished" and run.reason]
+    absent = "this score is not in the suite" if "finished" in statuses else "no scores in this suite"
+    return next(iter(reasons), absent)
+
+
+def _settled(ours: _Ours, backbone: str) -> Verdict | None:
     """The verdict where no statistics are needed, else None."""
-    statuses = [run.status for run in runs]
-    ended = len(runs) - statuses.count("missing")
-    diverged = f"{statuses.count('diverged')} of {ended} seeds diverged"
-    if not values and "diverged" not in statuses:
-        reasons = [run.reason for run in runs if run.status != "finished" and run.reason]
-        absent = "this score is not in the suite" if "finished" in statuses else "no scores in this suite"
-        return Verdict("not run", next(iter(reasons), absent))
-    differences = next((found for run in runs if (found := _differences(run, backbone))), [])
+    sides = [ours.runs] if ours.minus is None else [ours.runs, ours.minus]
+    if missing := next(filter(None, (_missing(side, ours.key) for side in sides)), ""):
+        return Verdict("not run", missing)
+    statuses = [run.status for run in ours.all]
+    ended = len(statuses) - statuses.count("missing")
+    diverged = f"{statuses.count('diverged')} of {ended} seeds diverged" if "diverged" in statuses else ""
+    if not ours.values and not diverged:
+        return Verdict("not run", "the two runs have no seed in common")
+    differences = next((found for run in ours.all if (found := _differences(run, backbone))), [])
     if differences:
-        return Verdict("not comparable", "; ".join([*differences, *([diverged] if "diverged" in statuses else [])]))
+        return Verdict("not comparable", "; ".join(filter(None, [*differences, diverged])))
     # A mean over the seeds that survived would be a mean of the lucky ones.
-    return Verdict("diverged", diverged) if "diverged" in statuses else None
+    return Verdict("diverged", diverged) if diverged else None
 
 
-def _tolerance_kind(run: Scored, task: str, metric: str, backbone: str) -> str:
+def _tolerance_kind(ours: _Ours, task: str, metric: str, backbone: str) -> str:
+    if metric in ("uniformity", "best_step"):
+        return metric.replace("_", " ")
     if metric == "accuracy":
         return "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
-    if run.plan["seed"] is None:
+    if ours.deterministic:
         return "untrained"
+    if ours.minus is not None:
+        return "difference"
     return "trained large" if "large" in backbone else "trained base"
 
 
@@ -174,53 +246,55 @@ def _sd(values: list[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
 
+def _other_setting(run: str) -> str:
+    method, _, setting = run.partition("@")
+    return f"{method}@{'paper' if setting == 'official' else 'official'}"
+
+
 def cells(suite: Suite) -> pd.DataFrame:
-    """One row for each printed score, in the order of print, with our side of it.
+    """One row for each printed number that measures something, in the order of print, with our side of it.
 
     Columns: `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`, `quoted_from` and `printed`
-    (points); `run` (as in recipes.yaml, or empty) with `measured_on` (its backbone) and `deterministic`; `ours` (tuple
-    of points, one a seed), `n`, `mean`, `sd`, `difference` (mean - printed), `half_width` (of the 95 % interval, for
-    trained cells that are judged); `verdict`, `reason`, `seeds` (how many would decide); and of the other setting
-    `other_setting`, `other` (tuple), `other_n`, `other_mean`, `other_sd`.
+    (points); `run` and `minus` (as in recipes.yaml, or empty) with `measured_on` (its backbone) and `deterministic`;
+    `ours` (tuple of points, one a seed; where there is a `minus`, of paired differences), `n`, `mean`, `sd`,
+    `difference` (mean - printed), `half_width` (of the 95 % interval, for trained cells that are judged); `verdict`,
+    `reason`, `seeds` (how many would decide); and of the other setting `other_setting`, `other` (tuple), `other_n`,
+    `other_mean`, `other_sd`.
     """
     printed = mapped()
     rows: list[dict[str, Any]] = []
     judged: dict[tuple[str, str], list[tuple[dict[str, Any], Cell]]] = {}
-    selected: dict[tuple[str, str, str], list[Scored]] = {}
+    runs_of = cache(lambda run, backbone: select(suite, run, backbone))
 
-    def select(method: str, setting: str, backbone: str) -> list[Scored]:
-        if (key := (method, setting, backbone)) not in selected:
-            selected[key] = _select(suite, *key)
-        return selected[key]
-
-    for number in printed[printed.metric.isin(SCORES)].to_dict("records"):
-        key = (number["task"], number["split"], number["metric"])
+    for number in printed[printed.metric.isin(MEASURES)].to_dict("records"):
         backbone = number["suite_backbone"] or number["backbone"]
-        method, _, setting = number["run"].partition("@")
-        other_setting = "paper" if setting == "official" else "official"
-        runs = select(method, setting, backbone)
-        values = [run.scores[key] for run in runs if key in run.scores]
-        other = [run.scores[key] for run in select(method, other_setting, backbone) if key in run.scores]
+        split = number["suite_split"] or number["split"]
+        metric, sign = MEASURES[number["metric"]]
+        key = (number["task"], split, metric)
+        run, minus, other_run = number["run"], number["minus"], _other_setting(number["run"])
+        ours = _Ours(runs_of(run, backbone), runs_of(minus, backbone) if minus else None, key, sign)
+        # What has one setting alone, as untrained encoders, is subtracted from both.
+        less = (runs_of(_other_setting(minus), backbone) or runs_of(minus, backbone)) if minus else None
+        values, other = ours.values, _Ours(runs_of(other_run, backbone), less, key, sign).values
         row = {name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]}
-        row |= {"printed": number["value"], "run": number["run"], "ours": tuple(values), "n": len(values)}
-        deterministic = bool(runs) and runs[0].plan["seed"] is None
-        row |= {"measured_on": runs[0].plan["backbone"] if runs else "", "deterministic": deterministic}
+        row |= {"printed": number["value"], "run": run, "minus": minus, "ours": tuple(values), "n": len(values)}
+        row |= {"measured_on": ours.runs[0].plan["backbone"] if ours.runs else "", "deterministic": ours.deterministic}
         row |= {"mean": _mean(values), "sd": _sd(values)}
         row |= {"difference": fmean(values) - number["value"] if values else None}
-        row |= {"other_setting": other_setting if other else "", "other": tuple(other), "other_n": len(other)}
-        row |= {"other_mean": _mean(other), "other_sd": _sd(other), "half_width": None}
+        row |= {"other_setting": other_run.partition("@")[2] if other else "", "other": tuple(other)}
+        row |= {"other_n": len(other), "other_mean": _mean(other), "other_sd": _sd(other), "half_width": None}
         rows.append(row)
-        known = Verdict("not run", number["reason"]) if number["reason"] else _settled(runs, values, backbone)
+        known = Verdict("not run", number["reason"]) if number["reason"] else _settled(ours, backbone)
         if known:
             row |= {"verdict": known.kind, "reason": known.reason, "seeds": known.seeds}
             continue
-        prior = prior_sd(backbone, number["task"], number["split"])
-        kind = _tolerance_kind(runs[0], number["task"], number["metric"], backbone)
+        # The public seeds are Spearman's correlations of one method.
+        prior = prior_sd(backbone, number["task"], split) if metric == "spearman" and not minus else None
         cell = Cell(
             printed=number["value"],
             ours=values,
-            tolerance=tolerance(kind, number["task"], prior),
-            deterministic=deterministic,
+            tolerance=tolerance(_tolerance_kind(ours, number["task"], metric, backbone), number["task"], prior),
+            deterministic=ours.deterministic,
             prior_sd=prior,
         )
         row |= {"half_width": cell.prediction.half_width if cell.prediction else None}

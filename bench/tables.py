@@ -20,11 +20,11 @@ from bench.verdict import SYMBOLS
 TASK_ORDER = [*GROUPS["all"], *GROUPS["chinese"], "Avg"]
 
 
-def score_text(mean: float, sd: float) -> str:
+def score_text(mean: float, sd: float, digits: int = 2) -> str:
     """`75.11 ± 0.84`, without the spread where there is none, and a dash where there is nothing."""
     if pd.isna(mean):
         return "–"
-    return f"{mean:.2f}" if pd.isna(sd) else f"{mean:.2f} ± {sd:.2f}"
+    return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
 def slug(text: str) -> str:
@@ -60,8 +60,9 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
         by_task = row.set_index("task")
         last = row.iloc[-1]
         name = row_name(method, variant)
-        head = {"Backbone": backbone, "Method": f"{name} {split}" if multiple_splits else name}
-        printed = {task: f"{value:.2f}" for task, value in by_task["printed"].items()}
+        head = {"Backbone": backbone, "Method": f"{name} {split}".strip() if multiple_splits else name}
+        digits = 0 if last["metric"] == "best_step" else 2
+        printed = {task: f"{value:.{digits}f}" for task, value in by_task["printed"].items()}
         scored = bool((row["n"] > 0).any()) or last["verdict"] == "diverged"
         source = "printed, quoted" if (row["quoted_from"] != "").all() else "printed"
         judgement = f"{SYMBOLS[last['verdict']]} {last['verdict']}"
@@ -70,13 +71,13 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
         lines.append(head | {"Line": source} | printed | {"Verdict": "" if scored else judgement})
         if scored:
             ours = {
-                task: f"{score_text(cell.mean, cell.sd)} {SYMBOLS[cell.verdict]}"
+                task: f"{score_text(cell.mean, cell.sd, digits)} {SYMBOLS[cell.verdict]}"
                 for task, cell in zip(by_task.index, row.itertuples(), strict=True)
             }
             setting = last["run"].partition("@")[2]
             lines.append({"Line": f"ours, {setting}, n = {last['n']}"} | ours | {"Verdict": judgement})
         if last["other_n"]:
-            texts = map(score_text, row["other_mean"], row["other_sd"])
+            texts = (score_text(*scores, digits) for scores in zip(row["other_mean"], row["other_sd"], strict=True))
             other = dict(zip(by_task.index, texts, strict=True))
             lines.append({"Line": f"ours, {last['other_setting']}, n = {last['other_n']}"} | other)
     shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna("")
@@ -102,32 +103,62 @@ def markdown(frame: pd.DataFrame, caption: str) -> str:
     return "\n".join([caption, "", line(frame.columns), rule, *(line(row) for row in frame.to_numpy())]) + "\n"
 
 
-# After escaping; the rest of the symbols is plain text in LaTeX.
+# What LaTeX takes for a command, a ligature or an argument, and the signs of our own texts.
 _LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "`": "\\`{}",
+    '"': "\\char34{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # at the beginning of a line they would belong to the end of the last
     "±": "$\\pm$",
     "≈": "$\\approx$",
     "≠": "$\\neq$",
     "↓": "$\\downarrow$",
     "↑": "$\\uparrow$",
     "×": "$\\times$",
-    "–": "--",
+    "–": "\\textendash{}",
 }
 
 
+def latex_text(text: str) -> str:
+    """Any text for LaTeX, in ASCII: a character that LaTeX may not have is given by its code point."""
+
+    def written(sign: str) -> str:
+        return _LATEX.get(sign) or (sign if sign.isascii() else f"{{U+{ord(sign):04X}}}")
+
+    signs = (sign for sign in " ".join(text.split()) if sign.isprintable())
+    return re.sub("-(?=-)", "-{}", "".join(map(written, signs)))
+
+
 def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
-    """A table of texts in LaTeX with booktabs rules."""
-    style = frame.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
-    text = style.to_latex(
-        hrules=True, caption=_escape_latex(caption), label=f"tab:{label}", position_float="centering",
-        column_format="".join("r" if name in TASK_ORDER or name == "n" else "l" for name in frame.columns),
-    )  # fmt: skip
-    for symbol, command in _LATEX.items():
-        text = text.replace(symbol, command)
-    return text
+    """A table of texts in LaTeX with booktabs rules, no larger than a page; needs booktabs and graphicx."""
 
+    def line(texts: Iterable[str]) -> str:
+        return " & ".join(map(latex_text, texts)) + " \\\\"
 
-def _escape_latex(text: str) -> str:
-    return re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", "/")).replace("~", " ").replace("^", " ")
+    columns = "".join("r" if name in TASK_ORDER or name == "n" else "l" for name in frame.columns)
+    lines = [
+        "\\begin{table}",
+        "\\centering",
+        f"\\caption{{{latex_text(caption)}}}",
+        f"\\label{{tab:{label}}}",
+        "\\resizebox*{!}{\\ifdim\\totalheight>.8\\textheight.8\\textheight\\else\\totalheight\\fi}{%",
+        "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
+        f"\\begin{{tabular}}{{{columns}}}",
+        "\\toprule",
+        line(frame.columns),
+        "\\midrule",
+        *(line(row) for row in frame.to_numpy()),
+        "\\bottomrule",
+        "\\end{tabular}}}",
+        "\\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 @cache
@@ -151,12 +182,20 @@ def html(frame: pd.DataFrame, caption: str) -> str:
 LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in SYMBOLS.items())
 
 
+METRICS = {
+    "spearman": "Spearman x 100",
+    "accuracy": "accuracy",
+    "spearman_delta": "differences of Spearman x 100, ours paired by seed",
+    "uniformity_drop": "by how much the uniformity loss on STS-B rises",
+    "uniformity_gain": "by how much it falls",
+    "best_step": "the training step with the best dev score",
+}
+
+
 def captioned(suite: Suite, table: pd.DataFrame) -> str:
     """The caption of a printed table."""
     source, name = table.iloc[0][["source", "table"]]
-    metric = " and ".join(
-        {"spearman": "Spearman x 100", "accuracy": "accuracy"}[metric] for metric in table["metric"].unique()
-    )
+    metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
     text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured (mean ± standard deviation over n seeds)."
     return f"{text} {suite.remark}".strip()
 

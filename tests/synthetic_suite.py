@@ -25,13 +25,14 @@ def write_suite(
 
     Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on the test split; the
     average is added), or `status` and `reason` where it has none; `scores=None` alone leaves its file out. `corpus`,
-    `label`, `recipe_changes` and `data` may be given.
+    `label`, `recipe_changes`, `tasks`, `data` and `id` may be given; `records`, more of them (task, split, metric,
+    aggregation and value); `outcome`, more of it; `analyses`, results by name.
     """
     plan = []
     for number, entry in enumerate(entries):
         trained = entry.get("seed") is not None
         run = {
-            "id": f"run{number:03d}",
+            "id": entry.get("id", f"run{number:03d}"),
             "method": entry["method"],
             "setting": entry.get("setting", "official"),
             "label": entry.get("label", entry["method"]),
@@ -40,6 +41,7 @@ def write_suite(
             "seed": entry.get("seed"),
             "recipe_changes": entry.get("recipe_changes", {}),
         }
+        run |= {"tasks": entry["tasks"]} if "tasks" in entry else {}
         plan.append(run)
         scores, status = entry.get("scores"), entry.get("status", "finished")
         if scores is None and status == "finished":
@@ -56,14 +58,19 @@ def write_suite(
         common |= {"seed": run["seed"], "split": "test", "metric": "spearman"}
         records = [common | {"task": task, "aggregation": "all", "value": value} for task, value in scores.items()]
         records += [common | {"task": task, "aggregation": "mean", "value": 0.0} for task in scores if task != "Avg"]
+        records += [common | record for record in entry.get("records", [])]
         provenance = {
             "run": run,
-            "outcome": {"status": status, "reason": entry.get("reason"), "step": 100 if trained else None},
+            "outcome": {"status": status, "reason": entry.get("reason"), "step": 100 if trained else None}
+            | entry.get("outcome", {}),
             "data": {"name": entry.get("data", data)},
             "code": {"version": "0.1.0"},
             "device": "cpu",
         }
         write_scores(folder / "scores" / f"{run['id']}.json", provenance, records)
+        if "analyses" in entry:
+            content = {"provenance": {}, "analyses": entry["analyses"]}
+            write_json(folder / "analyses" / f"{run['id']}.json", content)
     write_json(folder / "plan.json", {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan})
     return folder
 

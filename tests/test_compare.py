@@ -143,6 +143,143 @@ def test_holm_counts_the_cells_of_one_table_only(tmp_path):
     assert cell(one, *only_bert)["reason"] == cell(many, *only_bert)["reason"]
 
 
+def steady(method: str, values: list[float], **more) -> list[dict]:
+    return seeds(method, [dict.fromkeys(STS_TASKS, value) for value in values], **more)
+
+
+DELTA = {"source": "is-cse", "table": "Abstract", "method": "IS-CSE minus SimCSE"}  # 2.05 is printed
+
+
+def test_a_difference_is_taken_seed_by_seed(tmp_path):
+    found = cell(
+        write_suite(tmp_path, [*steady("simcse", [75.0, 77.0, 76.0]), *steady("is-cse", [78, 79, 80])]), **DELTA
+    )
+    assert found["ours"] == (3.0, 2.0, 4.0)
+    assert (found["run"], found["minus"]) == ("is-cse@official", "simcse@official")
+    assert (found["n"], found["mean"], found["sd"]) == (3, 3.0, 1.0)
+    assert found["difference"] == pytest.approx(3.0 - 2.05)
+    # No prior: t(0.975, 2) = 4.30265, times the root of 4/3
+    assert found["half_width"] == pytest.approx(4.30265 * (4 / 3) ** 0.5, abs=1e-4)
+    assert (found["verdict"], found["measured_on"]) == ("inconclusive", "bert-base-uncased")
+
+
+def test_only_seeds_that_both_have_are_subtracted(tmp_path):
+    shuffled = [{**entry, "seed": seed} for entry, seed in zip(steady("is-cse", [80, 81, 82]), (7, 2, 0), strict=True)]
+    found = cell(write_suite(tmp_path / "some", [*steady("simcse", [70, 71, 73]), *shuffled]), **DELTA)
+    assert found["ours"] == (81.0 - 73.0, 82.0 - 70.0)
+    apart = [{**entry, "seed": entry["seed"] + 50} for entry in shuffled]
+    none = cell(write_suite(tmp_path / "none", [*steady("simcse", [70, 71, 73]), *apart]), **DELTA)
+    assert (none["n"], none["verdict"], none["reason"]) == (0, "not run", "the two runs have no seed in common")
+
+
+@pytest.mark.parametrize(
+    ("shift", "sd", "verdict"),
+    [
+        (0.0, 0.03, "reproduced"),
+        (0.49, 0.03, "higher"),
+        (-0.6, 0.03, "lower"),
+        (0.4, 0.3, "reproduced"),
+        (0.6, 0.3, "consistent"),  # the tolerance is half a point
+        (0.6, 0.4, "inconclusive"),  # half width 1.22
+    ],
+)
+def test_a_difference_is_judged_by_its_own_spread(tmp_path, shift, sd, verdict):
+    """Both runs vary by 3 points, their differences by `sd`."""
+    base = (70.0, 73.0, 76.0, 72.0, 74.0)
+    ours = [value + 2.05 + shift + sd * step for value, step in zip(base, (-1, 1, 0, 1, -1), strict=True)]
+    found = cell(write_suite(tmp_path, [*steady("simcse", list(base)), *steady("is-cse", ours)]), **DELTA)
+    assert found["mean"] == pytest.approx(2.05 + shift)
+    assert found["sd"] == pytest.approx(sd)
+    assert found["verdict"] == verdict
+
+
+def test_what_has_no_seeds_is_subtracted_from_every_seed(tmp_path):
+    delta = {"source": "sscl", "table": "Introduction", "method": "SSCL-BERT minus BERT"}
+    name = "untrained[pooler=cls_before_pooler]"
+    base = {"method": name, "setting": "paper", "seed": None, "scores": dict.fromkeys(STS_TASKS, 30.0)}
+    run = "sscl[positive=self]"
+    both = [*steady(run, [60.0, 61.0, 65.0]), *steady(run, [58.0], setting="paper")]
+    found = cell(write_suite(tmp_path, [base, *both]), **delta)
+    assert (found["ours"], found["deterministic"]) == ((30.0, 31.0, 35.0), False)
+    assert (found["other_setting"], found["other"]) == ("paper", (28.0,))  # what has one setting serves both
+
+
+def test_the_other_setting_of_a_difference_is_that_of_both_runs(tmp_path):
+    official = [*steady("simcse", [75.0]), *steady("is-cse", [78.0])]
+    paper = [*steady("simcse", [74.0, 73.0], setting="paper"), *steady("is-cse", [74.5, 74.5], setting="paper")]
+    found = cell(write_suite(tmp_path, [*official, *paper]), **DELTA)
+    assert (found["ours"], found["other"]) == ((3.0,), (0.5, 1.5))
+
+
+def test_a_difference_is_no_better_than_its_worse_side(tmp_path):
+    good = steady("is-cse", [78.0, 79.0, 80.0])
+    bad = {"method": "simcse", "seed": 9, "status": "diverged", "reason": "loss is nan"}
+    diverged = cell(write_suite(tmp_path / "a", [*good, *steady("simcse", [75, 76, 77]), bad]), **DELTA)
+    assert (diverged["verdict"], diverged["reason"], diverged["n"]) == ("diverged", "1 of 7 seeds diverged", 3)
+    alone = cell(write_suite(tmp_path / "b", good), **DELTA)
+    assert (alone["verdict"], alone["reason"]) == ("not run", "no scores in this suite")
+    skipped = {"method": "simcse", "seed": 1, "status": "skipped", "reason": "too deep"}
+    assert cell(write_suite(tmp_path / "c", [*good, skipped]), **DELTA)["reason"] == "too deep"
+    foreign = cell(write_suite(tmp_path / "d", [*good, *steady("simcse", [75, 76, 77], data="world")]), **DELTA)
+    assert (foreign["verdict"], foreign["reason"]) == ("not comparable", "scored on world")
+
+
+def dev(**scores: float) -> list[dict]:
+    """Dev records of STS-B and SICK-R."""
+    names = {"stsb": "STS-B", "sickr": "SICK-R"}
+    common = {"split": "dev", "metric": "spearman", "aggregation": "all"}
+    return [common | {"task": names[name], "value": value} for name, value in scores.items()]
+
+
+def test_the_average_of_the_dev_sets(tmp_path):
+    """IS-CSE's Table 4 prints STS-B (84.18) and the mean of STS-B and SICK-R (79.91) for the default buffer."""
+    entries = [
+        {
+            "method": "is-cse",
+            "seed": 1,
+            "scores": {"STS-B": 11.0, "SICK-R": 12.0},
+            "records": dev(stsb=84.0, sickr=75.5),
+        },
+        {"method": "is-cse", "seed": 2, "scores": {"STS-B": 11.0}, "records": dev(stsb=85.0)},
+    ]
+    found = cells(read_suite(write_suite(tmp_path, entries))).query("table == 'Table 4' and variant == 'L=1024'")
+    assert dict(zip(found["task"], found["ours"], strict=True)) == {"STS-B": (84.0, 85.0), "Avg": (79.75,)}
+
+
+def test_the_best_step_and_uniformity_are_cells_too(tmp_path):
+    def analysed(method: str, seed: int, uniformity: float, backbone: str = "roberta-large") -> dict:
+        other = {"uniformity": 99.0}
+        alignment = {"STS-B": {"dev": other, "test": other, "all": {"uniformity": uniformity}}}
+        entry = {"method": method, "seed": seed, "backbone": backbone, "scores": {}}
+        return entry | {"analyses": {"alignment": alignment}, "outcome": {"best_step": 125 * seed}}
+
+    entries = [analysed("simcse", seed, -2.5) for seed in (1, 2, 3)]
+    entries += [analysed("is-cse", seed, -2.5 + 0.01 * (seed + 2)) for seed in (1, 2, 3)]
+    entries += [analysed(name, 1, value, "bert-large-uncased") for name, value in (("simcse", -2.0), ("is-cse", -2.3))]
+    entries += [analysed("sscl", seed, -1.0, "bert-base-uncased") for seed in (10, 12, 14)]
+    folder = write_suite(tmp_path, entries)
+    figure = {"source": "is-cse", "table": "Figure 3 text", "method": "IS-CSE minus SimCSE", "task": "uniformity"}
+    drop = cell(folder, backbone="roberta-large", **figure)  # the loss rises: 0.04 is printed
+    assert (drop["printed"], drop["verdict"]) == (0.04, "reproduced")
+    assert drop["ours"] == pytest.approx((0.03, 0.04, 0.05))
+    gain = cell(folder, backbone="bert-large-uncased", **figure)  # the loss falls: 0.31 is printed
+    assert (gain["printed"], gain["mean"]) == (0.31, pytest.approx(0.3))
+    step = cell(folder, "sscl", "Figure 6 text", "SSCL-SimCSE", task="STS-B")
+    assert (step["printed"], step["ours"], step["verdict"]) == (1500, (1250.0, 1500.0, 1750.0), "reproduced")
+
+
+def test_the_prior_is_of_spearman_alone(tmp_path):
+    """An average of accuracies has the task and split of the public seeds' average, and nothing else of it."""
+    common = {"task": "Avg", "split": "test", "metric": "accuracy", "aggregation": "all"}
+    values = (85.7, 85.8, 85.9)
+    entries = [
+        {"method": "simcse", "seed": seed, "scores": {}, "records": [common | {"value": value}]}
+        for seed, value in enumerate(values)
+    ]
+    found = cell(write_suite(tmp_path, entries), "is-cse", "Table 8", "SimCSE")
+    assert found["half_width"] == pytest.approx(4.30265 * 0.1 * (4 / 3) ** 0.5, abs=1e-4)
+
+
 def test_leaderboard_is_sorted_and_counts_what_is_missing(tmp_path):
     folder = write_suite(
         tmp_path,

@@ -16,7 +16,16 @@ from synthetic_suite import seeds, write_suite
 from bench import compare
 from bench.compare import cells, read_suite
 from bench.records import STS_TASKS, read_scores
-from bench.tables import html, latex, markdown, render_tables, score_text, shown_table
+from bench.tables import (
+    captioned,
+    html,
+    latex,
+    markdown,
+    printed_tables,
+    render_tables,
+    score_text,
+    shown_table,
+)
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
 
@@ -158,6 +167,23 @@ def test_score_text():
     assert (score_text(75.114, 0.8441), score_text(75.115, nothing), score_text(nothing, nothing)) == (
         "75.11 ± 0.84", "75.11", "–",
     )  # fmt: skip
+
+
+def test_differences_and_steps_in_print(tmp_path):
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (76.0, 77.0)]
+    steps = [{**entry, "outcome": {"best_step": 1250 + 250 * entry["seed"]}} for entry in seeds("sscl", rows)]
+    suite = read_suite(write_suite(tmp_path, [*seeds("simcse", [rows[0], rows[0]]), *steps]))
+    tables = printed_tables(cells(suite))
+    gains = tables["sscl_introduction"]
+    lines = shown_table(gains).to_numpy().tolist()
+    place = next(i for i, line in enumerate(lines) if line[1] == "SSCL-SimCSE minus SimCSE test")
+    assert lines[place][2:4] == ["printed", "1.65"]
+    assert lines[place + 1][2:4] == ["ours, official, n = 2", "0.50 ± 0.71 ?"]
+    assert "differences of Spearman x 100, ours paired by seed" in captioned(suite, gains)
+    step = tables["sscl_figure-6-text"]
+    assert [line[3] for line in shown_table(step).to_numpy().tolist()] == ["1500", "1375 ± 177 ?"]
+    assert "the training step with the best dev score" in captioned(suite, step)
+    assert all(captioned(suite, table) for table in tables.values())  # every metric has a name
 
 
 def test_a_toy_suite_says_that_it_proves_nothing(tmp_path):

@@ -2,7 +2,8 @@
 
 One CSV per printed table (long form, one row per number), `recipes.yaml` for the map from printed labels to runs, and
 `seeds.csv`: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9, MIT), of which only the
-spread is used.
+spread is used. `curves.csv`: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE released
+(caskcsg/sentemb@5eeec55).
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ FOLDER = Path(__file__).parent
 
 COLUMNS = ["source", "table", "method", "backbone", "variant", "task", "split", "metric", "value", "quoted_from"]
 LABEL = ["source", "table", "method", "backbone", "variant"]  # what recipes.yaml may match on
-SCORES = ("spearman", "accuracy")  # the other metrics are hyper-parameters, differences and analyses
+RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason"]  # what it may say of the rows
+# What a printed metric is measured by: one of ours, and its sign. The other metrics are hyper-parameters, which measure
+# nothing. "Drops" and "increases" are said of uniformity as a virtue, which is a loss: a drop is a loss that rises.
+MEASURES = {
+    "spearman": ("spearman", 1),
+    "accuracy": ("accuracy", 1),
+    "spearman_delta": ("spearman", 1),
+    "uniformity_drop": ("uniformity", 1),
+    "uniformity_gain": ("uniformity", -1),
+    "best_step": ("best_step", 1),
+}
 
 SOURCES = {
     "gs-infonce-v1": "GS-InfoNCE, first version (arXiv 2109.04321v1)",
@@ -32,10 +43,14 @@ SOURCES = {
 }
 
 
+def _files() -> list[Path]:
+    """The files of printed tables, which are called after their paper."""
+    return sorted(path for path in FOLDER.glob("*.csv") if path.stem.partition("_")[0] in SOURCES)
+
+
 @cache
 def _printed() -> pd.DataFrame:
-    files = sorted(path for path in FOLDER.glob("*.csv") if path.name != "seeds.csv")
-    tables = [pd.read_csv(path, dtype=dict.fromkeys(COLUMNS, str), keep_default_na=False) for path in files]
+    tables = [pd.read_csv(path, dtype=dict.fromkeys(COLUMNS, str), keep_default_na=False) for path in _files()]
     numbers = pd.concat(tables, ignore_index=True)[COLUMNS]
     return numbers.astype({"value": float})
 
@@ -59,18 +74,21 @@ def _matches(entry: Mapping[str, Any], row: Mapping[str, str]) -> bool:
 def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
     """The entries of `recipes.yaml`: each matches printed rows by the names in `LABEL` and has a `run` or a `reason`.
 
-    A `run` may stand beside `suite_backbone`, the suite's backbone, where print names it otherwise.
+    A `run` may stand beside `minus`, the run whose scores are taken from its own, and beside `suite_backbone` and
+    `suite_split`, what the suite has where print names these otherwise.
 
     Raises:
-        UserError: an entry has an unknown field or reason, or not exactly one of `run` and `reason`.
+        UserError: an entry has an unknown field or reason, not exactly one of `run` and `reason`, or `minus` alone.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in content["entries"]:
-        known = [*LABEL, "run", "suite_backbone", "reason"]
+        known = [*LABEL, *RECIPE]
         for field in set(entry) - set(known):
             raise UserError(f"{path.name}: {field!r} is no field{nearest(field, known)}")
         if ("run" in entry) == ("reason" in entry):
             raise UserError(f"{path.name}: {entry} needs either a run or a reason")
+        if "minus" in entry and "run" not in entry:
+            raise UserError(f"{path.name}: {entry} needs a run that 'minus' is taken from")
         if entry.get("reason", content["reasons"][0]) not in content["reasons"]:
             raise UserError(
                 f"{path.name}: {entry['reason']!r} is no reason{nearest(entry['reason'], content['reasons'])}"
@@ -88,14 +106,15 @@ def _mapped() -> pd.DataFrame:
         found = [entry for entry in entries if _matches(entry, label)]
         if len(found) != 1:
             raise UserError(f"recipes.yaml: {len(found)} entries match {label}; let exactly one match")
-        recipes.append(label | {name: found[0].get(name, "") for name in ("run", "suite_backbone", "reason")})
+        recipes.append(label | {name: found[0].get(name, "") for name in RECIPE})
     return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
 
 
 def mapped() -> pd.DataFrame:
-    """`printed()` with three more columns: `run` (as in `simcse@official`), or else `reason` (why there is none).
+    """`printed()` with the columns `RECIPE`: `run` (as in `simcse@official`), or else `reason` (why there is none).
 
-    `suite_backbone` is the backbone's name in the suite where print names it otherwise, else empty.
+    `minus` is the run whose scores are subtracted, for printed differences; `suite_backbone` and `suite_split` are what
+    the suite has where print names these otherwise. All are empty where there is nothing to say.
 
     Raises:
         UserError: a printed row matches no entry of `recipes.yaml`, or several.
@@ -116,3 +135,16 @@ def prior_sd(backbone: str, task: str, split: str = "test") -> float | None:
     Only the spread: that file's protocol differs for the cased backbones, so its means are no reference.
     """
     return _spreads().get((backbone, task, split))
+
+
+@cache
+def _curves() -> pd.DataFrame:
+    return pd.read_csv(FOLDER / "curves.csv")
+
+
+def curves() -> pd.DataFrame:
+    """The released training logs: one row for each step, method, backbone and dev set, `value` in points.
+
+    Columns: `source`, `method`, `backbone`, `step`, `task`, `split`, `metric`, `value`.
+    """
+    return _curves().copy()

@@ -9,14 +9,14 @@ import yaml
 
 from bench.errors import UserError
 from bench.records import STS_TASKS
-from bench.reported import COLUMNS, FOLDER, LABEL, SCORES, SOURCES, load_recipes, mapped, printed, prior_sd
+from bench.reported import COLUMNS, FOLDER, LABEL, MEASURES, SOURCES, load_recipes, mapped, printed, prior_sd
 
 
 def test_nothing_got_lost():
     numbers = printed()
     assert list(numbers.columns) == COLUMNS
     assert len(numbers) == 967
-    assert len(list(FOLDER.glob("*.csv"))) == 27 + 1
+    assert len([path for path in FOLDER.glob("*.csv") if path.name.startswith(tuple(SOURCES))]) == 27
     assert set(numbers["source"]) == set(SOURCES)
     assert not numbers.isna().any().any()
     assert not numbers.duplicated([*LABEL, "task", "split", "metric"]).any()
@@ -76,7 +76,9 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     numbers = mapped()  # raises where a row has none or several
     assert len(numbers) == 967
     assert ((numbers["run"] == "") != (numbers["reason"] == "")).all()
-    assert set(numbers.loc[~numbers["metric"].isin(SCORES), "run"]) == {""}
+    setting = ~numbers["metric"].isin(MEASURES)
+    assert ((numbers["reason"] == "hyper-parameter, not a score") == setting).all()
+    assert setting.sum() == 52
     rows = numbers[LABEL].drop_duplicates()
     for entry in load_recipes():
         found = rows
@@ -88,8 +90,9 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
     from bench.suite import resolve
 
-    chosen = mapped().query("run != ''")[["run", "suite_backbone", "backbone"]].drop_duplicates()
-    for run, on, backbone in chosen.itertuples(index=False):
+    chosen = mapped().query("run != ''")
+    texts = [chosen[[name, "suite_backbone", "backbone"]].drop_duplicates() for name in ("run", "minus")]
+    for run, on, backbone in (row for frame in texts for row in frame.itertuples(index=False) if row[0]):
         resolved = resolve(run, backbone_name=on or backbone, corpus="wiki1m", data="senteval", seed=1)
         assert (f"{resolved.text}@{resolved.setting}", resolved.skip) == (run, None)
 
@@ -99,11 +102,23 @@ def test_released_code_is_judged_on_the_official_setting():
     from bench.suite import parse
     from methods.base import Transform
 
-    for run in set(mapped()["run"]) - {""}:
+    for run in {*mapped()["run"], *mapped()["minus"]} - {""}:
         text, _, setting = run.partition("@")
         ingredients = [name for name, _ in parse(text)[0][1:] if not issubclass(method_class(name), Transform)]
         released = method_class(parse(text)[0][0][0]).official is not None and not ingredients
         assert setting == ("official" if released else "paper"), run
+
+
+def test_a_difference_has_two_runs_and_nothing_else_has():
+    numbers = mapped()
+    two = numbers["method"].str.contains(" minus ")
+    assert two.sum() == 30
+    assert ((numbers["minus"] != "") == two).all()
+    bases = {"IS-CSE": "is-cse", "GS-InfoNCE": "gs-infonce", "SimCSE": "simcse", "SSCL-SimCSE": "sscl"}
+    bases |= {"SSCL-BERT": "sscl[positive=self]", "BERT": "untrained[pooler=cls_before_pooler]"}
+    for row in numbers[two].itertuples():
+        runs = [run.partition("@")[0] for run in (row.run, row.minus)]
+        assert runs == [bases[name] for name in row.method.split(" minus ")]
 
 
 def test_reasons_are_a_closed_list(tmp_path):
@@ -113,9 +128,10 @@ def test_reasons_are_a_closed_list(tmp_path):
     )
     broken = tmp_path / "recipes.yaml"
     for entry, message in [
-        ({"method": "GloVe", "reason": "ablation not in suite"}, "did you mean 'ablation not in the suite'"),
+        ({"method": "GloVe", "reason": "not told what is measured"}, "did you mean 'not told what was measured'"),
         ({"methd": "GloVe", "reason": content["reasons"][0]}, "did you mean 'method'"),
         ({"method": "GloVe"}, "either a run or a reason"),
+        ({"method": "GloVe", "reason": content["reasons"][0], "minus": "simcse@official"}, "needs a run that 'minus'"),
     ]:
         broken.write_text(yaml.safe_dump({"reasons": content["reasons"], "entries": [entry]}))
         with pytest.raises(UserError, match=message):

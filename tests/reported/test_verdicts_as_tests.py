@@ -60,7 +60,7 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "reported", f"--junitxml={report}"]
     ended = subprocess.run(
         [*command, "tests/reported/test_cells.py"],
-        cwd=ROOT, env=os.environ | {"SENTBENCH_RESULTS": str(suite)}, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, env=os.environ | {"SENTBENCH_RESULTS": str(suite)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ended.returncode == 1, ended.stdout[-2000:]
     outcomes, texts = {}, {}

@@ -1,0 +1,134 @@
+"""Tables in LaTeX: they compile, fit a page, and print what they were given, whatever the texts are."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_suite import quick_holm  # noqa: F401
+
+from bench import config
+from bench.compare import Scored, Suite, cells
+from bench.coverage import CONFIGS, measured
+from bench.tables import (
+    LEGEND,
+    captioned,
+    latex,
+    latex_text,
+    leaderboard_caption,
+    leaderboards,
+    printed_tables,
+    shown_leaderboard,
+    shown_table,
+)
+
+needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+
+# An article as journals ask for it: A4, one column, and what the tables say they need.
+HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}\\usepackage{booktabs,graphicx}\n"
+ODD = [
+    "[CLS] first", "*", "* [x]", "\\", "\\input{x}", "100 % & $5 #1 a_b {c} ~ ^", "<mask> | \"it's\" `so`", "a---b",
+    "?`!`", "\\\\[1em]", "中文 é ß 🙂", "x" * 60, "", " ", "tab\tnew\nline", "% nothing", "\\end{tabular}", "±≈≠↓↑×–",
+]  # fmt: skip
+
+
+def compiled(folder: Path, tables: Iterable[str]) -> str:
+    """Compile tables in one article and return LaTeX's log."""
+    body = "\n\\clearpage\n".join(tables)
+    (folder / "all.tex").write_text(f"{HEAD}\\begin{{document}}\n{body}\n\\end{{document}}\n", encoding="utf-8")
+    ended = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"],
+        cwd=folder, env=os.environ | {"max_print_line": "1000"}, capture_output=True, timeout=120,
+    )  # fmt: skip
+    log = (folder / "all.log").read_text(encoding="utf-8", errors="replace")
+    assert ended.returncode == 0, "\n".join(line for line in log.splitlines() if line.startswith(("!", "l.")))
+    return log
+
+
+def complaints(log: str) -> list[str]:
+    """What does not fit or is not known; that references may have changed is said of every first pass."""
+    words = r"Overfull|Float too large|Missing character|LaTeX Font Warning|LaTeX Warning(?!: Label\(s\))"
+    return [line for line in log.splitlines() if re.search(words, line)]
+
+
+@pytest.fixture(scope="module")
+def suite() -> Suite:
+    """The paper suite with made-up numbers, every run finished."""
+    draw = np.random.default_rng(7)
+    runs = []
+    for plan in (run for path in CONFIGS for run in config.plan(config.load(path))["runs"]):
+        scores = {key: float(draw.normal(75, 1)) for key in sorted(measured(plan))}
+        runs.append(Scored(plan, "finished", "", "senteval", scores))
+    return Suite("paper", "senteval", {}, runs)
+
+
+@needs_latex
+def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
+    all_cells = cells(suite)
+    assert set(all_cells["verdict"]) >= {"reproduced", "inconclusive", "lower", "higher", "not run"}
+    texts = [
+        latex(shown_leaderboard(board), leaderboard_caption(suite, name), name)
+        for name, board in leaderboards(suite).items()
+    ]
+    texts += [
+        latex(shown_table(table), f"{captioned(suite, table)} {LEGEND}.", stem)
+        for stem, table in printed_tables(all_cells).items()
+    ]
+    assert len(texts) > 30
+    log = compiled(tmp_path, texts)
+    assert complaints(log) == []
+    assert int(re.search(r"Output written on all.pdf \((\d+) pages", log)[1]) == len(texts)
+
+
+@needs_latex
+def test_any_text_compiles(tmp_path):
+    rows = [[text, text, other] for text, other in zip(ODD, reversed(ODD), strict=True)]
+    frame = pd.DataFrame(rows, columns=["[", "Avg", "* | <n>"])
+    captions = [latex(frame, " ".join(ODD), "odd_table-1.2")]
+    assert complaints(compiled(tmp_path, captions)) == []
+
+
+MEANINGS = {
+    "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^", "textless": "<", "textgreater": ">",
+    "textbar": "|", "textendash": "–", "char34": '"', "`": "`",
+    "pm": "±", "approx": "≈", "neq": "≠", "downarrow": "↓", "uparrow": "↑", "times": "×",
+}  # fmt: skip
+PIECE = re.compile(
+    r"""\\(?P<command>[a-z]+\d*|`)\{\} | \$\\(?P<symbol>[a-z]+)\$ | \\(?P<escaped>[&%$\#_{}]) | \{(?P<braced>[\[\]*])\}
+    | (?P<hyphen>-)\{\} | \{U\+(?P<code>[0-9A-F]{4,6})\} | (?P<plain>[^\\$&%\#_{}~^<>|"`\[\]*])""",
+    re.VERBOSE,
+)
+
+
+def read_back(text: str) -> str:
+    """What LaTeX prints of a text of ours, piece by piece; a sign that means something to it must not stand alone."""
+    printed, place = "", 0
+    while place < len(text):
+        found = PIECE.match(text, place)
+        assert found, f"{text[place:]!r} means something to LaTeX"
+        kind = found.lastgroup
+        piece = found[kind]
+        printed += (
+            MEANINGS[piece] if kind in ("command", "symbol") else chr(int(piece, 16)) if kind == "code" else piece
+        )
+        place = found.end()
+    return printed
+
+
+@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–ab', max_size=30))
+def test_texts_read_back(text):
+    """A small reader of LaTeX, which knows nothing of the writer, finds the text again and no stray command."""
+    expected = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
+    written = latex_text(text)
+    assert written.isascii()
+    assert "--" not in written
+    assert read_back(written) == expected
