@@ -11,7 +11,9 @@ from PIL import Image
 from synthetic_suite import seeds, write_suite
 
 from bench.compare import cells, leaderboard, read_suite
-from bench.figures import STYLE, board_figure, comparison, figure_stems, render_figures
+from bench.figures import figure_stems, render_figures
+from bench.figures.compared import board_figure, comparison
+from bench.figures.style import STYLE
 from bench.records import STS_TASKS
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]
@@ -111,6 +113,7 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
 
 
 def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.figures.paper_figures", lambda _: [])  # tests/figures
     render_figures(suite, tmp_path / "one")
     stems = {"leaderboard", *figure_stems(cells(read_suite(suite)))}
     assert len(stems) == 9

@@ -1,0 +1,175 @@
+"""figures.yaml: every figure of the papers is there, its runs exist, and mistakes in it are named."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.errors import UserError
+from bench.figures.described import KINDS, load_figures
+from bench.figures.measured import ROWS
+from bench.figures.papers import DRAW
+from bench.reported import FOLDER, curves, mapped
+
+IDS = ["G1", "G5", "L1", "I8", "I9", "I10", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
+
+
+def test_every_figure_of_the_papers_is_described():
+    figures = load_figures()
+    assert [figure.id for figure in figures] == IDS
+    assert len({figure.stem for figure in figures}) == len(IDS)
+    assert set(KINDS) == set(ROWS) == set(DRAW) == {figure.kind for figure in figures}
+
+
+def test_stems_are_no_other_figure_s():
+    tables = mapped()[["source", "table"]].drop_duplicates()
+    printed = {f"{source}_{table.lower().replace(' ', '-')}" for source, table in tables.itertuples(index=False)}
+    assert not printed & {figure.stem for figure in load_figures()}
+
+
+def test_every_run_is_one_that_the_suite_knows_by_that_name():
+    from bench.suite import resolve
+
+    runs = {
+        (text, series.backbone)
+        for figure in load_figures()
+        for series in figure.series
+        for _, texts in series.runs
+        for text in texts
+    }
+    assert len(runs) > 50
+    for text, backbone in runs:
+        found = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
+        assert (f"{found.text}@{found.setting}", found.skip) == (text, None)
+
+
+def test_printed_tables_are_ones_that_are_printed():
+    tables = set(mapped()[["source", "table"]].itertuples(index=False, name=None))
+    for figure in load_figures():
+        for table in figure.printed:
+            assert table == "released logs" or (figure.source, table) in tables, (figure.id, table)
+
+
+def test_sweeps_hold_the_numbers_that_print_has():
+    xs = {
+        figure.id: [x for series in figure.series for x, _ in series.runs]
+        for figure in load_figures()
+        if figure.kind == "sweep"
+    }
+    assert xs == {"G5": [0, 0, 0.5, 1, 2, 3, 4, 8, 16], "S6": list(range(12)), "S7": list(range(12))}
+
+
+def test_a_list_of_backbones_is_a_series_each():
+    (figure,) = [figure for figure in load_figures() if figure.id == "I8"]
+    assert len(figure.series) == 8
+    assert {series.label for series in figure.series} == {"SimCSE", "IS-CSE"}
+
+
+def test_released_logs():
+    logs = curves()
+    counts = logs.groupby(["method", "backbone"], sort=False).size()
+    assert counts.tolist() == [250, 250, 250, 124, 250, 250, 250, 250]
+    first = logs.iloc[0]
+    assert (first["step"], first["task"], first["value"]) == (125, "STS-B", 71.851)
+    best = logs.query("method == 'GS-InfoNCE' and backbone == 'roberta-large' and task == 'STS-B'")["value"].max()
+    assert best == 85.611
+    assert logs["value"].between(50, 90).all()
+
+
+ENTRY: dict[str, Any] = {
+    "id": "A",
+    "source": "sscl",
+    "figure": "Figure 9",
+    "title": "a title",
+    "kind": "sweep",
+    "x": "number",
+    "scores": [["Avg", "test"]],
+    "series": [{"label": "one", "backbone": "bert-base-uncased", "runs": {1: "simcse@official"}}],
+}
+
+
+def write(folder: Path, *entries: Any) -> Path:
+    path = folder / "figures.yaml"
+    path.write_text(yaml.safe_dump({"figures": list(entries)}))
+    return path
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    entry = copy.deepcopy(ENTRY) | fields
+    return {name: value for name, value in entry.items() if value is not None}
+
+
+def series(**fields: Any) -> dict[str, Any]:
+    part = copy.deepcopy(ENTRY["series"][0]) | fields
+    return changed(series=[{name: value for name, value in part.items() if value is not None}])
+
+
+def test_a_good_entry_is_read(tmp_path):
+    (figure,) = load_figures(write(tmp_path, ENTRY))
+    assert figure.stem == "sscl_figure-9"
+    assert figure.heading == "SSCL, Figure 9: a title"
+    assert figure.scores == (("Avg", "test"),)
+    assert figure.series[0].runs == ((1.0, ("simcse@official",)),)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (changed(titel="x"), "'titel' is no field; did you mean 'title'?"),
+        (changed(title=None), "lacks the field 'title'"),
+        (changed(kind="sweeep"), "'sweeep' is unknown; did you mean 'sweep'?"),
+        (changed(kind=["sweep"]), r"\['sweep'\] is unknown"),
+        (changed(kind=None), "lacks the field 'kind'"),
+        (changed(source="sccl"), "'sccl' is unknown; did you mean 'sscl'?"),
+        (changed(source=["sscl"]), "is unknown"),
+        (changed(kind="curves"), "'scores' is no field"),
+        (changed(x=None), "lacks the field 'x'"),
+        (changed(x=3), "x should be a text, not 3"),
+        (changed(title=""), "title should be a text"),
+        (changed(scores=["Avg"]), r"'Avg' should be \[task, split\]"),
+        (changed(scores=[["Avg", 1]]), "scores should be a text"),
+        (changed(scores="Avg"), "scores should be a list"),
+        (changed(printed="Table 1"), "printed should be a list"),
+        (changed(printed=[]), "printed should be a list"),
+        (changed(series=[]), "series should be a list"),
+        (changed(series=["simcse"]), "'simcse' is no map of fields"),
+        (series(label=None), "series 1 lacks the field 'label'"),
+        (series(run="simcse@official"), "'run' is no field; did you mean 'runs'?"),
+        (series(runs={"a": "simcse@official"}), "'a' should be a number"),
+        (series(runs={True: "simcse@official"}), "True should be a number"),
+        (series(runs="simcse@official"), "should map numbers to runs"),
+        (series(runs={1: "simcse"}), "'simcse' should be written"),
+        (series(runs={1: []}), "names no run"),
+        (series(runs={1: [2]}), "should be a text, not 2"),
+        (series(backbone=["bert-base-uncased"] * 2), "two series have one label and backbone"),
+        ("text", "'text' is no map of fields"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, entry, message):
+    with pytest.raises(UserError, match=message) as caught:
+        load_figures(write(tmp_path, entry))
+    assert str(caught.value).startswith("figures.yaml, figure 1")
+
+
+def test_names_are_given_once(tmp_path):
+    with pytest.raises(UserError, match="two figures are called 'A'"):
+        load_figures(write(tmp_path, ENTRY, changed(figure="Figure 8")))
+    with pytest.raises(UserError, match="two figures are called 'sscl_figure-9'"):
+        load_figures(write(tmp_path, ENTRY, changed(id="B", figure="figure 9")))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "figures: 3", "figures: [", "a: b: c"])
+def test_what_is_no_list_of_figures(tmp_path, text):
+    path = tmp_path / "figures.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"figures\.yaml (needs one list|is not YAML)"):
+        load_figures(path)
+
+
+def test_the_file_goes_with_the_package():
+    assert (FOLDER / "figures.yaml").is_file()
+    assert (FOLDER / "curves.csv").is_file()
