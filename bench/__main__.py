@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import UserError
+from bench.records import ANALYSES, STAGES
 
 if TYPE_CHECKING:
     from bench.suite import Run
@@ -108,8 +109,19 @@ def score(arguments: argparse.Namespace) -> None:
         score_run(run, arguments.suite, _tasks(arguments), arguments.mode, out, device)
 
 
+def analyse(arguments: argparse.Namespace) -> None:
+    """Measure what is no score of a run: alignment and uniformity, similarity of layers and tokens, ..."""
+    from bench import gpu, paths
+    from bench.jobs import analyse_run
+
+    run = _run(arguments)
+    with gpu.lease() as device:
+        out = paths.analyses_file(arguments.suite, run.id)
+        analyse_run(run, arguments.suite, arguments.analyses, out, device)
+
+
 def runs(arguments: argparse.Namespace) -> None:
-    """Train and score runs of a suite's plan in this process, without a workflow."""
+    """Train, score and analyse runs of a suite's plan in this process, without a workflow."""
     from bench import gpu
     from bench.jobs import planned, run_plan
     from bench.progress import Progress
@@ -198,6 +210,23 @@ def tables(arguments: argparse.Namespace) -> None:
     render_tables(arguments.suite, arguments.out)
 
 
+def compare(arguments: argparse.Namespace) -> None:
+    """Compare methods of a suite with one of them, seed by seed, beside the gains in print."""
+    from bench.versus import render_versus
+
+    methods, backbones = arguments.method, arguments.backbone
+    print(
+        render_versus(arguments.suite, arguments.baseline, methods, backbones, arguments.out, arguments.figures), end=""
+    )
+
+
+def coverage(arguments: argparse.Namespace) -> None:
+    """Say which printed numbers have a recipe, a place in a plan, a score of ours and a verdict."""
+    from bench.coverage import CONFIGS, render_coverage
+
+    print(render_coverage(arguments.suite, arguments.config or CONFIGS, arguments.out))
+
+
 def figures(arguments: argparse.Namespace) -> None:
     """Render every figure of a suite."""
     from bench.figures import render_figures
@@ -220,6 +249,16 @@ def reference(arguments: argparse.Namespace) -> None:
         print(check(arguments.suite, arguments.reference))
     else:
         write(arguments.suite, arguments.reference)
+
+
+def audit(arguments: argparse.Namespace) -> None:
+    """Check the printed numbers against themselves and each other."""
+    from bench.audit import findings, report, write
+
+    found = findings()
+    if arguments.out:
+        write(found, arguments.out)
+    print(report(found))
 
 
 def gpu_smoke(arguments: argparse.Namespace) -> None:
@@ -247,6 +286,12 @@ def _parser() -> argparse.ArgumentParser:
     added = command(score)
     _run_arguments(added)
     _task_arguments(added)
+
+    added = command(analyse)
+    _run_arguments(added)
+    added.add_argument(
+        "--analyses", nargs="+", choices=ANALYSES, required=True, metavar="NAME", help=", ".join(ANALYSES)
+    )
 
     added = command(evaluate)
     added.add_argument("model", help="hub id, Hugging Face folder, or a folder of this suite's runs")
@@ -297,7 +342,7 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--share", default="1/1", metavar="K/N", help="every N-th run, from the K-th on")
     added.add_argument("--only", nargs="+", default=[], metavar="ID", help="these runs of the plan")
-    added.add_argument("--stages", nargs="+", choices=["train", "score"], default=["train", "score"])
+    added.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
 
     for function in (tables, figures, page):
         added = command(function)
@@ -305,6 +350,24 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--out", type=Path, required=True)
         if function is page:
             added.add_argument("--figures", type=Path, required=True)
+
+    added = command(compare)
+    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument(
+        "--baseline", required=True, metavar="METHOD", help="as in configurations: method[key=value,...]"
+    )
+    added.add_argument("--method", nargs="+", default=[], metavar="METHOD", help="every planned one if left out")
+    added.add_argument("--backbone", nargs="+", default=[], metavar="NAME", help="every planned one if left out")
+    added.add_argument("--out", type=Path, help="folder for tables (and figures)")
+    added.add_argument("--figures", type=Path, help="folder for figures, if another")
+
+    added = command(coverage)
+    added.add_argument("--suite", type=Path, nargs="+", default=[], help="results/<suite>; without, nothing has run")
+    added.add_argument("--config", type=Path, nargs="+", help="planned where no suite is named; paper and chinese")
+    added.add_argument("--out", type=Path, help="FILE.md, or FILE.csv with a row for each printed number")
+
+    added = command(audit)
+    added.add_argument("--out", type=Path, help="FILE.csv or FILE.md")
 
     added = command(gpu_smoke)
     added.add_argument("--suite", type=Path, required=True)
