@@ -34,3 +34,6 @@ rule all:
         f"{RESULTS}/tables/sts.csv",
         f"{FIGURES}/leaderboard.png",
         f"{RESULTS}/report/index.html",
+        f"{RESULTS}/tables/coverage.md",
+        f"{RESULTS}/tables/audit.md",
+        compared,

@@ -141,3 +141,10 @@ def all_analyses(wildcards):
         for run, found in PLANNED.items()
         if found.analyses
     ]
+
+
+def compared(wildcards):
+    """Of a configuration that names a baseline, the comparison with it."""
+    if "compare" not in config:
+        return []
+    return [f"{RESULTS}/tables/compare.csv", f"{FIGURES}/compare.png"]

@@ -3,7 +3,12 @@
 
 rule plan:
     output:
-        f"{RESULTS}/plan.json",
+        report(
+            f"{RESULTS}/plan.json",
+            caption="captions/plan.rst",
+            category="Suite",
+            labels={"content": "plan"},
+        ),
     log:
         f"{RESULTS}/logs/plan.log",
     benchmark:
@@ -18,8 +23,14 @@ rule tables:
     input:
         f"{RESULTS}/plan.json",
         all_scores,
+        all_analyses,
     output:
-        f"{RESULTS}/tables/sts.csv",
+        report(
+            f"{RESULTS}/tables/sts.csv",
+            caption="captions/tables.rst",
+            category="Results",
+            labels={"content": "STS, table"},
+        ),
     log:
         f"{RESULTS}/logs/tables.log",
     benchmark:
@@ -35,8 +46,14 @@ rule figures:
     input:
         f"{RESULTS}/plan.json",
         all_scores,
+        all_analyses,
     output:
-        f"{FIGURES}/leaderboard.png",
+        report(
+            f"{FIGURES}/leaderboard.png",
+            caption="captions/figures.rst",
+            category="Results",
+            labels={"content": "STS, every seed"},
+        ),
     log:
         f"{RESULTS}/logs/figures.log",
     benchmark:
@@ -53,7 +70,12 @@ rule page:
         tables=f"{RESULTS}/tables/sts.csv",
         figure=f"{FIGURES}/leaderboard.png",
     output:
-        f"{RESULTS}/report/index.html",
+        report(
+            f"{RESULTS}/report/index.html",
+            caption="captions/page.rst",
+            category="Results",
+            labels={"content": "page"},
+        ),
     log:
         f"{RESULTS}/logs/page.log",
     benchmark:
@@ -64,3 +86,74 @@ rule page:
         out=subpath(output[0], parent=True),
     shell:
         "python -m bench page --suite {params.suite:q} --figures {params.figures:q} --out {params.out:q} > {log:q} 2>&1"
+
+
+rule coverage:
+    input:
+        f"{RESULTS}/plan.json",
+        all_scores,
+        all_analyses,
+    output:
+        report(
+            f"{RESULTS}/tables/coverage.md",
+            caption="captions/coverage.rst",
+            category="Print",
+            labels={"content": "coverage"},
+        ),
+    log:
+        f"{RESULTS}/logs/coverage.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/coverage.tsv"
+    params:
+        suite=suite_folder,
+    shell:
+        "python -m bench coverage --suite {params.suite:q} --out {output:q} > {log:q} 2>&1"
+
+
+rule audit:
+    output:
+        report(
+            f"{RESULTS}/tables/audit.md",
+            caption="captions/audit.rst",
+            category="Print",
+            labels={"content": "audit"},
+        ),
+    log:
+        f"{RESULTS}/logs/audit.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/audit.tsv"
+    shell:
+        "python -m bench audit --out {output:q} > {log:q} 2>&1"
+
+
+if "compare" in config:
+
+    rule compare:
+        input:
+            f"{RESULTS}/plan.json",
+            all_scores,
+        output:
+            table=report(
+                f"{RESULTS}/tables/compare.csv",
+                caption="captions/compare.rst",
+                category="Results",
+                labels={"content": "methods against the baseline"},
+            ),
+            figure=report(
+                f"{FIGURES}/compare.png",
+                caption="captions/compare.rst",
+                category="Results",
+                labels={"content": "methods against the baseline, figure"},
+            ),
+        log:
+            f"{RESULTS}/logs/compare.log",
+        benchmark:
+            f"{RESULTS}/benchmarks/compare.tsv"
+        params:
+            suite=suite_folder,
+            baseline=config["compare"]["baseline"],
+            out=subpath(output.table, parent=True),
+            figures=subpath(output.figure, parent=True),
+        shell:
+            "python -m bench compare --suite {params.suite:q} --baseline {params.baseline:q} --out {params.out:q} "
+            "--figures {params.figures:q} > {log:q} 2>&1"

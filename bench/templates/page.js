@@ -1,0 +1,270 @@
+// What the page does beyond being read: sorting, filters, and what is behind a number. Texts of the data become text
+// nodes only. A classic script, since modules and fetch are closed to pages that open from disk.
+"use strict";
+
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const SVG = "http://www.w3.org/2000/svg";
+  const DASH = "–";
+
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  function element(name, attributes = {}, ...children) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children.map((child) => (typeof child === "number" ? String(child) : child)));
+    return made;
+  }
+
+  function drawn(name, attributes = {}, text = "") {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.textContent = text;
+    return made;
+  }
+
+  // A button around what a cell holds.
+  function pressable(cell, action) {
+    const button = element("button", { type: "button" });
+    button.append(...cell.childNodes);
+    button.addEventListener("click", action);
+    cell.append(button);
+    return button;
+  }
+
+  // --- Sorting ---
+
+  function compare(left, right, numeric) {
+    if (left === right) return 0;
+    if (left === "") return 1; // what is missing comes last, whichever way
+    if (right === "") return -1;
+    return numeric ? left - right : left.localeCompare(right, "en", { numeric: true });
+  }
+
+  function sort(header, column) {
+    const numeric = header.classList.contains("number");
+    const was = header.getAttribute("aria-sort");
+    const down = was ? was === "ascending" : numeric;
+    const body = header.closest("table").tBodies[0];
+    const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
+    const rows = [...body.rows].map((row) => [key(row), row]);
+    const missing = ([value]) => value === "";
+    rows.sort((a, b) => (down && !missing(a) && !missing(b) ? -1 : 1) * compare(a[0], b[0], numeric));
+    body.append(...rows.map(([, row]) => row));
+    for (const other of header.parentElement.cells) other.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", down ? "descending" : "ascending");
+    settle(header.closest("table"));
+  }
+
+  // --- One stop of the Tab key for a table's numbers; arrows move among them ---
+
+  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+  const bodyButtons = (table) => all("tbody button", table);
+
+  function stop(table, button) {
+    for (const other of bodyButtons(table)) other.tabIndex = other === button ? 0 : -1;
+  }
+
+  // After sorting and filtering: the stop is a button that can be seen.
+  function settle(table) {
+    const seen = bodyButtons(table).filter((button) => !button.closest("tr").hidden);
+    if (seen.length && !seen.some((button) => button.tabIndex === 0)) stop(table, seen[0]);
+  }
+
+  function move(event) {
+    const step = MOVES[event.key];
+    const cell = event.target.closest("tbody td, tbody th");
+    if (!step || !cell || event.target.tagName !== "BUTTON") return;
+    const rows = [...cell.closest("tbody").rows].filter((row) => !row.hidden);
+    let [y, x] = [rows.indexOf(cell.parentElement), cell.cellIndex];
+    let next = null;
+    do {
+      y += step[0];
+      x += step[1];
+      next = rows[y]?.cells[x];
+    } while (next && !next.querySelector("button"));
+    if (!next) return;
+    event.preventDefault();
+    next.querySelector("button").focus();
+  }
+
+  // --- What is behind a number ---
+
+  const two = (value) => (value == null ? DASH : value.toFixed(2));
+
+  function facts(pairs) {
+    const list = element("dl");
+    for (const [title, text] of pairs) list.append(element("dt", {}, title), element("dd", {}, text));
+    return list;
+  }
+
+  function scrolling(label, table) {
+    return element("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, table);
+  }
+
+  const minute = (date) => date.slice(0, 16).replace("T", " ");
+
+  // Columns of a table of runs: what each tells of a run and its score.
+  const COLUMNS = {
+    Seed: (run) => run.seed,
+    Score: (run, score) => (run.status === "finished" ? two(score) : [run.status, run.reason].filter(Boolean).join(": ")),
+    Run: (run) => (run.file ? element("a", { href: run.file }, run.id) : run.id),
+    Steps: (run) => run.steps,
+    "Best step": (run) => run.best_step,
+    Seconds: (run) => run.seconds,
+    Scored: (run) => run.date && minute(run.date),
+  };
+
+  function runsTable(side) {
+    const runs = side.runs.map((number) => data.runs[number]);
+    const columns = Object.entries(COLUMNS)
+      .map(([name, tell]) => [name, runs.map((run, index) => tell(run, side.scores[index]))])
+      .filter(([, told]) => told.some((text) => text !== undefined));
+    const head = element("tr", {}, ...columns.map(([name]) => element("th", { scope: "col" }, name)));
+    const rows = runs.map((_, index) =>
+      element("tr", {}, ...columns.map(([, told]) => element("td", {}, told[index] ?? DASH))));
+    const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
+    return [element("h3", {}, side.name), scrolling(side.name, table)];
+  }
+
+  const look = (index) => `curve-${index % 6} dash-${Math.floor(index / 6) % 3}`;
+
+  // One quantity of several runs over the steps.
+  function chart(name, title, runs) {
+    const [width, height, left, bottom, top] = [280, 130, 40, 16, 8];
+    const points = runs.map((run) =>
+      (run.curve[name] ?? []).map((value, index) => [run.curve.step[index], value]).filter(([, value]) => value !== null));
+    const flat = points.flat();
+    if (!flat.length) return null;
+    const [xs, ys] = [flat.map(([x]) => x), flat.map(([, y]) => y)];
+    const [x0, x1, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    const across = (x) => left + ((width - left - 6) * (x - x0)) / (x1 - x0 || 1);
+    const up = (y) => height - bottom - ((height - bottom - top) * (y - low)) / (high - low || 1);
+    const label = `${title}: from ${low.toPrecision(4)} to ${high.toPrecision(4)}, steps ${x0} to ${x1}`;
+    const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+    svg.append(
+      drawn("line", { class: "axis", x1: left, x2: width, y1: height - bottom, y2: height - bottom }),
+      drawn("line", { class: "axis", x1: left, x2: left, y1: 0, y2: height - bottom }),
+      drawn("text", { x: left - 4, y: up(high) + 4, "text-anchor": "end" }, high.toPrecision(4)),
+      drawn("text", { x: left, y: height - 3 }, String(x0)),
+      drawn("text", { x: width, y: height - 3, "text-anchor": "end" }, `step ${x1}`));
+    if (low !== high) svg.append(drawn("text", { x: left - 4, y: up(low), "text-anchor": "end" }, low.toPrecision(4)));
+    points.forEach((line, index) => {
+      const path = line.map(([x, y]) => `${across(x).toFixed(1)},${up(y).toFixed(1)}`).join(" ");
+      svg.append(drawn("polyline", { class: look(index), points: path }));
+    });
+    return element("figure", {}, element("figcaption", {}, title), svg);
+  }
+
+  function curves(runs) {
+    const charts = data.curve.map(([name, title]) => chart(name, title, runs)).filter(Boolean);
+    const key = element("ul", { class: "key" });
+    runs.forEach((run, index) => {
+      const mark = drawn("svg", { viewBox: "0 0 30 10", "aria-hidden": "true" });
+      mark.append(drawn("polyline", { class: look(index), points: "0,5 30,5", "stroke-width": 2 }));
+      key.append(element("li", {}, mark, `seed ${run.seed ?? DASH}, ${run.setting}`));
+    });
+    return [element("h3", {}, "Training"), key, element("div", { class: "charts" }, ...charts)];
+  }
+
+  function origins(runs) {
+    const groups = new Map();
+    for (const run of runs) if (run.origin !== undefined) groups.set(run.origin, [...(groups.get(run.origin) ?? []), run]);
+    return [...groups].flatMap(([number, members]) => {
+      const title = groups.size > 1 ? `Provenance of ${members.length} runs` : "Provenance";
+      return [element("h3", {}, title), facts(data.origins[number])];
+    });
+  }
+
+  function open(number) {
+    const entry = data.entries[number];
+    const runs = [...new Set(entry.sides.flatMap((side) => side.runs))].map((index) => data.runs[index]);
+    const trained = runs.filter((run) => run.curve);
+    document.getElementById("entry-title").textContent = entry.title;
+    document.getElementById("entry-body").replaceChildren(
+      facts(entry.facts),
+      ...entry.sides.flatMap(runsTable),
+      ...(trained.length ? curves(trained) : []),
+      ...origins(runs));
+    document.getElementById("entry").showModal();
+    document.getElementById("entry").scrollTop = 0;
+  }
+
+  // --- Filters ---
+
+  const has = (row, text) => row.textContent.toLowerCase().includes(text);
+  const count = (shown, among, what) => (shown === among ? `${among} ${what}` : `${shown} of ${among} ${what}`);
+
+  function filterBoards(form, changed) {
+    const { family, backbone, search } = Object.fromEntries(new FormData(form));
+    const words = search.trim().toLowerCase();
+    let [shown, among] = [0, 0];
+    for (const board of all(".board")) {
+      let seen = 0;
+      for (const row of all("tbody tr", board)) {
+        row.hidden = Boolean((backbone && row.dataset.backbone !== backbone) || !has(row, words));
+        seen += !row.hidden;
+        among += 1;
+      }
+      board.hidden = Boolean(family && board.dataset.family !== family) || (!seen && Boolean(backbone || words));
+      if (changed && !board.hidden && (family || backbone || words)) board.open = true;
+      shown += board.hidden ? 0 : seen;
+      settle(board.querySelector("table"));
+    }
+    form.querySelector("[role=status]").textContent = count(shown, among, "rows");
+  }
+
+  function filterPrinted(form, changed) {
+    const groups = all("optgroup", form);
+    const chosen = form.elements.source.value;
+    for (const group of groups) group.hidden = Boolean(chosen && group.dataset.source !== chosen);
+    if (form.elements.table.selectedOptions[0].parentElement.hidden) form.elements.table.value = "";
+    const { source, table, verdict, search } = Object.fromEntries(new FormData(form));
+    const words = search.trim().toLowerCase();
+    let [shown, among] = [0, 0];
+    for (const section of all(".printed")) {
+      const wanted = (!source || section.dataset.source === source) && (!table || section.id === table);
+      let seen = 0;
+      for (const row of all("tbody tr", section)) {
+        const cells = all("[data-entry]", row);
+        const matching = cells.filter((cell) => !verdict || cell.dataset.verdict === verdict);
+        for (const cell of cells) cell.classList.toggle("other", !matching.includes(cell));
+        row.hidden = !matching.length || !has(row.cells[0], words);
+        seen += row.hidden ? 0 : matching.length;
+        among += cells.length;
+      }
+      section.hidden = !wanted || !seen;
+      shown += section.hidden ? 0 : seen;
+      if (changed && !section.hidden && (table || verdict || words)) section.open = true;
+      settle(section.querySelector("table"));
+    }
+    form.querySelector("[role=status]").textContent = count(shown, among, "printed numbers");
+  }
+
+  function filtering(form, filter) {
+    form.hidden = false;
+    form.addEventListener("input", () => filter(form, true));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    filter(form, false);
+  }
+
+  // --- Start ---
+
+  for (const cell of all("[data-entry]")) pressable(cell, () => open(Number(cell.dataset.entry)));
+  for (const header of all(".sortable thead th")) pressable(header, () => sort(header, header.cellIndex));
+  for (const table of all("table")) {
+    const first = bodyButtons(table)[0];
+    if (!first) continue;
+    stop(table, first);
+    table.addEventListener("keydown", move);
+    table.addEventListener("focusin", (event) => {
+      if (event.target.closest("tbody") && event.target.tagName === "BUTTON") stop(table, event.target);
+    });
+  }
+  filtering(document.getElementById("board-filter"), filterBoards);
+  filtering(document.getElementById("printed-filter"), filterPrinted);
+  for (const hint of all(".scripted")) hint.hidden = false;
+  const dialog = document.getElementById("entry");
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // outside of it
+})();
