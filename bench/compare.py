@@ -228,7 +228,8 @@ def _tolerance_kind(ours: _Ours, task: str, metric: str, backbone: str) -> str:
     if metric == "accuracy":
         return "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
     if ours.deterministic:
-        return "untrained"
+        last = ours.runs[0].plan["method"].rpartition("+")[2].partition("[")[0]
+        return {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}.get(last, "untrained")
     if ours.minus is not None:
         return "difference"
     return "trained large" if "large" in backbone else "trained base"

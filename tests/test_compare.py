@@ -58,6 +58,18 @@ def test_untrained_cells_go_by_tolerance(tmp_path):
     assert cell(folder, "is-cse", "Table 1", "BERT", task="STS16")["verdict"] == "reproduced"
 
 
+@pytest.mark.parametrize(("off", "verdict"), [(0.0999, "reproduced"), (0.101, "higher"), (-0.101, "lower")])
+def test_maps_go_by_tolerances_of_their_own(tmp_path, off, verdict):
+    for name, text, row, times in (
+        ("w", "untrained[pooler=avg_first_last]+whitening", "BERT-whitening", 1),  # 0.1
+        ("f", "untrained[pooler=avg_top2]+flow", "BERT-flow", 10),  # 1.0
+    ):
+        entry = {"method": text, "setting": "paper", "seed": None}
+        printed = float(cell(write_suite(tmp_path / name, [entry]), "is-cse", "Table 1", row, task="STS12")["printed"])
+        scored = write_suite(tmp_path / f"{name}2", [entry | {"scores": {"STS12": printed + times * off}}])
+        assert cell(scored, "is-cse", "Table 1", row, task="STS12")["verdict"] == verdict
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
