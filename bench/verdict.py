@@ -65,7 +65,9 @@ TOLERANCES = {
     "checkpoint": Tolerance(0.02, 0.03, 0, 0, "the same weights: rounding, and float32 on other hardware"),
     "untrained": Tolerance(0.02, 0.03, 0, 0, "the same weights: rounding, and float32 on other hardware"),
     "whitening": Tolerance(0.1, 0.1, 0, 0, "a decomposition of few sentences: order of summation, float32 or float64"),
-    "flow": Tolerance(1.0, 1.0, 0, 0, "fitted by gradient from a random start, of which there is one: as a trained model"),
+    "flow": Tolerance(
+        1.0, 1.0, 0, 0, "fitted by gradient from a random start, of which there is one: as a trained model"
+    ),
     "transfer": Tolerance(0.3, 0.3, 0, 0, "the same vectors, a classifier trained by stochastic gradient"),
     "transfer, small test": Tolerance(1.0, 1.0, 0, 0, "as transfer, on 500 (TREC) or 1,725 (MRPC) items"),
     "trained base": Tolerance(
