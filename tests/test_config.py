@@ -83,7 +83,7 @@ def runs(**changes: Any) -> list[Run]:
         ({"recipe": {"batch_sise": 3}}, "unknown key 'recipe.batch_sise'; did you mean 'batch_size'?"),
         ({"recipe": {"batch_size": "many"}}, "'batch_size' should be of type int, not 'many'"),
         ({"methods": [{"method": "simcse", "tasks": ["TRECC"]}]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
-        ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "unknown analysis 'layer'; did you mean 'layers'?"),
+        ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "unknown analysis 'layer'; did you mean 'layers'"),
         ({"methods": [{"method": "simcse", "analyses": []}]}, "'methods.0.analyses' is [], which cannot be; list"),
         ({"stand_ins": {"toy-bart": "bert-base-uncased"}}, "'stand_ins.toy-bart' is not among the suite's backbones"),
         ({"stand_ins": {"toy-bert": "bert-base"}}, "'stand_ins.toy-bert' is 'bert-base', which no paper prints; "),
