@@ -15,7 +15,7 @@ from bench.errors import UserError
 from bench.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
 
-SCORES = ("spearman", "accuracy")  # what a figure of scores may show
+METRIC = "spearman"  # what all figures of scores show
 OURS, PRINT, LOG = "ours", "printed", "released log"
 BOUNDS = (1, 2, 3, 4)  # the gold score of a pair is in the first group up to 1, in the last above 4
 Rows = list[dict[str, Any]]
@@ -36,11 +36,10 @@ class Measured:
 
 
 def _scores(figure: PaperFigure, run: Scored) -> Rows:
-    rows = []
-    for task, split in figure.scores:
-        values = [run.scores.get((task, split, metric)) for metric in SCORES]
-        rows += [{"task": task, "split": split, "value": value} for value in values if value is not None]
-    return rows
+    values = {(task, split): run.scores.get((task, split, METRIC)) for task, split in figure.scores}
+    return [
+        {"task": task, "split": split, "value": value} for (task, split), value in values.items() if value is not None
+    ]
 
 
 def _curve(figure: PaperFigure, run: Scored) -> Rows:
@@ -204,7 +203,7 @@ def _printed(figure: PaperFigure, series: Series) -> Rows:
         head |= {"backbone": series.backbone, "measured_on": series.backbone}
         head |= {"seed": None, "origin": PRINT} | ({} if x is None else {"x": x})
         for number in numbers[numbers["run"] == texts[0]].to_dict("records"):
-            if number["metric"] in SCORES and (number["task"], number["split"]) in figure.scores:
+            if number["metric"] == METRIC and (number["task"], number["split"]) in figure.scores:
                 rows.append(head | {"task": number["task"], "split": number["split"], "value": number["value"]})
             if number["metric"] == "best_step" and figure.kind == "curves":
                 rows.append(head | {"step": int(number["value"]), "best": True})
