@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from synthetic_suite import write_suite
 
+from bench.compare import Suite, read_suite
 from bench.figures.described import PaperFigure, load_figures
 from bench.files import read_json, write_json
 from bench.records import STS_TASKS
@@ -157,3 +159,14 @@ def measured(folder: Path, name: str, entry: Mapping[str, Any], depth: int, step
         "cosines": cosines(draw),
     }
     write_json(folder / "analyses" / f"{name}.json", {"provenance": {}, "analyses": found})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """One suite that has everything."""
+    return write_everything(tmp_path_factory.mktemp("everything"), seeds=(42, 43))
+
+
+@pytest.fixture(scope="module")
+def suite(folder) -> Suite:
+    return read_suite(folder)

@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.stats import gaussian_kde
-from synthetic_figures import write_everything
+from synthetic_figures import folder, suite, write_everything  # noqa: F401
 
 from bench.compare import Suite, read_suite
 from bench.figures import render_figures
