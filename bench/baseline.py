@@ -138,7 +138,7 @@ def _printed(suite: Suite) -> dict[tuple[str, str, str, str], list[dict[str, Any
     for number in numbers[(numbers["split"] == "test") & (numbers["run"] != "")].to_dict("records"):
         method, backbone = number["run"].partition("@")[0], number["suite_backbone"] or number["backbone"]
         for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
-            found.setdefault((method, name, number["task"], number["metric"]), []).append(number)
+            found.setdefault((method, name, number["task"], number["metric"]), []).append(number | {"in_suite": name})
     return found
 
 
@@ -148,16 +148,22 @@ def _claims(
     """The printed numbers that belong to a comparison, as rows of the second frame of `against`."""
     metric = BOARDS[row["board"]][1]
 
-    def numbers(method: str) -> list[dict[str, Any]]:
-        keys = ((method, backbone, row["task"], metric) for backbone in (row["backbone"], "none"))
-        return next(filter(None, map(printed.get, keys)), [])
+    def numbers(method: str, backbone: str) -> list[dict[str, Any]]:
+        return printed.get((method, backbone, row["task"], metric), [])
+
+    def together(a: dict[str, Any], b: dict[str, Any]) -> bool:
+        """Of one table, and of one printed backbone where both have any: one of ours may stand in for several."""
+        names = ["source", "table"] + ([] if "none" in (a["in_suite"], b["in_suite"]) else ["backbone"])
+        return all(a[name] == b[name] for name in names)
 
     claims = []
-    theirs = numbers(row["baseline"].partition("@")[0])
-    for a in numbers(row["method"]):
-        for b in [b for b in theirs if (b["source"], b["table"]) == (a["source"], a["table"])] or [{}]:
+    rival = row["baseline"].partition("@")[0]
+    theirs = numbers(rival, row["backbone"]) or numbers(rival, "none")
+    for a in numbers(row["method"], row["backbone"]) or numbers(row["method"], "none"):
+        for b in [b for b in theirs if together(a, b)] or [{}]:
             claimed = a["value"] - b["value"] if b else None
             claim = {name: row[name] for name in IDENTITY} | {name: a[name] for name in ("source", "table")}
+            claim |= {"printed_on": a["backbone"]}
             claim |= {"printed_a": a["value"], "printed_b": b.get("value"), "claimed": claimed}
             claim |= {"comparable": not suite.remark}
             claims.append(claim | {"seeds_claimed": pair.seeds_for(claimed, level) if claimed else None})
@@ -199,8 +205,8 @@ def against(
         (tuple), `difference`, `half_width`, `improvement`, `improvement_low`, `improvement_high`, `permutation_p`,
         `p`, `p_adjusted`, `verdict`, `reason`, `seeds` (that would decide). Holm's families are the averages of a board
         and its single tasks. The second has a row for each printed number of the method, with that of the baseline
-        from the same table: the same first five columns, `source`, `table`, `printed_a`, `printed_b`, `claimed`
-        (their difference), `comparable`, `seeds_claimed` (that would show it).
+        from the same table: the same first five columns, `source`, `table`, `printed_on` (the backbone), `printed_a`,
+        `printed_b`, `claimed` (their difference), `comparable`, `seeds_claimed` (that would show it).
 
     Raises:
         UserError: a name is unknown, or nothing can be compared.
@@ -241,7 +247,7 @@ def against(
     frame = pd.DataFrame([row for row, _ in compared]).drop(columns="diverged")
     measured = ["mean_a", "sd_a", "mean_b", "sd_b", "half_width", "permutation_p", "p", "p_adjusted"]
     numbers = ["printed_a", "printed_b", "claimed"]
-    columns = [*IDENTITY, "source", "table", *numbers, "comparable", "seeds_claimed"]
+    columns = [*IDENTITY, "source", "table", "printed_on", *numbers, "comparable", "seeds_claimed"]
     return (
         frame.astype({**dict.fromkeys(measured, float), "seeds": "Int64"}),
         pd.DataFrame(claims, columns=columns).astype({**dict.fromkeys(numbers, float), "seeds_claimed": "Int64"}),

@@ -41,13 +41,15 @@ def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         line |= {"P(A > B)": _share(row), "p, signs": _p(row["permutation_p"]), "p, Holm": _p(row["p_adjusted"])}
         line |= {"Verdict": f"{SYMBOLS[row['verdict']]} {row['verdict']}{reason}"}
         printed = by_row.get(tuple(row[name] for name in IDENTITY), claims[:0])
-        for _, same in printed.groupby(["printed_a", "printed_b"], sort=False, dropna=False):
+        for _, same in printed.groupby(["printed_on", "printed_a", "printed_b"], sort=False, dropna=False):
             claim = same.iloc[0]
             remark = "" if claim["comparable"] else " ≠"
             needed = "" if pd.isna(claim["seeds_claimed"]) else f" ({claim['seeds_claimed']} seeds)"
             gain = "–" if pd.isna(claim["claimed"]) else f"{claim['claimed']:+.2f}{remark}{needed}"
             line |= {"A, print": score_text(claim["printed_a"], nan), "B, print": score_text(claim["printed_b"], nan)}
-            line |= {"Claimed": gain, "Source": "; ".join(same["source"] + ", " + same["table"])}
+            source = "; ".join(same["source"] + ", " + same["table"])
+            on = f" ({claim['printed_on']})" if printed["printed_on"].nunique() > 1 else ""
+            line |= {"Claimed": gain, "Source": source + on}
             lines.append(line)
             line = {}
         if line:

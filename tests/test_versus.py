@@ -299,6 +299,18 @@ def test_printed_numbers_stand_beside_their_own_tables_baseline():
     assert "Abstract" not in set(claims["table"])
 
 
+def test_a_stand_in_of_two_backbones_keeps_their_numbers_apart():
+    runs = [scored(method, seed, 75.0 + seed, backbone="mini") for seed in range(3) for method in ("is-cse", "simcse")]
+    frame, claims = against(suite(*runs, stand_ins={"roberta-base": "mini", "roberta-large": "mini"}), "simcse")
+    own = claims[(claims["task"] == "Avg") & (claims["table"] == "Table 1")]
+    assert own[["printed_on", "printed_a", "printed_b"]].to_numpy().tolist() == [
+        ["roberta-base", 77.73, 76.57],
+        ["roberta-large", 79.42, 78.90],
+    ]
+    sources = shown(frame, claims).query("Task == 'Avg' or Task == ''")["Source"].tolist()
+    assert any("is-cse, Table 1 (roberta-base)" in source for source in sources)
+
+
 def test_a_number_without_a_printed_baseline_makes_no_claim():
     runs = [scored(method, 1, 75.0) for method in ("is-cse", "sscl")]
     _, claims = against(suite(*runs), "sscl", ["is-cse"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any
 
 import pandas as pd
@@ -151,8 +151,11 @@ def heading(panel: Axes, text: str) -> None:
 
 
 def names(panel: Axes, texts: Sequence[str]) -> None:
-    """The rows' names, from the top."""
+    """The rows' names, from the top; in smaller letters where two lines are not enough."""
     panel.set_yticks(range(len(texts)), [fill(text, 38) for text in texts], linespacing=0.9)
+    for label, text in zip(panel.get_yticklabels(), texts, strict=True):
+        if len(wrap(text, 38)) > 2:
+            label.update({"text": fill(text, 54), "fontsize": 6})
 
 
 def legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None, down: float = 0.24) -> None:
