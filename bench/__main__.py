@@ -20,6 +20,8 @@ from bench.records import ANALYSES, STAGES
 if TYPE_CHECKING:
     from bench.suite import Run
 
+MOST_SEEDS = 10_000  # of a plan; more is a slip
+
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
 
 
@@ -196,8 +198,8 @@ def plan(arguments: argparse.Namespace) -> None:
     except json.JSONDecodeError as error:
         raise UserError(f"--json is not JSON: {error}") from None
     config.validate(content)
-    if arguments.seeds is not None and arguments.seeds < 1:
-        raise UserError(f"--seeds is {arguments.seeds}; write how many, at least 1")
+    if arguments.seeds is not None and not 1 <= arguments.seeds <= MOST_SEEDS:
+        raise UserError(f"--seeds is {arguments.seeds}; write how many, 1 to {MOST_SEEDS}")
     if arguments.seeds:
         content = config.reseeded(content, range(1, arguments.seeds + 1))
     write_json(arguments.out, config.plan(content))
@@ -224,6 +226,8 @@ def coverage(arguments: argparse.Namespace) -> None:
     """Say which printed numbers have a recipe, a place in a plan, a score of ours and a verdict."""
     from bench.coverage import CONFIGS, render_coverage
 
+    if arguments.suite and arguments.config:
+        raise UserError("--suite has a plan of its own; leave --config out, or name the configuration alone")
     print(render_coverage(arguments.suite, arguments.config or CONFIGS, arguments.out))
 
 

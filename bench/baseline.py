@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from bench.compare import Scored, Suite
 from bench.errors import UserError, nearest
+from bench.finished import Scored, Suite
 from bench.paired import Decision, Paired, Scores, compare_pairs, decide, strictest_level
 from bench.records import BOARDS, average
 from bench.reported import mapped, prior_sd
@@ -142,6 +142,11 @@ def _printed(suite: Suite) -> dict[tuple[str, str, str, str], list[dict[str, Any
     return found
 
 
+def _stated(variant: str) -> dict[str, str]:
+    """The settings in a printed remark such as `bs=64, cls`."""
+    return dict(tuple(piece.split("=", 1)) for piece in variant.split(", ") if "=" in piece)
+
+
 def _claims(
     suite: Suite, row: dict[str, Any], pair: Paired, level: float, printed: dict[Any, Any]
 ) -> list[dict[str, Any]]:
@@ -152,9 +157,10 @@ def _claims(
         return printed.get((method, backbone, row["task"], metric), [])
 
     def together(a: dict[str, Any], b: dict[str, Any]) -> bool:
-        """Of one table, and of one printed backbone where both have any: one of ours may stand in for several."""
+        """Of one table; of one printed backbone, where both have any; and not of different values of one setting."""
         names = ["source", "table"] + ([] if "none" in (a["in_suite"], b["in_suite"]) else ["backbone"])
-        return all(a[name] == b[name] for name in names)
+        mine, other = _stated(a["variant"]), _stated(b["variant"])
+        return all(a[name] == b[name] for name in names) and all(other.get(key, mine[key]) == mine[key] for key in mine)
 
     claims = []
     rival = row["baseline"].partition("@")[0]
@@ -172,6 +178,8 @@ def _claims(
 
 
 def _chosen(suite: Suite, theirs: Candidate, methods: Sequence[str], backbones: Sequence[str]) -> list[Candidate]:
+    if not any(theirs.on(name) for name in backbones):
+        raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{nearest(backbones[0], theirs.runs)}")
     chosen = [find(suite, text) for text in methods]
     for ours in chosen:
         if ours.text == theirs.text:
@@ -224,6 +232,8 @@ def against(
         for backbone in names
         for ours in chosen
         if ours.on(backbone) and theirs.on(backbone)
+        # What uses no backbone on either side is one comparison, not one for each backbone.
+        if backbone == "none" or backbone in ours.runs or backbone in theirs.runs
         for task in dict.fromkeys((*tasks, overall(board)))
     ]
     # Where one side diverged, the other is enough: that is told, never left out.

@@ -1,4 +1,4 @@
-"""Reading a suite's folder, and joining printed numbers with ours.
+"""Joining printed numbers with ours.
 
 `cells` is the one path from scores to verdicts: tables, figures, page and tests go through it.
 """
@@ -6,127 +6,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import pandas as pd
 
-from bench.errors import UserError
-from bench.files import read_json
-from bench.records import BOARDS, average, expand_tasks, read_scores
+from bench.finished import NEUTRAL_CHANGES, Key, Scored, Suite
+from bench.records import BOARDS, average, expand_tasks
 from bench.reported import LABEL, MEASURES, mapped, prior_sd
 from bench.verdict import Cell, Verdict, tolerance, verdicts
-
-NEUTRAL_CHANGES = {"threads", "precision"}  # recipe fields that change an experiment's cost, not the experiment
-DEV_AVERAGE = ("STS-B", "SICK-R")  # what "Avg. STS" on dev sets is: `avg_sts` of SimCSE's trainer
-
-Key = tuple[str, str, str]  # task, split, metric
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A planned run with what became of it.
-
-    Attributes:
-        plan: the run as plan.json has it.
-        status: "finished", "diverged", "skipped", or "missing" where nothing was scored yet.
-        data: the evaluation data it was scored on.
-        scores: points by (task, split, metric), aggregated over a task's parts as one list ("all"); besides, the mean
-            of the dev sets ("Avg", "dev", "spearman"), ("STS-B", "dev", "best_step") of a training, and ("uniformity",
-            "", "uniformity") on all sentences of STS-B where it was analysed.
-        provenance: of its scores; empty where there are none.
-        analyses: what `bench.analyse` measured, by name.
-    """
-
-    plan: Mapping[str, Any]
-    status: str
-    reason: str
-    data: str
-    scores: Mapping[Key, float]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    analyses: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Suite:
-    """A suite's folder, read."""
-
-    name: str
-    data: str
-    stand_ins: Mapping[str, str]
-    runs: list[Scored]
-
-    @property
-    def remark(self) -> str:
-        """What the suite's numbers cannot be compared with, as a sentence; empty where they can."""
-        foreign = []
-        if self.stand_ins:
-            foreign.append("measured on " + " and ".join(sorted(set(self.stand_ins.values()))))
-        if self.data != "senteval":
-            foreign.append(
-                "scored on " + ("the embedded world" if self.data == "world" else f"the data set {self.data}")
-            )
-        else:
-            trained = [run.plan for run in self.runs if run.plan["seed"] is not None]
-            if corpora := {plan["corpus"] for plan in trained if not plan.get("own_corpus")} - {"wiki1m"}:
-                foreign.append("trained on " + " and ".join(sorted(corpora)))
-            if changed := {key for plan in trained for key in plan.get("recipe_changes") or {}} - NEUTRAL_CHANGES:
-                foreign.append(f"recipe changed ({', '.join(sorted(changed))})")
-        text = ", ".join(foreign)
-        return f"{text[0].upper()}{text[1:]}: comparable with each other, with no paper." if text else ""
-
-
-def _derived(
-    scores: Mapping[Key, float], outcome: Mapping[str, Any], analyses: Mapping[str, Any]
-) -> Iterator[tuple[Key, float]]:
-    """What papers print beside scores, taken from what a run left."""
-    dev = [scores.get((task, "dev", "spearman")) for task in DEV_AVERAGE]
-    if len(present := _present(dev)) == len(dev):
-        yield ("Avg", "dev", "spearman"), fmean(present)
-    if outcome.get("best_step") is not None:
-        yield ("STS-B", "dev", "best_step"), float(outcome["best_step"])
-    if "alignment" in analyses:
-        yield ("uniformity", "", "uniformity"), float(analyses["alignment"]["STS-B"]["all"]["uniformity"])
-
-
-def _read_run(plan: Mapping[str, Any], folder: Path) -> Scored:
-    path, analyses = folder / "scores" / f"{plan['id']}.json", folder / "analyses" / f"{plan['id']}.json"
-    if not path.is_file():
-        return Scored(plan, "missing", "no scores in this suite", "", {})
-    provenance, records = read_scores(path)
-    try:
-        outcome, data = provenance["outcome"], provenance["data"]["name"]
-        scores = {
-            (record["task"], record["split"], record["metric"]): float(record["value"])
-            for record in records
-            if record["aggregation"] not in ("mean", "wmean")
-        }
-        found = read_json(analyses)["analyses"] if analyses.is_file() else {}
-        scores |= dict(_derived(scores, outcome, found))
-        return Scored(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, found)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not a scores file of this suite ({error!r}); delete it and score again") from None
-
-
-def read_suite(folder: Path) -> Suite:
-    """Read `plan.json`, and the scores and analyses of every planned run.
-
-    Raises:
-        UserError: there is no plan, or a file is not what it should be.
-    """
-    folder = Path(folder)
-    plan = read_json(folder / "plan.json")
-    try:
-        runs = [_read_run(run, folder) for run in plan["runs"]]
-        return Suite(plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs)
-    except (KeyError, TypeError) as error:
-        raise UserError(
-            f"{folder / 'plan.json'} is not a plan ({error!r}); delete it and plan the suite again"
-        ) from None
 
 
 def select(suite: Suite, run: str, backbone: str) -> list[Scored]:

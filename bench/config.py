@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, validators
 
 from bench.catalogue import KINDS, backbone, method_class
 from bench.errors import UserError, nearest
-from bench.records import ANALYSES, XPROBE_TASKS, expand_tasks
+from bench.records import ANALYSES, STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve
 
 SCHEMA = Path(__file__).parent.parent / "config" / "schema.yaml"
@@ -92,6 +92,10 @@ def validate(config: Any) -> None:
         raise UserError(
             f"configuration: the embedded world has no '{foreign[0]}'; leave it out of 'tasks', or name other data"
         )
+    if "compare" in config and not set(tasks) & set(STS_TASKS):
+        raise UserError(
+            "configuration: 'compare' needs STS tasks, and there are none in 'tasks'; add one, or leave it out"
+        )
     for name in itertools.chain(*(entry.get("analyses", ()) for entry in _entries(config))):
         if name not in ANALYSES:
             raise UserError(f"configuration: unknown analysis '{name}'{nearest(name, ANALYSES)}")
@@ -161,6 +165,13 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
             tuple(dict.fromkeys((*earlier.tasks, *tasks))),
             tuple(dict.fromkeys((*earlier.analyses, *entry.get("analyses", ())))),
         )
+    if "compare" in config:
+        baseline, known = config["compare"]["baseline"], [one.run for one in found.values()]
+        texts = {run.text for run in known} | {f"{run.text}@{run.setting}" for run in known}
+        if baseline not in texts:
+            raise UserError(
+                f"configuration: 'compare.baseline' is '{baseline}', which no line plans{nearest(baseline, texts)}"
+            )
     return list(found.values())
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pandas as pd
 
 from bench import config
-from bench.compare import DEV_AVERAGE, Key, Scored, Suite, cells, read_suite, select
+from bench.compare import cells, select
 from bench.errors import UserError
 from bench.files import write_text
+from bench.finished import DEV_AVERAGE, Key, Scored, Suite, read_suite
 from bench.records import STS_TASKS, TRANSFER_TASKS, expand_tasks, is_described
 from bench.reported import LABEL, MEASURES, SOURCES, mapped
 from bench.tables import csv, markdown, row_name
@@ -113,6 +114,24 @@ def without_recipe() -> pd.DataFrame:
     return numbers.groupby([*LABEL, "reason", "measures"], sort=False).size().reset_index(name="numbers")
 
 
+def _together(suites: Sequence[Suite]) -> Suite:
+    """Several suites as one; of a run that several have, one with scores.
+
+    Raises:
+        UserError: one printed backbone has different stand-ins.
+    """
+    stand_ins: dict[str, str] = {}
+    for suite in suites:
+        for printed, own in suite.stand_ins.items():
+            if stand_ins.setdefault(printed, own) != own:
+                raise UserError(f"{stand_ins[printed]} and {own} both stand in for {printed}; name their suites apart")
+    known: dict[str, Scored] = {}
+    for run in (run for suite in suites for run in suite.runs):
+        if run.plan["id"] not in known or known[run.plan["id"]].status == "missing":
+            known[run.plan["id"]] = run
+    return Suite(" and ".join(one.name for one in suites), suites[0].data, stand_ins, list(known.values()))
+
+
 def _share(left_out: pd.DataFrame, measures: int) -> str:
     missing = left_out.loc[left_out["measures"], "numbers"].sum()
     return (
@@ -160,9 +179,7 @@ def render_coverage(suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, o
     if out and out.suffix not in (".md", ".csv"):
         raise UserError(f"--out is '{out}', which says no format; let it end in .md or .csv")
     if suites:
-        read = [read_suite(folder) for folder in suites]
-        known = {run.plan["id"]: run for suite in read for run in suite.runs}
-        suite = Suite(" and ".join(one.name for one in read), read[0].data, read[0].stand_ins, list(known.values()))
+        suite = _together([read_suite(folder) for folder in suites])
     else:
         suite = planned_suite([config.plan(config.load(path)) for path in configs])
     numbers, left_out = values(suite), without_recipe()

@@ -26,7 +26,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     alike = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), alike, n=1, cutoff=0.5)
-    guess = f"; did you mean '{alike[close[0]]}'?" if close else ";"
+    guess = f"; did you mean '{alike[close[0]]}'?" if close else ""
     if len(known) > LISTED:
         known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{len(known) - LISTED} more"]
     return f"{guess} (known: {', '.join(known)})" if known else ""

@@ -123,13 +123,17 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        UserError: the file is missing or is not JSON.
+        UserError: the file is missing or is not JSON (which has no NaN and no infinity, though Python reads them).
     """
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no number of JSON")
+
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run the rule or command that writes it first") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not a readable JSON file ({error}); delete it and make it again") from None
 
 

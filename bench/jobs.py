@@ -59,8 +59,14 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
 
 
 def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: str) -> None:
-    """Measure what is no score (`bench.analyse`); a run that was skipped or diverged leaves a file without results."""
+    """Measure what is no score (`bench.analyse`); a run that was skipped or diverged leaves a file without results.
+
+    What `out` holds already is measured anew with the rest, so that all of it has one origin.
+    """
     from bench.analyse import Material, analyse
+
+    if out.is_file():
+        names = list(dict.fromkeys((*read_json(out)["analyses"], *names)))
 
     described = _described(run, suite, device)
     found: dict[str, Any] = {}
@@ -75,8 +81,8 @@ def _described(run: Run, suite: Path, device: str) -> dict[str, Any]:
     name = manifest(paths.data_folder(run.data, suite))["name"]
     described: dict[str, Any] = {"run": run.describe(), "data": {"name": name}}
     stamp = suite / "inputs" / "data.json"
-    if stamp.is_file():
-        described["data"] |= read_json(stamp)
+    if stamp.is_file() and (stamped := read_json(stamp))["name"] == run.data:
+        described["data"] |= stamped
     if run.data == "senteval":  # BENCH_DATA may hold other data, which say so themselves
         described["data"]["name"] = name
     stamps = [paths.corpus_stamp(suite, corpus) for corpus in run.corpora]

@@ -14,11 +14,12 @@ from urllib.parse import quote
 import pandas as pd
 
 from bench.audit import KINDS, findings
-from bench.compare import Scored, Suite, cells, read_suite, select
+from bench.compare import cells, select
 from bench.coverage import coverage, without_recipe
 from bench.errors import UserError
 from bench.figures import board_stem, paper_stems
 from bench.files import atomic_file, write_text
+from bench.finished import Scored, Suite, read_suite
 from bench.records import BOARDS, average
 from bench.reported import MEASURES, SOURCES, mapped
 from bench.tables import (

@@ -11,8 +11,9 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from bench.compare import Suite, cells, leaderboard, read_suite
+from bench.compare import cells, leaderboard
 from bench.files import write_text
+from bench.finished import Suite, read_suite
 from bench.records import BOARDS, GROUPS
 from bench.reported import SOURCES
 from bench.verdict import SYMBOLS

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bench.baseline import IDENTITY, against, overall
-from bench.compare import Suite, read_suite
+from bench.errors import UserError
 from bench.files import write_text
+from bench.finished import Suite, read_suite
 from bench.paired import SYMBOLS
 from bench.tables import BOARD_TITLES, csv, html, latex, markdown, score_text
 
@@ -49,13 +50,13 @@ def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
             line |= {"A, print": score_text(claim["printed_a"], nan), "B, print": score_text(claim["printed_b"], nan)}
             source = "; ".join(same["source"] + ", " + same["table"])
             on = f" ({claim['printed_on']})" if printed["printed_on"].nunique() > 1 else ""
-            line |= {"Claimed": gain, "Source": source + on}
+            line |= {"A - B, print": gain, "Source": source + on}
             lines.append(line)
             line = {}
         if line:
             lines.append(line)
     columns = ["Backbone", *_names(frame), "n", "A", "B", "A - B", "P(A > B)", "p, signs", "p, Holm", "Verdict"]
-    columns += ["A, print", "B, print", "Claimed", "Source"] if len(claims) else []
+    columns += ["A, print", "B, print", "A - B, print", "Source"] if len(claims) else []
     return pd.DataFrame(lines, columns=columns).fillna("")
 
 
@@ -84,7 +85,7 @@ def caption(suite: Suite, frame: pd.DataFrame) -> str:
         "standard deviation over the n seeds that both have; A - B: mean of their differences with its 95 % t "
         "interval; P(A > B): share of the seeds at which A is higher, with Wilson's interval; p of the permutation "
         "test, which flips signs, and of the paired t test after Holm's correction, which decides; then what is in "
-        "print, the gain it claims, and the seeds that would show a gain of that size. "
+        "print, the difference there, and the seeds that would show one of that size. "
         f"{LEGEND}; ≠ not comparable with ours. {suite.remark}"
     )
     return text.strip()
@@ -136,7 +137,7 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
         Line2D([], [], **mean, label="their mean with its 95 % interval"),
     ]
     if claims["claimed"].notna().any():
-        handles.append(Line2D([], [], **claim, label="the gain in print"))
+        handles.append(Line2D([], [], **claim, label="the difference in print"))
     style.legend(figure, handles)
     return figure
 
@@ -157,6 +158,8 @@ def render_versus(
     Raises:
         UserError: as in `against`; or the suite's files are missing or damaged, or a folder cannot be written.
     """
+    if figures and out is None:
+        raise UserError("--figures says where the figures go; say with --out where the tables go")
     suite = read_suite(suite_folder)
     frame, claims = against(suite, baseline, methods, backbones)
     texts = []

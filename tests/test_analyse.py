@@ -21,10 +21,12 @@ from bench.corpora import read_sentences
 from bench.encoders import TransformerEncoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import read_tasks, score_tasks
-from bench.files import write_json
+from bench.files import read_json, write_json
+from bench.jobs import analyse_run
 from bench.records import ANALYSES as NAMES
 from bench.suite import resolve
 from bench.tasks import sts
+from bench.tasks.tables import manifest
 from methods.base import stream
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
@@ -479,3 +481,19 @@ def test_a_real_backbone_on_real_text(tmp_path: Path, monkeypatch: pytest.Monkey
     cosines = found["cosines"]
     assert 100 * spearmanr(cosines["gold"], cosines["cosine"]).statistic == pytest.approx(66.99, abs=0.05)
     assert found["memory"]["reason"].startswith("nothing was trained")
+
+
+def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    run = resolve(
+        "untrained[pooler=avg]", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=None
+    )
+    # The suite's own data are others than this run's.
+    write_json(tmp_path / "inputs" / "data.json", {"kind": "data", "name": "world", "sha256": "0" * 64})
+    out = tmp_path / "analyses" / "run.json"
+    analyse_run(run, tmp_path, ["cosines"], out, "cpu")
+    first = read_json(out)
+    analyse_run(run, tmp_path, ["nearest"], out, "cpu")
+    both = read_json(out)
+    assert list(both["analyses"]) == ["cosines", "nearest"]
+    assert both["analyses"]["cosines"] == first["analyses"]["cosines"]
+    assert both["provenance"]["data"] == {"name": manifest(tiny_data)["name"]}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from synthetic_suite import quick_holm, seeds, write_suite  # noqa: F401
 
-from bench.compare import cells, leaderboard, read_suite
+from bench.compare import cells, leaderboard
 from bench.errors import UserError
 from bench.files import write_json
+from bench.finished import read_suite
 from bench.records import STS_TASKS
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0, 77.0)]

@@ -11,10 +11,12 @@ from synthetic_suite import quick_holm, seeds, write_suite  # noqa: F401
 from tiny_tasks import Words, write_tasks
 
 from bench import config
-from bench.compare import Suite, cells, read_suite
+from bench.compare import cells
 from bench.coverage import CONFIGS, coverage, measured, planned_suite, render_coverage, values, without_recipe
 from bench.errors import UserError
 from bench.evaluate import read_tasks, score_encoder
+from bench.files import read_json, write_json
+from bench.finished import Suite, read_suite
 from bench.records import STS_TASKS
 from bench.reported import MEASURES, mapped
 from bench.suite import parse
@@ -203,6 +205,19 @@ def test_two_suites_make_one_account(finished, tmp_path):
     assert "in suite paper and chinese." in text
     line = next(line for line in text.splitlines() if line.split()[:2] == ["simcse-zh-noise", "Section"])
     assert line.split()[2:8] == ["5", "4", "4", "4", "2", "1"]
+
+
+def test_suites_in_any_order_make_one_account(finished, tmp_path):
+    from synthetic_suite import write_suite
+
+    plan = read_json(finished / "plan.json")
+    write_json(tmp_path / "plan.json", plan)  # of this copy nothing has run
+    texts = {render_coverage(order).split("\n", 1)[1] for order in ([finished, tmp_path], [tmp_path, finished])}
+    assert texts == {render_coverage([finished]).split("\n", 1)[1]}
+    for name in ("a", "b"):
+        write_suite(tmp_path / name, [], name=name, stand_ins={"bert-base-uncased": f"toy-{name}"})
+    with pytest.raises(UserError, match="toy-a and toy-b both stand in for bert-base-uncased"):
+        render_coverage([tmp_path / "a", tmp_path / "b"])
 
 
 def test_without_a_suite_nothing_has_run(planned):

@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 from synthetic_suite import seeds, write_suite
 
-from bench.compare import cells, leaderboard, read_suite
+from bench.compare import cells, leaderboard
 from bench.figures import figure_stems, render_figures
 from bench.figures.compared import board_figure, comparison
 from bench.figures.style import STYLE
+from bench.finished import read_suite
 from bench.records import STS_TASKS
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]

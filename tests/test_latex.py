@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from synthetic_suite import quick_holm  # noqa: F401
 
 from bench import config
-from bench.compare import Scored, Suite, cells
+from bench.compare import cells
 from bench.coverage import CONFIGS, measured
+from bench.finished import Scored, Suite
 from bench.tables import (
     LEGEND,
     captioned,

@@ -21,10 +21,11 @@ from synthetic_suite import quick_holm, seeds, write_suite
 
 import bench.page
 from bench.audit import Finding, findings
-from bench.compare import cells, leaderboard, read_suite
+from bench.compare import cells, leaderboard
 from bench.errors import UserError
 from bench.figures import board_stem
 from bench.files import read_json, write_json
+from bench.finished import read_suite
 from bench.page import CURVE, CURVE_POINTS, _curve, render_page
 from bench.records import STS_TASKS
 from bench.reported import LABEL, mapped

@@ -11,7 +11,8 @@ from synthetic_suite import quick_holm
 from test_page import NASTY, write_project
 from webdriver import MISSING, Browser, chromium
 
-from bench.compare import cells, leaderboard, read_suite
+from bench.compare import cells, leaderboard
+from bench.finished import read_suite
 from bench.page import render_page
 
 __all__ = ["quick_holm"]

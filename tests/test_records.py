@@ -41,7 +41,7 @@ def test_scores_round_trip(tmp_path: Path) -> None:
 
 def test_nearest_names_a_guess_only_where_one_is_near() -> None:
     assert nearest("simsce", ["simcse", "sscl"]) == "; did you mean 'simcse'? (known: simcse, sscl)"
-    assert nearest("xyz", ["simcse"]) == "; (known: simcse)"
+    assert nearest("xyz", ["simcse"]) == " (known: simcse)"
     many = nearest("a7", [f"a{i}" for i in range(14)])
     assert many.startswith("; did you mean 'a7'? (known: a7, ")
     assert many.endswith(", 4 more)")

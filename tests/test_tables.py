@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_suite import seeds, write_suite
 
-from bench import compare
-from bench.compare import cells, read_suite
+from bench import finished
+from bench.compare import cells
+from bench.finished import read_suite
 from bench.records import STS_TASKS, read_scores
 from bench.tables import (
     captioned,
@@ -85,7 +86,7 @@ def test_every_printed_table_in_four_formats(rendered):
 def test_a_suite_is_read_once(rendered, tmp_path, monkeypatch):
     folder, _ = rendered
     asked = []
-    monkeypatch.setattr(compare, "read_scores", lambda path: asked.append(path) or read_scores(path))
+    monkeypatch.setattr(finished, "read_scores", lambda path: asked.append(path) or read_scores(path))
     render_tables(folder, tmp_path)
     assert sorted(asked) == sorted((folder / "scores").iterdir())
 

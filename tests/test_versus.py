@@ -17,9 +17,9 @@ from synthetic_suite import quick_holm, seeds, write_suite  # noqa: F401
 from test_tables import NASTY, Reader
 
 from bench.baseline import against, candidates, find
-from bench.compare import Scored, Suite
 from bench.errors import UserError
 from bench.figures.style import BLUE, GREY, INK, ORANGE, STYLE
+from bench.finished import Scored, Suite
 from bench.records import STS_TASKS, TRANSFER_TASKS
 from bench.reported import prior_sd
 from bench.versus import render_versus, shown, versus_figure
@@ -107,7 +107,8 @@ def test_what_cannot_be_compared_is_said():
     for arguments, message in [
         (("simcse", ["simcse"]), "compared with itself"),
         (("simcse", ["sscl"]), "'sscl@official' and 'simcse@official' have no backbone in common"),
-        (("simcse", ["dclr"], ["roberta-base"]), "no backbone in common"),
+        (("simcse", ["dclr"], ["roberta-base"]), "'simcse@official' is not planned on roberta-base"),
+        (("simcse", [], ["roberta-base"]), "'simcse@official' is not planned on roberta-base"),
         (("simcse", [], ["roberta-bas"]), "did you mean 'roberta-base'"),
         (("sscl",), "no scores to compare with 'sscl@official'"),
     ]:
@@ -311,6 +312,31 @@ def test_a_stand_in_of_two_backbones_keeps_their_numbers_apart():
     assert any("is-cse, Table 1 (roberta-base)" in source for source in sources)
 
 
+def test_numbers_of_two_values_of_one_setting_make_no_difference():
+    untrained = scored("untrained[pooler=cls_before_pooler]", None, 47.0, setting="paper")
+    _, claims = against(
+        suite(untrained, scored("simcse", 1, 75.0), scored("simcse[batch_size=128]", 1, 75.0)), "simcse"
+    )
+    own = claims[
+        (claims["task"] == "Avg") & (claims["table"] == "Table 7") & (claims["method"] == untrained.plan["method"])
+    ]
+    # Printed with bs=64 (46.70) and bs=128 (47.89), SimCSE with bs=64 as 76.25.
+    assert own[["printed_a", "printed_b"]].to_numpy().tolist() == [[46.70, 76.25]]
+
+
+def test_what_uses_no_backbone_is_compared_once():
+    free = [scored("word-overlap", None, 50.0, backbone="none"), scored("skip-thought", 1, 40.0, backbone="none")]
+    runs = [*free, *(scored("simcse", 1, 75.0, backbone=name) for name in (BASE, "roberta-base"))]
+    frame, _ = against(suite(*runs), "word-overlap")
+    pairs = frame[frame["task"] == "Avg"][["backbone", "method"]].to_numpy().tolist()
+    assert sorted(pairs) == [["bert-base-uncased", "simcse"], ["none", "skip-thought"], ["roberta-base", "simcse"]]
+
+
+def test_figures_need_a_folder_for_tables(tmp_path):
+    with pytest.raises(UserError, match="say with --out where the tables go"):
+        render_versus(tmp_path, "simcse", figures=tmp_path / "figures")
+
+
 def test_a_number_without_a_printed_baseline_makes_no_claim():
     runs = [scored(method, 1, 75.0) for method in ("is-cse", "sscl")]
     _, claims = against(suite(*runs), "sscl", ["is-cse"])
@@ -331,7 +357,7 @@ def test_a_stand_in_shows_print_and_says_that_it_is_not_comparable():
     frame, claims = against(one, "simcse")
     assert claimed(claims, "is-cse", "Table 1") == pytest.approx((78.30, 76.25, 2.05))
     assert not claims["comparable"].any()
-    assert "+2.05 ≠" in shown(frame, claims).iloc[-1]["Claimed"]
+    assert "+2.05 ≠" in shown(frame, claims).iloc[-1]["A - B, print"]
     assert against(suite(*runs), "simcse")[1].empty
 
 
@@ -354,18 +380,18 @@ def test_shown_texts():
         "Backbone": BASE, "Task": "Avg", "n": "3", "A": "77.00 ± 1.00", "B": "75.00 ± 0.00", "A - B": "+2.00 ± 2.48",
         "P(A > B)": "1.00 [0.44, 1.00]", "p, signs": "0.250", "p, Holm": "0.074",
         "Verdict": "? undecided: about 4 seeds would decide", "A, print": "78.30", "B, print": "76.25",
-        "Claimed": "+2.05 (4 seeds)", "Source": "is-cse, Table 1",
+        "A - B, print": "+2.05 (4 seeds)", "Source": "is-cse, Table 1",
     }  # fmt: skip
 
 
 def test_papers_that_agree_share_a_line_and_others_have_their_own():
-    untrained = "untrained[pooler=cls_before_pooler]"
-    one = suite(*(scored(method, seed, 75.0 + seed) for seed in range(3) for method in (untrained, "simcse")))
+    methods, large = ("gs-infonce", "simcse"), "bert-large-uncased"  # its two versions print 79.13 and 78.96
+    one = suite(*(scored(method, seed, 75.0 + seed, backbone=large) for seed in range(3) for method in methods))
     frame, claims = against(one, "simcse")
     own = claims[claims["task"] == "Avg"]
     lines = shown(frame[frame["task"] == "Avg"], own)
     assert len(lines) == len(own[["printed_a", "printed_b"]].drop_duplicates()) > 1
-    assert list(lines["Backbone"]) == [BASE] + [""] * (len(lines) - 1)
+    assert list(lines["Backbone"]) == [large] + [""] * (len(lines) - 1)
     assert sum(text.count(",") for text in lines["Source"]) == len(own)
 
 

@@ -39,6 +39,9 @@ def planned(output: str) -> dict[str, int]:
 
 Suite = tuple[Path, Callable[..., Path]]
 
+RENDERED = {"plan": 1, "tables": 1, "figures": 1, "page": 1, "coverage": 1, "compare": 1}  # the audit hangs on nothing
+METHODS = ["word-overlap", "untrained[pooler=avg]", {"method": "simcse", "analyses": ["cosines", "memory"]}]
+
 
 @pytest.fixture(scope="module")
 def suite(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Suite:
@@ -54,7 +57,8 @@ def suite(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory:
             "seeds": [1],
             "backbones": {str(tiny_bert): None},
             "recipe": {"batch_size": 8, "select_every": 2},
-            "methods": ["word-overlap", "untrained[pooler=avg]", "simcse", "gs-infonce[multiple=1]"],
+            "compare": {"baseline": "simcse"},
+            "methods": [*METHODS, "gs-infonce[multiple=1]"],
         }
         path = folder / "config.yaml"
         path.write_text(yaml.safe_dump(content | changes))
@@ -73,17 +77,24 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite: Suite) -> None:
     assert (folder / "figures" / "tiny" / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((results / "scores").iterdir())) == 4
     assert len(list((results / "trained").iterdir())) == 2
+    (analysed,) = (results / "analyses").iterdir()
+    assert list(json.loads(analysed.read_text())["analyses"]) == ["cosines", "memory"]
+    assert "915 printed numbers" in (results / "tables" / "coverage.md").read_text()
+    assert (results / "tables" / "audit.md").stat().st_size > 0
+    assert "gs-infonce[multiple=1]" in (results / "tables" / "compare.csv").read_text()
+    assert (folder / "figures" / "tiny" / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
     folder, config = suite
     batched = str(config(suite="batched", runs_per_job=3))
     found = planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
-    assert {rule for rule in found if rule.startswith(("train", "score"))} == {
+    assert {rule for rule in found if rule.startswith(("train", "score", "analyse"))} == {
         "train_0",
         "train_1",
         "score_0",
         "score_1",
+        "analyse_0",
     }
     done = snakemake("--configfile", batched, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -93,7 +104,11 @@ def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
         paths = sorted((folder / "results" / name / "scores").iterdir())
         return {path.name: json.loads(path.read_text())["records"] for path in paths}
 
+    def analyses(name: str) -> list[Any]:
+        return [json.loads(path.read_text())["analyses"] for path in (folder / "results" / name / "analyses").iterdir()]
+
     assert scores("batched") == scores("tiny")
+    assert analyses("batched") == analyses("tiny")
     assert len(scores("tiny")) == 4
 
 
@@ -104,16 +119,16 @@ def test_nothing_is_left_to_do(suite: Suite) -> None:
 
 def test_a_changed_hyper_parameter_reruns_only_its_runs(suite: Suite) -> None:
     folder, config = suite
-    methods = ["word-overlap", "untrained[pooler=avg]", "simcse", "gs-infonce[multiple=2]"]
+    methods = [*METHODS, "gs-infonce[multiple=2]"]
     output = snakemake("-n", "--configfile", str(config(methods=methods)), cwd=folder).stdout
-    assert planned(output) == {"train": 1, "score": 1, "plan": 1, "tables": 1, "figures": 1, "page": 1}
+    assert planned(output) == {"train": 1, "score": 1} | RENDERED
     assert "gs-infonce.multiple-2" in output
 
 
 def test_a_new_seed_runs_alone(suite: Suite) -> None:
     folder, config = suite
     output = snakemake("-n", "--configfile", str(config(seeds=[1, 2])), cwd=folder).stdout
-    assert planned(output) == {"train": 2, "score": 2, "plan": 1, "tables": 1, "figures": 1, "page": 1}
+    assert planned(output) == {"train": 2, "score": 2, "analyse": 1} | RENDERED
     assert (
         "_s1_"
         not in output.replace("scores/simcse_official_tiny-bert_s1", "").split("Job stats")[0].split("rule tables")[0]
@@ -122,14 +137,14 @@ def test_a_new_seed_runs_alone(suite: Suite) -> None:
 
 def test_a_removed_method_only_renders_again(suite: Suite) -> None:
     folder, config = suite
-    output = snakemake("-n", "--configfile", str(config(methods=["word-overlap", "simcse"])), cwd=folder).stdout
-    assert planned(output) == {"plan": 1, "tables": 1, "figures": 1, "page": 1}
+    output = snakemake("-n", "--configfile", str(config(methods=METHODS[::2])), cwd=folder).stdout
+    assert planned(output) == RENDERED
 
 
 def test_other_tasks_are_scored_without_training(suite: Suite) -> None:
     folder, config = suite
     output = snakemake("-n", "--configfile", str(config(tasks=["STS-B"])), cwd=folder).stdout
-    assert planned(output) == {"score": 4, "plan": 1, "tables": 1, "figures": 1, "page": 1}
+    assert planned(output) == {"score": 4} | RENDERED
 
 
 def test_a_failed_job_leaves_no_half_output(suite: Suite, tiny_corpus: Path, tmp_path: Path) -> None:
@@ -213,7 +228,7 @@ def test_lint_only_advises_an_environment(tmp_path: Path) -> None:
     # Snakemake 9.27 takes `--lint json` and prints text all the same.
     done = snakemake("--lint", cwd=tmp_path)
     titles = re.findall(r"^    \* (.+?):?$", done.stdout + done.stderr, re.MULTILINE)
-    assert len(titles) == 12  # one a rule: what is read is there
+    assert len(titles) == 16  # one a rule: what is read is there
     assert set(titles) == {"Specify a conda environment or container for each rule."}
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import matplotlib
 
-from bench.compare import cells, read_suite
+from bench.compare import cells
 from bench.figures.compared import board_figure, board_stem, comparison, figure_stems
 from bench.figures.papers import draw, paper_figures, paper_stems
 from bench.figures.style import STYLE, save
+from bench.finished import read_suite
 from bench.tables import leaderboards
 
 __all__ = ["board_stem", "figure_stems", "paper_stems", "render_figures"]

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bench.compare import Suite
 from bench.figures.style import (
     BLUE,
     GREY,
@@ -24,6 +23,7 @@ from bench.figures.style import (
     names,
     panels,
 )
+from bench.finished import Suite
 from bench.records import BOARDS, STS_TASKS, TRANSFER_TASKS
 from bench.reported import SOURCES
 from bench.tables import BOARD_TITLES, printed_tables, row_name, score_text

@@ -10,9 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from bench.compare import Scored, Suite, select
+from bench.compare import select
 from bench.errors import UserError
 from bench.figures.described import PaperFigure, Series
+from bench.finished import Scored, Suite
 from bench.reported import curves, mapped
 
 METRIC = "spearman"  # what all figures of scores show

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bench.compare import Suite
 from bench.figures import lines, spreads
 from bench.figures.described import PaperFigure, load_figures
 from bench.figures.labels import place_of
 from bench.figures.measured import Measured, measure
+from bench.finished import Suite
 
 DRAW: dict[str, Callable[[PaperFigure, pd.DataFrame, str, str], Figure]] = {
     "sweep": lines.draw_sweep,

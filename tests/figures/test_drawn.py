@@ -19,13 +19,13 @@ from matplotlib.text import Text
 from scipy.stats import gaussian_kde
 from synthetic_figures import folder, suite, write_everything  # noqa: F401
 
-from bench.compare import Suite, read_suite
 from bench.figures import render_figures
 from bench.figures.described import load_figures
 from bench.figures.measured import OURS, Measured, measure
 from bench.figures.papers import draw, paper_figures
 from bench.figures.spreads import _density
 from bench.figures.style import LINES, MARKS, STYLE
+from bench.finished import Suite, read_suite
 
 FIGURES = {figure.id: figure for figure in load_figures()}
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from synthetic_figures import folder, suite, write_everything  # noqa: F401
 from synthetic_suite import write_suite
 
-from bench.compare import Suite, read_suite
 from bench.errors import UserError
 from bench.figures.described import PaperFigure, load_figures
 from bench.figures.measured import LOG, OURS, PRINT, common_mean, measure, ranges
 from bench.figures.papers import paper_figures, paper_stems
 from bench.files import read_json, write_json
+from bench.finished import Suite, read_suite
 from bench.records import STS_TASKS
 from bench.reported import curves, printed
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from synthetic_suite import seeds, write_suite
 
-from bench.compare import cells, read_suite
+from bench.compare import cells
+from bench.finished import read_suite
 from bench.records import STS_TASKS
 
 ROOT = Path(__file__).parents[2]
