@@ -33,6 +33,7 @@ from bench.tables import (
     templates,
 )
 from bench.verdict import MEANINGS, SYMBOLS
+from bench.versus import comparison_stem
 
 FAMILIES = {
     "sts": "STS",
@@ -197,6 +198,7 @@ def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[dict[str,
     return {
         "stem": name,
         "figure": board_stem(name),
+        "comparison": comparison_stem(name),
         "family": FAMILIES[name],
         "caption": f"{BOARD_TITLES[name]}, mean ± standard deviation over n seeds",
         "texts": list(texts),
@@ -368,7 +370,8 @@ def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
     sections = [_printed(suite, stem, table, entries) for stem, table in printed_tables(recorded).items()]
     runs = [_run_data(run, origins, beside("scores")) for run in suite.runs]
     audit = findings()
-    in_place = {board["figure"] for board in boards} | {section["stem"] for section in sections}
+    in_place = {board[place] for board in boards for place in ("figure", "comparison")}
+    in_place |= {section["stem"] for section in sections}
     text = templates().get_template("page.html").render(
         suite=suite,
         boards=boards,

@@ -142,6 +142,11 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
     return figure
 
 
+def comparison_stem(board: str) -> str:
+    """The name of a comparison's files."""
+    return "compare" if board == "sts" else f"compare_{board}"
+
+
 def render_versus(
     suite_folder: Path,
     baseline: str,
@@ -167,7 +172,7 @@ def render_versus(
         averages = rows[rows["task"] == overall(board)]
         decisive = averages if "Method" in _names(rows) and len(averages) else rows
         printed = claims.merge(decisive[IDENTITY], on=IDENTITY)
-        stem = "compare" if board == "sts" else f"compare_{board}"
+        stem = comparison_stem(board)
         table, text = shown(decisive, printed), caption(suite, decisive)
         texts.append(markdown(table, text))
         if out is None:

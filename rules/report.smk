@@ -69,6 +69,7 @@ rule page:
     input:
         tables=f"{RESULTS}/tables/sts.csv",
         figure=f"{FIGURES}/leaderboard.png",
+        compared=compared,
     output:
         report(
             f"{RESULTS}/report/index.html",

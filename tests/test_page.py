@@ -155,9 +155,13 @@ def write_project(root: Path) -> Path:
         change(suite, f"run{number:03d}", code=code, device=device, data=data, date=date, outcome=outcome)
     render_tables(suite, suite / "tables")
     figures.mkdir(parents=True)
-    for number, stem in enumerate(("leaderboard", "leaderboard_chinese", "sscl_table-2", "of a 'paper' & more")):
+    for number, stem in enumerate(
+        ("leaderboard", "leaderboard_chinese", "sscl_table-2", "of a 'paper' & more", "compare")
+    ):
         (figures / f"{stem}.png").write_bytes(png(40 + number, 20))
         (figures / f"{stem}.csv").write_text("a,b\n")
+    for kind in ("csv", "md", "tex"):  # what `bench compare` leaves
+        (suite / "tables" / f"compare.{kind}").write_text("")
     (figures / "leaderboard.pdf").write_bytes(b"%PDF-")
     return suite / "report"
 
@@ -186,6 +190,14 @@ def test_foreign_text_is_text(page):
     assert text.count("<script") == text.count("</script") == 2
     assert {"reason": NASTY}.items() <= next(run for run in outline.data["runs"] if run["seed"] == 7).items()
     assert any(NASTY in text for origin in outline.data["origins"] for _, text in origin)
+
+
+def test_a_comparison_stands_with_its_leaderboard(page):
+    out, _ = page
+    boards, rest = (out / "index.html").read_text(encoding="utf-8").split('<h2 id="printed">')
+    assert boards.count("figures/compare.png") == 2  # the picture and its link
+    assert "tables/compare.md" in boards
+    assert "figures/compare" not in rest
 
 
 def test_nothing_is_fetched_and_every_link_leads_somewhere(page):
@@ -347,7 +359,7 @@ def test_figures_stand_beside_the_page_as_they_are(page):
     for path in figures.iterdir():
         assert (out / "figures" / path.name).read_bytes() == path.read_bytes()
     images = [values for values, _ in outline.all("img")]
-    assert {(image["width"], image["height"]) for image in images} == {(str(40 + i), "20") for i in range(4)}
+    assert {(image["width"], image["height"]) for image in images} == {(str(40 + i), "20") for i in range(5)}
     assert all(image["loading"] == "lazy" and image["alt"] for image in images)
     assert len(images) == 4
 
