@@ -361,7 +361,7 @@ def test_figures_stand_beside_the_page_as_they_are(page):
     images = [values for values, _ in outline.all("img")]
     assert {(image["width"], image["height"]) for image in images} == {(str(40 + i), "20") for i in range(5)}
     assert all(image["loading"] == "lazy" and image["alt"] for image in images)
-    assert len(images) == 4
+    assert len(images) == 5
 
 
 def test_findings_and_coverage_are_complete(page):
