@@ -144,7 +144,8 @@ def _printed(suite: Suite) -> dict[tuple[str, str, str, str], list[dict[str, Any
 
 def _stated(variant: str) -> dict[str, str]:
     """The settings in a printed remark such as `bs=64, cls`."""
-    return dict(tuple(piece.split("=", 1)) for piece in variant.split(", ") if "=" in piece)
+    pieces = (piece.partition("=") for piece in variant.split(", "))
+    return {key: value for key, equals, value in pieces if equals}
 
 
 def _claims(
