@@ -232,6 +232,14 @@ def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {f"{source}_{slug(name)}": table for (source, name), table in groups}
 
 
+def write_table(out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str) -> None:
+    """Write a table in four formats: its numbers as CSV, its texts as Markdown, LaTeX and HTML."""
+    write_text(out / f"{stem}.csv", csv(numbers))
+    write_text(out / f"{stem}.md", markdown(shown, caption))
+    write_text(out / f"{stem}.tex", latex(shown, caption, stem))
+    write_text(out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption))
+
+
 def render_tables(suite_folder: Path, out: Path) -> None:
     """Write the leaderboards (`sts`, ...), every printed table, and `cells.csv` into `out`, each in four formats.
 
@@ -241,15 +249,8 @@ def render_tables(suite_folder: Path, out: Path) -> None:
     out = Path(out)
     suite = read_suite(suite_folder)
     all_cells = cells(suite)
-
-    def write(stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str) -> None:
-        write_text(out / f"{stem}.csv", csv(numbers))
-        write_text(out / f"{stem}.md", markdown(shown, caption))
-        write_text(out / f"{stem}.tex", latex(shown, caption, stem))
-        write_text(out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption))
-
     write_text(out / "cells.csv", csv(all_cells))
     for name, board in leaderboards(suite).items():
-        write(name, board, shown_leaderboard(board), leaderboard_caption(suite, name))
+        write_table(out, name, board, shown_leaderboard(board), leaderboard_caption(suite, name))
     for stem, table in printed_tables(all_cells).items():
-        write(stem, table, shown_table(table), f"{captioned(suite, table)} {LEGEND}.")
+        write_table(out, stem, table, shown_table(table), f"{captioned(suite, table)} {LEGEND}.")

@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.files import write_text
 from bench.finished import Suite, read_suite
 from bench.paired import SYMBOLS
-from bench.tables import BOARD_TITLES, csv, html, latex, markdown, score_text
+from bench.tables import BOARD_TITLES, csv, markdown, score_text, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -158,7 +158,8 @@ def render_versus(
     """Compare, and return the tables in Markdown; those of several methods show the averages alone.
 
     With `out`, `compare` (of STS) and `compare_<board>` are written there as tables in four formats (the CSV with every
-    task and number), and as figures with their data into `figures`, or `out` where there is none.
+    task), and as figures with their data into `figures`, or `out` where there is none; beside both the numbers in
+    print, `<stem>_printed.csv`.
 
     Raises:
         UserError: as in `against`; or the suite's files are missing or damaged, or a folder cannot be written.
@@ -177,15 +178,13 @@ def render_versus(
         texts.append(markdown(table, text))
         if out is None:
             continue
-        numbers = rows.merge(claims, on=IDENTITY, how="left")
-        write_text(out / f"{stem}.csv", csv(numbers))
-        write_text(out / f"{stem}.md", texts[-1])
-        write_text(out / f"{stem}.tex", latex(table, text, stem))
-        write_text(out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(table, text))
+        write_table(out, stem, rows, table, text)
+        for folder in {out, figures or out}:
+            write_text(folder / f"{stem}_printed.csv", csv(claims[claims["board"] == board]))
         import matplotlib
 
         from bench.figures.style import STYLE, save
 
         with matplotlib.rc_context(STYLE):
-            save(versus_figure(suite, decisive, printed), (figures or out) / stem, numbers)
+            save(versus_figure(suite, decisive, printed), (figures or out) / stem, rows)
     return "\n".join(texts)
