@@ -228,7 +228,7 @@ def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     assert measure(FIGURES["S11"], suite) is not None
 
 
-@pytest.mark.parametrize("broken", [{}, {"setsim": 3}, {"setsim": ["a"]}, {"setsim": {"cls": None}}, None, 3], ids=repr)
+@pytest.mark.parametrize("broken", [{}, {"setsim": 3}, {"setsim": ["a"]}, {"setsim": {"cls": None}}], ids=repr)
 def test_a_damaged_analysis_is_named(tmp_path, broken):
     write_everything(tmp_path, only=["S1"], seeds=(1,))
     _, _, path = run(tmp_path, "simcse", seed=1)
