@@ -463,6 +463,9 @@ def resolve(
         refuse_composition(built)
     except Refusal as refusal:
         raise UserError(f"'{text}' cannot be run: {refusal}") from None
+    own_corpus = final.corpus is not None and final.corpus == own_recipe.get("corpus")
+    if own_corpus and (note := classes[0].own_corpus_note):
+        labels[0] += f" ({note})"
 
     return Run(
         text="+".join(spellings),
@@ -473,7 +476,7 @@ def resolve(
         corpus=final.corpus or corpus,
         data=data,
         seed=seed if classes[0].trained else None,
-        own_corpus=final.corpus is not None and final.corpus == own_recipe.get("corpus"),
+        own_corpus=own_corpus,
         recipe=final,
         recipe_changes={
             key: value for key, value in changes.items() if key not in text_recipe and value != getattr(base, key)

@@ -246,6 +246,7 @@ class Method(nn.Module):
     Class attributes:
         name: as written in configurations and on the command line.
         title: as printed in tables.
+        own_corpus_note: added to the title where it trains on the corpus that its recipe names.
         version: raised when the method's numbers change; part of every run's identity.
         reference: where it comes from.
         Hyper: the dataclass of its hyper-parameters; their defaults need no mention in the tables below.
@@ -258,6 +259,7 @@ class Method(nn.Module):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    own_corpus_note: ClassVar[str] = ""
     version: ClassVar[int] = 1
     reference: ClassVar[str] = ""
     Hyper: ClassVar[type[HyperParameters]] = HyperParameters

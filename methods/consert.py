@@ -41,7 +41,8 @@ class ConSERT(Method):
     """
 
     name = "consert"
-    title = "ConSERT (has seen the STS test sentences)"
+    title = "ConSERT"
+    own_corpus_note = "has seen the STS test sentences"
     reference = "Yan et al. 2021, arXiv 2105.11741; code yym6472/ConSERT@03c9e8f"
     Hyper = ConSERTHyper
     _recipe = {

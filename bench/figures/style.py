@@ -152,10 +152,11 @@ def heading(panel: Axes, text: str) -> None:
 
 def names(panel: Axes, texts: Sequence[str]) -> None:
     """The rows' names, from the top; in smaller letters where two lines are not enough."""
-    panel.set_yticks(range(len(texts)), [fill(text, 38) for text in texts], linespacing=0.9)
-    for label, text in zip(panel.get_yticklabels(), texts, strict=True):
-        if len(wrap(text, 38)) > 2:
-            label.update({"text": fill(text, 54), "fontsize": 6})
+    small = [len(wrap(text, 38)) > 2 for text in texts]
+    filled = [fill(text, 48 if little else 38) for text, little in zip(texts, small, strict=True)]
+    panel.set_yticks(range(len(texts)), filled, linespacing=0.9)
+    for label, little in zip(panel.get_yticklabels(), small, strict=True):
+        label.set_fontsize(6 if little else None)
 
 
 def legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None, down: float = 0.24) -> None:

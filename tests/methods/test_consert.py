@@ -55,6 +55,15 @@ def test_equals_oracle(kind: str, t: float, dtype: torch.dtype) -> None:
     assert difference(kind, dtype, t) < TOLERANCE[dtype]
 
 
+def test_the_label_says_whether_the_test_was_seen() -> None:
+    def label(text: str) -> str:
+        return resolve(text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=1).label
+
+    assert label("consert") == "ConSERT (has seen the STS test sentences)"
+    assert label("consert[epochs=1]") == "ConSERT (epochs=1) (has seen the STS test sentences)"
+    assert label("consert[corpus=wiki1m]") == "ConSERT (corpus=wiki1m)"
+
+
 def test_equals_oracle_with_a_scale_and_in_small_batches() -> None:
     assert difference("random", torch.float64, scale=0.3) < TOLERANCE[torch.float64]
     assert difference("random", torch.float64, n=2) < TOLERANCE[torch.float64]
