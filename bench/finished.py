@@ -112,7 +112,12 @@ def _check_outcome(outcome: Mapping[str, Any]) -> None:
             raise ValueError("its training curve holds more than numbers")
 
 
-def _read_analyses(path: Path) -> dict[str, Any]:
+def read_analyses(path: Path) -> dict[str, Any]:
+    """Results of `bench.analyse` by name; none where the file is not there.
+
+    Raises:
+        UserError: the file holds something else.
+    """
     if not path.is_file():
         return {}
     content = read_json(path)
@@ -135,7 +140,7 @@ def _read_run(plan: Mapping[str, Any], folder: Path) -> Scored:
         scores = _scores(records)
     except DAMAGE as error:
         raise UserError(f"{path} is not a scores file of this suite ({error!r}); delete it and score again") from None
-    found = _read_analyses(analysed)
+    found = read_analyses(analysed)
     try:
         scores |= dict(_derived(scores, outcome, found))
     except DAMAGE as error:

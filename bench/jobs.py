@@ -13,6 +13,7 @@ from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import read_tasks, score_encoder
 from bench.files import read_json, write_json
+from bench.finished import read_analyses
 from bench.provenance import provenance
 from bench.records import (
     CHINESE_TASKS,
@@ -65,9 +66,7 @@ def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: 
     """
     from bench.analyse import Material, analyse
 
-    if out.is_file():
-        names = list(dict.fromkeys((*read_json(out)["analyses"], *names)))
-
+    names = list(dict.fromkeys((*read_analyses(out), *names)))
     described = _described(run, suite, device)
     found: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -231,3 +231,15 @@ def train_tiny(
         return done[key]
 
     return run
+
+
+@pytest.fixture
+def global_state() -> Iterator[None]:
+    """A training sets torch's threads and determinism; other tests should not see that."""
+    import torch
+
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng(devices=[]):
+        yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,11 @@ from bench.train import train
 from methods.base import POOLERS
 from methods.projection import Affine
 
+pytestmark = pytest.mark.usefixtures("global_state")
+
 Train = Callable[..., Path]
 TEXTS = ["a man sleeps", "the old dog sees two birds on the road", "a"]
 RECIPE: dict[str, Any] = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2}
-
-
-@pytest.fixture(autouse=True)
-def _global_state() -> Iterator[None]:
-    """A training sets torch's threads and determinism; other tests should not see that."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng(devices=[]):
-        yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(deterministic)
 
 
 def log_of(folder: Path) -> list[dict[str, Any]]:

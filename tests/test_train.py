@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from bench.suite import Recipe, resolve
 from bench.tasks import sts
 from bench.train import batches, learning_rate, optimiser_of, set_rate, train
 from methods.simcse import SimCSE
+
+pytestmark = pytest.mark.usefixtures("global_state")
 
 Train = Callable[..., Path]
 METHODS = ["simcse", "gs-infonce", "is-cse[buffer=20,neighbours=3]", "sscl", "gs-infonce+is-cse+sscl"]
@@ -50,16 +52,6 @@ def assert_same_training(left: Path, right: Path) -> None:
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert log_of(left) == log_of(right)
     assert {**outcome_of(left), "seconds": 0} == {**outcome_of(right), "seconds": 0}
-
-
-@pytest.fixture(autouse=True)
-def _global_state() -> Iterator[None]:
-    """A training sets torch's threads and determinism; other tests should not see that."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng(devices=[]):
-        yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(deterministic)
 
 
 # What decides a training
