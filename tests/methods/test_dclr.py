@@ -14,7 +14,7 @@ from cases import BATCH_SIZE, DEPTH, HARD, TOTAL, WIDTH, Case, N, batch, disagre
 from mutations import Mutation, override, set_hyper
 from oracles_queues import DCLROracle
 from queue_cases import FakeContext, QueueCase, Table
-from test_train import _global_state, assert_same_training, log_of, outcome_of, weights_of  # noqa: F401
+from test_train import assert_same_training, log_of, outcome_of, weights_of
 from torch.nn import functional as F
 
 import methods.dclr as dclr
@@ -27,6 +27,8 @@ from methods.base import Negatives, Refusal, Shape, Step, Views, compose, cosine
 from methods.dclr import DCLR, one_vs_rest
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
+
+pytestmark = pytest.mark.usefixtures("global_state")
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 SETTING = {"phi": 0.3, "noise_times": 0.8, "complement": "backbone"}  # 4 noise vectors for a batch of 5

@@ -15,7 +15,7 @@ from cases import BATCH_SIZE, DEPTH, HARD, TOTAL, WIDTH, Case, N, batch, disagre
 from mutations import Mutation, override, part, set_hyper
 from oracles_queues import ESimCSEOracle
 from queue_cases import FakeContext, QueueCase
-from test_train import _global_state, assert_same_training, log_of, outcome_of, weights_of  # noqa: F401
+from test_train import assert_same_training, log_of, outcome_of, weights_of
 
 from bench.encoders import load_encoder
 from bench.evaluate import score_tasks
@@ -24,6 +24,8 @@ from bench.tasks import sts
 from methods.base import Negatives, Refusal, Shape, Step, Views, compose
 from methods.esimcse import ESimCSE
 from methods.simcse import SimCSE
+
+pytestmark = pytest.mark.usefixtures("global_state")
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 QUEUE = {"queue": 6, "momentum": 0.9}
