@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from bench import corpora, paths
 from bench.catalogue import NO_BACKBONE
 from bench.encoders import (
+    FIRST_ONLY,
     POOLERS,
     Encoder,
     TransformerEncoder,
@@ -23,8 +24,8 @@ from bench.encoders import (
     load_encoder,
     load_language_head,
     longest_input,
-    pad,
 )
+from bench.engine import Batch, States, Work, forward
 from bench.errors import UserError
 from bench.progress import Progress
 from bench.suite import Run
@@ -70,6 +71,8 @@ class RunContext:
     def __init__(self, run: Run, suite: Path, device: str) -> None:
         self.run, self.suite, self.device = run, suite, device
         self.seed, self.shape = run.seed or 0, run.shape
+        self.work = Work()
+        self._known: dict[str, list[int]] = {}
         self._others: dict[str, list[str]] = {}  # maps look at their corpus before the training and use it after
 
     @cached_property
@@ -162,11 +165,16 @@ class RunContext:
     def masked_language_head(self) -> nn.Module:
         return load_language_head(self._folder, self.backbone).to(self.device)
 
-    def states(self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any) -> tuple[Sequence[Tensor], Tensor]:
-        ids, mask = (tensor.to(self.device) for tensor in pad(tokens, self.tokenizer.pad_token_id))
+    def states(self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any) -> tuple[States, Tensor]:
+        return self._states(tokens, model, **inputs)
+
+    def _states(
+        self, tokens: Tokens, model: nn.Module | None, *, first_only: bool = False, **inputs: Any
+    ) -> tuple[States, Tensor]:
+        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
         with self.autocast():
-            output = (model or self.backbone)(input_ids=ids, attention_mask=mask, output_hidden_states=True, **inputs)
-        return output.hidden_states, mask
+            states = forward(model or self.backbone, batch, first_only=first_only, work=self.work, **inputs)
+        return states, batch.mask
 
     def head(self, vectors: Tensor) -> Tensor:
         with self.autocast():
@@ -179,11 +187,14 @@ class RunContext:
         views: Sequence[Tokens],
         extras: Mapping[str, Sequence[Tokens]] | None = None,
         model: nn.Module | None = None,
+        whole: bool = False,
     ) -> Views:
         named = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *(tokens for lists in named.values() for tokens in lists)]
         # Interleaved: s1, s1, s2, s2, ... (methods.md a.1)
-        states, mask = self.states([row[i] for i in range(len(views[0])) for row in rows], model)
+        first_only = self.run.evaluation_pooler in FIRST_ONLY and not whole
+        tokens = [row[i] for i in range(len(views[0])) for row in rows]
+        states, mask = self._states(tokens, model, first_only=first_only)
         pool = POOLERS[self.run.evaluation_pooler]
 
         def all_at(layer: int) -> list[Tensor]:
@@ -195,7 +206,7 @@ class RunContext:
         vectors = all_at(len(states) - 1)
         remaining = iter(vectors[len(views) :])
         found = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
-        return Views(vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], found)
+        return Views(vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], found, states)
 
     def autocast(self) -> Any:
         """The recipe's precision: float16 on a GPU for "mixed", bfloat16 where asked for, else nothing."""
@@ -213,14 +224,22 @@ class RunContext:
             return self._scored()
         if pooler == "cls":  # the checkpoint's own pooler, which no training has
             return TransformerEncoder.load(self._folder, {"pooler": pooler}, device=self.device)
-        return TransformerEncoder(self.backbone, self.tokenizer, pooler)
+        return self._join(self.backbone, pooler)
 
     def _scored(self) -> Encoder:
-        encoder = TransformerEncoder(self.scored_backbone, self.tokenizer, self.run.evaluation_pooler)
+        encoder = self._join(self.scored_backbone, self.run.evaluation_pooler)
         if self.run.recipe.dimension is None:
             return encoder
         weight, bias = self.training_head.parameters()
         return Affine(encoder, weight, bias, tanh=True)
+
+    def _join(self, model: Any, pooler: str) -> TransformerEncoder:
+        return TransformerEncoder(model, self.tokenizer, pooler, known=self._known, work=self.work)
+
+    def remember(self, sentences: Sequence[str]) -> None:
+        """Tokenize once what this run's Encoders encode again and again: the sentences of its selection."""
+        if self.run.backbone.kind == "transformer":
+            self._known.update(zip(sentences, self.encoder().tokenize(sentences), strict=True))
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
         return load_encoder(model, pooler=pooler, device=self.device)

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from bench.engine import Batch, States, Work, forward, pooler_output
 from bench.errors import UserError, nearest
 from bench.files import atomic_folder, read_json, write_json
 from methods.base import POOLERS as POOLER_NAMES
@@ -44,14 +45,15 @@ def _masked_mean(states: Tensor, mask: Tensor) -> Tensor:
 
 
 # Each takes all hidden states (embeddings first) and the attention mask. `cls` is the model's own pooler output.
-POOLERS: dict[str, Callable[[Sequence[Tensor], Tensor], Tensor]] = {
-    "cls_before_pooler": lambda states, mask: states[-1][:, 0],
+POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
+    "cls_before_pooler": lambda states, mask: states.first(-1),
     "avg": lambda states, mask: _masked_mean(states[-1], mask),
     "avg_top2": lambda states, mask: _masked_mean((states[-1] + states[-2]) / 2, mask),
     "avg_first_last": lambda states, mask: _masked_mean((states[-1] + states[1]) / 2, mask),
     "avg_embedding_last": lambda states, mask: _masked_mean((states[-1] + states[0]) / 2, mask),
 }
 assert ("cls", *POOLERS) == POOLER_NAMES
+FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that look at nothing but the first token of the last layer
 
 
 def check_pooler(name: str) -> None:
@@ -181,6 +183,9 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
             f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed only {rows} tokens; "
             f"put the model's own tokenizer beside the weights"
         )
+    for weights in (*model.parameters(), *model.buffers()):
+        # Tensors of a file lie as the file has them, and the last bits of products depend on how they are aligned.
+        weights.data = weights.data.clone()
     return model, tokenizer
 
 
@@ -221,25 +226,29 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
-def pad(tokens: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Token ids padded on the right to the longest, and their attention mask; both int64 (n, length)."""
-    length = max(len(row) for row in tokens)
-    ids = torch.full((len(tokens), length), pad_id, dtype=torch.long)
-    mask = torch.zeros((len(tokens), length), dtype=torch.long)
-    for i, row in enumerate(tokens):
-        ids[i, : len(row)] = torch.tensor(row, dtype=torch.long)
-        mask[i, : len(row)] = 1
-    return ids, mask
-
-
 class TransformerEncoder:
     """A backbone with a pooler. In evaluation mode, float32, never truncated below what the backbone can take."""
 
     kind = "transformer"
 
-    def __init__(self, model: Any, tokenizer: Any, pooler: str) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        pooler: str,
+        *,
+        known: Mapping[str, list[int]] | None = None,
+        work: Work | None = None,
+    ) -> None:
+        """Join a model, its tokenizer and a pooler.
+
+        Args:
+            known: token ids of sentences that are encoded again and again.
+            work: where the passes of `encode` are counted.
+        """
         check_pooler(pooler)
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
+        self._known, self._work = {} if known is None else known, work
         self._limit = longest_input(model, tokenizer)
 
     @property
@@ -263,6 +272,8 @@ class TransformerEncoder:
         """
         if not sentences:
             return []
+        if not room and all(text in self._known for text in sentences):
+            return [self._known[text] for text in sentences]
         limit = self._limit - room
         return self.tokenizer(list(sentences), truncation=True, max_length=limit, padding=False)["input_ids"]
 
@@ -274,7 +285,7 @@ class TransformerEncoder:
         self,
         tokens: Sequence[Sequence[int]],
         progress: Callable[[int], object] | None = None,
-        pool: Callable[[Sequence[Tensor], Tensor], Tensor] | None = None,
+        pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
     ) -> np.ndarray:
         """Vectors of tokenized sentences.
@@ -285,22 +296,24 @@ class TransformerEncoder:
         """
         device = next(self.model.parameters()).device
         vectors = np.zeros((len(tokens), width or self.model.config.hidden_size), dtype=np.float32)
-        pool = pool or POOLERS.get(self.pooler)  # None for "cls"
         training = self.model.training
         self.model.eval()
         try:
-            for batch in length_batches([len(row) for row in tokens], TOKEN_BUDGET.get(device.type, 4096)):
-                ids, mask = pad([tokens[i] for i in batch], self.tokenizer.pad_token_id)
-                mask = mask.to(device)
-                inputs = {"input_ids": ids.to(device), "attention_mask": mask}
-                output = self.model(**inputs, output_hidden_states=pool is not None)
-                pooled = output.pooler_output if pool is None else pool(output.hidden_states, mask)
-                vectors[batch] = pooled.float().cpu().numpy()
+            for rows in length_batches([len(row) for row in tokens], TOKEN_BUDGET.get(device.type, 4096)):
+                batch = Batch.of([tokens[row] for row in rows], self.tokenizer.pad_token_id, device)
+                vectors[rows] = self._pooled(batch, pool).float().cpu().numpy()
                 if progress:
-                    progress(len(batch))
+                    progress(len(rows))
         finally:
             self.model.train(training)
         return vectors
+
+    def _pooled(self, batch: Batch, pool: Callable[[States, Tensor], Tensor] | None) -> Tensor:
+        if pool is None and self.pooler == "cls":
+            return pooler_output(self.model, batch, self._work)
+        first_only = pool is None and self.pooler in FIRST_ONLY
+        states = forward(self.model, batch, first_only=first_only, work=self._work)
+        return (pool or POOLERS[self.pooler])(states, batch.mask)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)

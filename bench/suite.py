@@ -25,7 +25,7 @@ from methods.base import Method, Refusal, Shape, compose, host_fields, refuse_co
 SETTINGS = ("paper", "official")
 
 # Raised when the training loop changes the numbers of every trained run.
-LOOP_VERSION = 1
+LOOP_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,7 @@ class Run:
         if self.backbone != NO_BACKBONE:
             identity["backbone"] = self.backbone.fingerprint
         if self.trained:
-            if LOOP_VERSION > 1:  # absent means 1
-                identity["loop"] = LOOP_VERSION
+            identity["loop"] = LOOP_VERSION
             recipe = asdict(self.recipe)
             del recipe["corpus"]
             for name in _LATER:

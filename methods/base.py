@@ -82,11 +82,13 @@ class Views:
         vectors: one (n, d) tensor a view: pooled last layer, through the training head where the pooler has one.
         at_layer: the same vectors taken at a lower layer (1 .. depth - 1), through the same pooling and the same head.
         extras: vectors of what a part asked to have encoded beside the views (`Contrastive.extras`), by its name.
+        states: hidden states of all layers that these were made of, as `Context.states` gives them, rows interleaved.
     """
 
     vectors: Sequence[Tensor]
     at_layer: Callable[[int], Sequence[Tensor]]
     extras: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
+    states: Sequence[Tensor] = ()
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,13 @@ class Context(Protocol):
         views: Sequence[Tokens],
         extras: Mapping[str, Sequence[Tokens]] | None = None,
         model: nn.Module | None = None,
+        whole: bool = False,
     ) -> Views:
-        """Vectors of a batch's views in one forward pass, by the recipe's pooler and head, in float32."""
+        """Vectors of a batch's views in one forward pass, by the recipe's pooler and head, in float32.
+
+        Args:
+            whole: the last layer's states of all tokens are wanted, though the pooler may need only the first's.
+        """
 
     def head(self, vectors: Tensor) -> Tensor:
         """The training head where the pooler has one (methods.md a.2), else the vectors as they are."""

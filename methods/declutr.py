@@ -106,9 +106,9 @@ class DeCLUTR(Method):
             vectors = context.embed([tokens]).vectors[0]
         else:
             tokens, rows, places, targets = self.mask(tokens, context.tokenizer, step)
-            kept = _Kept(context.backbone)
-            vectors = context.embed([tokens], model=kept).vectors[0]
-            states = kept.output.hidden_states[-1][rows, places].to(vectors.dtype)
+            views = context.embed([tokens], whole=True)
+            vectors = views.vectors[0]
+            states = views.states[-1][rows, places].to(vectors.dtype)
             guesses = self.language_head(states), targets.to(vectors.device)
         near = context.embed([context.tokenize(positives)]).vectors[0]
         return self.loss(vectors, near, guesses)
@@ -183,16 +183,3 @@ def sample_spans(count: int, hyper: DeCLUTRHyper, generator: torch.Generator) ->
 
 def _words(sentences: Sequence[str], rows: range) -> list[str]:
     return [word for row in rows for word in sentences[row].split()]
-
-
-class _Kept(nn.Module):
-    """A transformer that keeps what it gave, so that one pass serves both losses."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.output: Any = None
-
-    def forward(self, **inputs: Any) -> Any:
-        self.output = self.model(**inputs)
-        return self.output

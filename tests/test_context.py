@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from bench.context import RunContext
 from bench.corpora import read_sentences
-from bench.encoders import POOLERS, pad
+from bench.encoders import POOLERS
+from bench.engine import Batch
 from bench.suite import resolve
 
 Context = Callable[..., RunContext]
@@ -41,8 +42,10 @@ def test_views_are_one_interleaved_forward_pass(
     first = tokenizer(["a man", "the old dog sees two birds", "a cat"])["input_ids"]
     second = tokenizer(["a man sleeps", "the dog", "it is red"])["input_ids"]
     given_ids = []
-    plain = model.forward
-    monkeypatch.setattr(model, "forward", lambda **keys: given_ids.append(keys["input_ids"]) or plain(**keys))
+    plain = model.embeddings.forward
+    monkeypatch.setattr(
+        model.embeddings, "forward", lambda **keys: given_ids.append(keys["input_ids"]) or plain(**keys)
+    )
     views = context.embed([first, second])
     (ids,) = given_ids
     rows = [[token for token in row.tolist() if token != tokenizer.pad_token_id] for row in ids]
@@ -50,7 +53,7 @@ def test_views_are_one_interleaved_forward_pass(
     assert ids.shape[1] == max(map(len, first + second))
     for view, tokens in zip(views.vectors, (first, second), strict=True):
         for vector, row in zip(view, tokens, strict=True):  # padding and neighbours change nothing
-            alone = plain(input_ids=torch.tensor([row])).last_hidden_state[:, 0]
+            alone = model(input_ids=torch.tensor([row])).last_hidden_state[:, 0]
             torch.testing.assert_close(vector, context.head(alone)[0], rtol=1e-5, atol=1e-6)
 
 
@@ -60,8 +63,8 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(context_of: Cont
     tokenizer = context.tokenizer
     tokens = tokenizer(["a man sleeps", "the old dog sees two birds"])["input_ids"]
     views = context.embed([tokens, tokens])
-    ids, mask = pad(tokens, tokenizer.pad_token_id)
-    states = context.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    batch = Batch.of(tokens, tokenizer.pad_token_id)
+    states = context.backbone(input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True).hidden_states
     assert len(states) == 5
     for layer in (1, 2, 3, 4):
         for i in range(2):

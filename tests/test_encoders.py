@@ -23,7 +23,6 @@ from bench.encoders import (
     load_backbone,
     load_encoder,
     longest_input,
-    pad,
     save_encoder,
 )
 from bench.errors import UserError
@@ -172,15 +171,6 @@ def test_batches_by_length_hold_every_sentence_once_within_their_budget(lengths:
         assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= budget
     flat = [lengths[index] for batch in found for index in batch]
     assert flat == sorted(flat)
-
-
-@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=8), min_size=1, max_size=8), st.integers(10, 12))
-def test_padding_is_on_the_right_and_masked(tokens: list[list[int]], pad_id: int) -> None:
-    ids, mask = pad(tokens, pad_id)
-    assert ids.shape == mask.shape == (len(tokens), max(map(len, tokens)))
-    for row, own, seen in zip(tokens, ids.tolist(), mask.tolist(), strict=True):
-        assert own == row + [pad_id] * (len(own) - len(row))
-        assert seen == [1] * len(row) + [0] * (len(own) - len(row))
 
 
 # Saving and loading

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from bench.encoders import TransformerEncoder, load_backbone, pad
+from bench.encoders import TransformerEncoder, load_backbone
+from bench.engine import Batch
 from bench.evaluate import read_tasks, sentences
 from bench.tasks import sts
 from bench.tasks.world import build
@@ -37,9 +38,9 @@ def as_senteval(encoder: TransformerEncoder, tasks: list[sts.StsTask]) -> np.nda
             for side in (subset.first, subset.second):
                 for start in range(0, len(side), 128):
                     tokens = encoder.tokenize(side[start : start + 128])
-                    ids, mask = pad(tokens, encoder.tokenizer.pad_token_id)
-                    states = encoder.model(input_ids=ids, attention_mask=mask).last_hidden_state
-                    weights = mask.unsqueeze(-1).float()
+                    batch = Batch.of(tokens, encoder.tokenizer.pad_token_id)
+                    states = encoder.model(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
+                    weights = batch.mask.unsqueeze(-1).float()
                     vectors.append(((states * weights).sum(1) / weights.sum(1)).numpy())
     return np.concatenate(vectors)
 

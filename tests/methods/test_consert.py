@@ -21,7 +21,8 @@ import methods.base as base
 import methods.consert as module
 from bench import paths
 from bench.corpora import corpus_identity, read_sentences, sts_sentences
-from bench.encoders import load_encoder, pad
+from bench.encoders import load_encoder
+from bench.engine import Batch, forward
 from bench.evaluate import score_tasks
 from bench.suite import resolve
 from bench.tasks import sts
@@ -175,10 +176,10 @@ def disagreeing_embeddings(
 ) -> float:
     """The largest difference between what the hooks make of a batch's embeddings and the oracle."""
     tokens = [context.tokens()[row] for row in (0, 7, 3)]
-    ids, mask = pad([row for row in tokens for _ in range(2)], context.tokenizer.pad_token_id)
+    batch = Batch.of([row for row in tokens for _ in range(2)], context.tokenizer.pad_token_id)
     generators = [step(2, [0]).generator(f"consert-{place}") for place in range(2)]
     with augmented(context.backbone, [len(row) for row in tokens], names, rate, generators):
-        found = context.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states[0]
+        found = forward(context.backbone, batch)[0]
     worst = 0.0
     for place, name in enumerate(names):
         draw = named_generator(1, f"consert-{place}", 2)
