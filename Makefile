@@ -7,7 +7,7 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 SMOKE_REFERENCE := results/reference/smoke.json
 
-.PHONY: help smoke test test-slow reported check bench reference gpu-smoke wiki-mini lock clean
+.PHONY: help smoke test test-slow reported check bench reference gpu-smoke gpu-bench kill-test wiki-mini lock clean
 
 help:
 	@echo "make smoke      the whole DAG on the embedded world, in minutes, without network or GPU"
@@ -19,6 +19,8 @@ help:
 	@echo "make reference  20 seeds of the smoke suite: the distribution that make smoke is checked against"
 	@echo "make wiki-mini  a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
 	@echo "make gpu-smoke  the smoke suite's runs on a real device, with the core's imports only"
+	@echo "make gpu-bench  seconds for a million sentences on the published shapes (random weights)"
+	@echo "make kill-test  a hundred kills of real trainings, each to the same bits"
 	@echo "make lock       write requirements.lock anew"
 
 $(READY): requirements.lock
@@ -65,6 +67,14 @@ reference: $(READY)
 
 wiki-mini: $(READY)
 	$(SNAKEMAKE) --configfile config/wiki-mini.yaml
+
+# A million sentences on the published shapes, by 500 steps of each; docs/performance.md has the goals.
+gpu-bench: $(READY)
+	$(BIN)/python -m bench timing bert-base roberta-base bert-large
+
+# A hundred SIGKILLs at real trainings, in every phase; make test-slow has ten.
+kill-test: $(READY)
+	SENTBENCH_KILLS=100 $(BIN)/python -m pytest tests/test_resume.py -k killed_anywhere -q -s
 
 gpu-smoke: $(READY)
 	$(BIN)/python -m bench gpu_smoke --suite results/smoke --out results/gpu-smoke

@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import UserError
+from bench import signals
+from bench.errors import UserError, nearest
 from bench.records import ANALYSES, STAGES
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ def analyse(arguments: argparse.Namespace) -> None:
         analyse_run(run, arguments.suite, arguments.analyses, out, device)
 
 
-def runs(arguments: argparse.Namespace) -> None:
-    """Train, score and analyse runs of a suite's plan in this process, without a workflow."""
+def runs(arguments: argparse.Namespace) -> int:
+    """Train, score and analyse runs of a suite's plan, without a workflow: in this process, or several at once."""
     from bench import gpu
     from bench.jobs import planned, run_plan
     from bench.progress import Progress
@@ -131,21 +132,65 @@ def runs(arguments: argparse.Namespace) -> None:
     words = arguments.share.split("/")
     if len(words) != 2 or not all(word.isdecimal() for word in words) or not 1 <= int(words[0]) <= int(words[1]):
         raise UserError(f"--share is '{arguments.share}'; write k/n with 1 <= k <= n")
+    if arguments.together < 1:
+        raise UserError(f"--together is {arguments.together}; write how many runs go at once, from 1 on")
     entries = planned(arguments.suite, int(words[0]), int(words[1]), arguments.only)
-    with gpu.lease() as device, Progress(len(entries), "runs", "run") as progress:
-        for run in run_plan(arguments.suite, entries, device, arguments.stages):
-            progress.advance(note=run.id)
+    with gpu.lease() as device:
+        if (several := min(arguments.together, len(entries))) > 1:
+            from bench.together import run_together
+
+            common = ["runs", "--suite", str(arguments.suite), "--stages", *arguments.stages, "--only"]
+            return run_together(
+                [[*common, *(entry["id"] for entry in entries[first::several])] for first in range(several)]
+            )
+        with Progress(len(entries), "runs", "run") as progress:
+            for run in run_plan(arguments.suite, entries, device, arguments.stages):
+                progress.advance(note=run.id)
+    return 0
 
 
-def evaluate(arguments: argparse.Namespace) -> None:
-    """Score any encoder, print a table and write records."""
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Score any encoder, or several, print a table and write records."""
     from bench import gpu, paths
-    from bench.jobs import score_model
+    from bench.jobs import score_model, score_models
+    from bench.models import Model
 
     data = paths.data_folder(arguments.data, Path("."))
+    common = Model("", arguments.pooler, arguments.prompt, arguments.normalize)
+    models = [Model.read(word, common) for word in arguments.model]
+    tasks, mode, out = _tasks(arguments), arguments.mode, arguments.out
     with gpu.lease() as device:
-        tasks, mode = _tasks(arguments), arguments.mode
-        print(score_model(arguments.model, arguments.pooler, tasks, mode, data, arguments.out, device))
+        if len(models) == 1:
+            print(score_model(models[0], None, tasks, mode, data, out, device))
+            return 0
+        table, errors = score_models(models, tasks, mode, data, out, device)
+    if table:
+        print(table)
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    return 2 if errors else 0
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    """Compute results again from their encoders: status 0 if all are confirmed, 1 if one is not, 2 if one cannot be."""
+    from contextlib import nullcontext
+
+    from bench import gpu
+    from bench.verify import verify as verify_result
+
+    status = 0
+    with nullcontext("cpu") if arguments.device == "cpu" else gpu.lease() as device:
+        if arguments.device == "cuda" and device != "cuda":
+            raise UserError("no GPU is visible; leave --device out, or write --device cpu")
+        for result in arguments.result:
+            try:
+                found = verify_result(result, arguments.suite, arguments.data, device)
+                print(found.report(), flush=True)
+                status = max(status, int(not found.confirmed))
+            except UserError as error:  # the others are verified all the same
+                print(f"error: {error}", file=sys.stderr)
+                status = 2
+    return status
 
 
 def crosscheck(arguments: argparse.Namespace) -> None:
@@ -189,12 +234,17 @@ def fetch(arguments: argparse.Namespace) -> None:
 
 
 def plan(arguments: argparse.Namespace) -> None:
-    """Write what a suite consists of."""
+    """Write what a suite consists of, or predict the hours that it takes on a device."""
     from bench import config
     from bench.files import write_json
 
+    if not (arguments.out or arguments.device):
+        raise UserError("plan has nothing to do; add --out FILE.json to write it, or --device NAME to predict hours")
     try:
-        content = json.loads(arguments.json) if arguments.json else config.load(arguments.config)
+        if arguments.json:
+            content = json.loads(arguments.json)
+        else:
+            content = config.load(arguments.config or _configuration(arguments.suite))
     except json.JSONDecodeError as error:
         raise UserError(f"--json is not JSON: {error}") from None
     config.validate(content)
@@ -202,7 +252,22 @@ def plan(arguments: argparse.Namespace) -> None:
         raise UserError(f"--seeds is {arguments.seeds}; write how many, 1 to {MOST_SEEDS}")
     if arguments.seeds:
         content = config.reseeded(content, range(1, arguments.seeds + 1))
-    write_json(arguments.out, config.plan(content))
+    if arguments.out:
+        write_json(arguments.out, config.plan(content))
+    if arguments.device:
+        from bench.predict import report
+
+        print(report(content, config.planned(content), arguments.device, arguments.gpus, Path("results")))
+
+
+def _configuration(suite: str) -> Path:
+    """The file of a suite that comes with the project."""
+    from bench import config
+
+    known = {path.stem: path for path in config.SCHEMA.parent.glob("*.yaml") if path != config.SCHEMA}
+    if suite not in known:
+        raise UserError(f"unknown suite '{suite}'{nearest(suite, known)}; another one is named by --config FILE")
+    return known[suite]
 
 
 def tables(arguments: argparse.Namespace) -> None:
@@ -245,6 +310,15 @@ def page(arguments: argparse.Namespace) -> None:
     render_page(arguments.suite, arguments.figures, arguments.out)
 
 
+def export(arguments: argparse.Namespace) -> None:
+    """Write results of a suite in a format that others read: model folders, mteb's results, tables, TensorBoard."""
+    from bench.export import export as export_suite
+
+    for remark in export_suite(arguments.suite, arguments.what, arguments.out, arguments.run):
+        print(f"note: {remark}", file=sys.stderr)
+    print(arguments.out)
+
+
 def reference(arguments: argparse.Namespace) -> None:
     """Write a suite's reference distribution, or check a suite against one."""
     from bench.reference import check, write
@@ -265,11 +339,33 @@ def audit(arguments: argparse.Namespace) -> None:
     print(report(found))
 
 
+def check_method(arguments: argparse.Namespace) -> int:
+    """Try on a file of methods what every method owes, a line each: status 1 if something does not hold."""
+    from bench.contract import check
+
+    faults = 0
+    for clause in check(arguments.file):
+        print(clause, flush=True)
+        faults += bool(clause.fault)
+    print(f"{faults} {'fault' if faults == 1 else 'faults'}" if faults else "all hold")
+    return int(faults > 0)
+
+
 def gpu_smoke(arguments: argparse.Namespace) -> None:
     """Run a finished suite's runs on a real device, with the core's imports only."""
     from bench.gpu_smoke import gpu_smoke as run_all
 
     run_all(arguments.suite, arguments.out)
+
+
+def timing(arguments: argparse.Namespace) -> None:
+    """Time the training of published shapes on this device: random weights, made-up sentences, nothing to fetch."""
+    from bench import gpu
+    from bench.timing import report, time_shape
+
+    with gpu.lease() as device:
+        for shape in arguments.shape:
+            print(report(time_shape(shape, arguments.steps, device)), flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -298,13 +394,28 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     added = command(evaluate)
-    added.add_argument("model", help="hub id, Hugging Face folder, or a folder of this suite's runs")
+    added.add_argument(
+        "model",
+        nargs="+",
+        help="hub id, folder (Hugging Face, sentence-transformers, or of a run), or module:function; several with "
+        "options of their own as MODEL[pooler=avg,prompt=query,normalize]",
+    )
     added.add_argument("--pooler", help="needed where the model stores none")
+    added.add_argument(
+        "--prompt", metavar="NAME", help="of the model's own prompts; its default if left out, '' for none"
+    )
+    added.add_argument("--normalize", action="store_true", help="make vectors of length 1, which classifiers see")
     _task_arguments(added)
     added.add_argument(
         "--data", default="senteval", help="senteval (BENCH_DATA or the hub), or a folder that holds downstream/"
     )
-    added.add_argument("--out", type=Path, required=True, help="FILE.json")
+    added.add_argument("--out", type=Path, required=True, help="FILE.json; of several models a folder")
+
+    added = command(verify)
+    added.add_argument("result", nargs="+", type=Path, help="results/<suite>/scores/<run>.json, or what evaluate wrote")
+    added.add_argument("--suite", type=Path, help="the folder that has the run's encoder, if not where RESULT lies")
+    added.add_argument("--data", help="the data, if not where RESULT says")
+    added.add_argument("--device", choices=["cpu", "cuda"], help="a GPU where there is one, if left out")
 
     added = command(crosscheck)
     added.add_argument("model", help="hub id, Hugging Face folder, or a folder of this suite's runs")
@@ -338,15 +449,19 @@ def _parser() -> argparse.ArgumentParser:
     added = command(plan)
     source = added.add_mutually_exclusive_group(required=True)
     source.add_argument("--config", type=Path)
+    source.add_argument("--suite", metavar="NAME", help="a suite that comes with the project: config/NAME.yaml")
     source.add_argument("--json")
     added.add_argument("--seeds", type=int, help="take seeds 1 to N instead of the configuration's")
-    added.add_argument("--out", type=Path, required=True)
+    added.add_argument("--out", type=Path, help="FILE.json")
+    added.add_argument("--device", metavar="NAME", help="predict the hours on a100, h100, h200, or this machine's cpu")
+    added.add_argument("--gpus", type=int, default=1, metavar="N", help="how many devices share the runs")
 
     added = command(runs)
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--share", default="1/1", metavar="K/N", help="every N-th run, from the K-th on")
     added.add_argument("--only", nargs="+", default=[], metavar="ID", help="these runs of the plan")
     added.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
+    added.add_argument("--together", type=int, default=1, metavar="N", help="how many runs share the device at once")
 
     for function in (tables, figures, page):
         added = command(function)
@@ -365,6 +480,14 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--out", type=Path, help="folder for tables (and figures)")
     added.add_argument("--figures", type=Path, help="folder for figures, if another")
 
+    added = command(export)
+    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--what", choices=["sentence-transformers", "mteb", "table", "tensorboard"], required=True)
+    added.add_argument(
+        "--run", nargs="+", default=[], metavar="ID", help="every run that has what it takes if left out"
+    )
+    added.add_argument("--out", type=Path, required=True, help="a folder of its own, which a later export may replace")
+
     added = command(coverage)
     added.add_argument("--suite", type=Path, nargs="+", default=[], help="results/<suite>; without, nothing has run")
     added.add_argument("--config", type=Path, nargs="+", help="planned where no suite is named; paper and chinese")
@@ -372,6 +495,13 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command(audit)
     added.add_argument("--out", type=Path, help="FILE.csv or FILE.md")
+
+    added = command(check_method, "check-method")
+    added.add_argument("file", type=Path, help="FILE.py")
+
+    added = command(timing)
+    added.add_argument("shape", nargs="+", help="bert-base, bert-large, roberta-base, roberta-large, toy")
+    added.add_argument("--steps", type=int, default=500, metavar="N", help="how many are timed, a multiple of 125")
 
     added = command(gpu_smoke)
     added.add_argument("--suite", type=Path, required=True)
@@ -385,10 +515,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 for a user's mistake, 130 when interrupted."""
+    """Run one command; its status.
+
+    0 on success, 1 where it found a fault, 2 for a user's mistake, 75 when a signal told it to stop (start it again and
+    it goes on), 130 when interrupted.
+    """
     try:
         arguments = _parser().parse_args(words)
-        arguments.function(arguments)
+        with signals.heeded():
+            return arguments.function(arguments) or 0
+    except signals.Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return signals.COME_AGAIN
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -407,7 +545,6 @@ def main(words: list[str] | None = None) -> int:
         remedy = "make room and start again, what is finished is kept" if full else "name another file or folder"
         print(f"error: {where}{error.strerror or error}; {remedy}", file=sys.stderr)
         return 2
-    return 0
 
 
 if __name__ == "__main__":

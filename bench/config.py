@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator, validators
 
 from bench.catalogue import KINDS, backbone, method_class
 from bench.errors import UserError, nearest
+from bench.plugins import files_of, name_paths
 from bench.records import ANALYSES, STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve
 
@@ -71,13 +72,21 @@ def read(path: Path) -> Any:
 
 
 def validate(config: Any) -> None:
-    """Raise `UserError` naming the key that breaks the schema, with the nearest valid name where it is misspelt."""
+    """Raise `UserError` naming the key that breaks the schema, with the nearest valid name where it is misspelt.
+
+    The `method_paths` of a configuration that is sound join `BENCH_METHODS`, for this process and those it starts.
+    """
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
     errors = sorted(
         _Validator(schema).iter_errors(config), key=lambda error: (len(error.absolute_path), str(error.path))
     )
     if errors:
         raise UserError(f"configuration: {_explain(errors[0])}")
+    together, per_job = config.get("runs_together", 1), config.get("runs_per_job", 1)
+    if together > per_job:
+        raise UserError(
+            f"configuration: 'runs_together' is {together}, but a job has {per_job} runs; raise 'runs_per_job' too"
+        )
     recipe = config.get("recipe", {})
     for name in recipe:
         if name not in RECIPE_FIELDS:
@@ -119,6 +128,9 @@ def validate(config: Any) -> None:
                 raise UserError(
                     f"configuration: 'stand_ins.{own}' is '{printed}', which no paper prints{nearest(printed, known)}"
                 )
+    for path in config.get("method_paths", ()):
+        files_of(Path(path))  # there is such a file or folder
+    name_paths(config.get("method_paths", ()))
 
 
 def _stand_ins(config: Mapping[str, Any]) -> list[tuple[str, str]]:

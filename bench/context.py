@@ -29,6 +29,7 @@ from bench.engine import Batch, States, Work, forward
 from bench.errors import UserError
 from bench.progress import Progress
 from bench.suite import Run
+from bench.tokens import tokenized
 from bench.words import load_words
 from methods.base import Tokens, Views, stream, stream_seed
 from methods.projection import Affine
@@ -111,7 +112,8 @@ class RunContext:
 
     @cached_property
     def _tokens(self) -> Tokens:
-        return self.tokenize(self._sentences, self.run.recipe.max_length)
+        folder = paths.tokens_folder(self.suite)
+        return tokenized(self._sentences, self.tokenizer, self.run.recipe.max_length, folder)
 
     # The backbone
 
@@ -239,7 +241,8 @@ class RunContext:
     def remember(self, sentences: Sequence[str]) -> None:
         """Tokenize once what this run's Encoders encode again and again: the sentences of its selection."""
         if self.run.backbone.kind == "transformer":
-            self._known.update(zip(sentences, self.encoder().tokenize(sentences), strict=True))
+            encoder = self._join(self.backbone, self.run.evaluation_pooler)
+            self._known.update(zip(sentences, encoder.tokenize(sentences), strict=True))
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
         return load_encoder(model, pooler=pooler, device=self.device)

@@ -26,9 +26,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from bench import modular
 from bench.engine import Batch, States, Work, forward, pooler_output
 from bench.errors import UserError, nearest
 from bench.files import atomic_folder, read_json, write_json
+from bench.tokens import tokenizer_identity
 from methods.base import POOLERS as POOLER_NAMES
 
 # Tokens in one batch, padding included: bounds memory whatever the sentences' lengths. On a processor less is faster,
@@ -253,8 +255,7 @@ class TransformerEncoder:
 
     @property
     def identity(self) -> str:
-        tokenizer = json.loads(self.tokenizer.backend_tokenizer.to_str())
-        words = {key: value for key, value in tokenizer.items() if key not in ("truncation", "padding")}  # set per call
+        words = json.loads(tokenizer_identity(self.tokenizer))
         passing = ("_name_or_path", "transformers_version", "dtype", "architectures")  # say nothing of the vectors
         config = {key: value for key, value in self.model.config.to_dict().items() if key not in passing}
         described = json.dumps([self.pooler, self._limit, words, config], sort_keys=True, default=str)
@@ -317,6 +318,8 @@ class TransformerEncoder:
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)
+        self.tokenizer.backend_tokenizer.no_truncation()  # else its file would hold the cut of its last call
+        self.tokenizer.backend_tokenizer.no_padding()
         self.tokenizer.save_pretrained(folder)
         return {"pooler": self.pooler}
 
@@ -337,23 +340,30 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
         write_json(temporary / "encoder.json", {"kind": encoder.kind, **stored})
 
 
-def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = "cpu") -> Encoder:
-    """An Encoder from a folder that `save_encoder` wrote, a Hugging Face folder, or a hub id.
+def load_encoder(
+    model: str | Path, *, pooler: str | None = None, prompt: str | None = None, device: str = "cpu"
+) -> Encoder:
+    """An Encoder from a folder (that `save_encoder` wrote, of sentence-transformers, of Hugging Face), or a hub id.
 
     Args:
-        pooler: needed where the folder stores none (sentence-transformers' pooling counts as stored, but may be
-            overridden); refused where the suite stored another.
+        pooler: needed where the folder stores none; refused where the suite stored another. Of a folder of
+            sentence-transformers it takes the transformer alone, without its other modules and prompts.
+        prompt: of a folder of sentence-transformers, the name of the prompt, or "" for none; by default its own.
 
     Raises:
-        UserError: the model cannot be found or loaded, or the pooler is missing, unknown or another than stored.
+        UserError: the model cannot be found or loaded; the pooler or prompt is missing, unknown or another than stored.
     """
     if pooler is not None:
         check_pooler(pooler)
+        if prompt:
+            raise UserError(f"--pooler takes the transformer alone of {model}, without prompts; leave --prompt out")
     folder = Path(model)
     if (folder / "encoder" / "encoder.json").is_file():  # the folder of a run
         folder = folder / "encoder"
     stored_file = folder / "encoder.json"
     if stored_file.is_file():
+        if prompt:
+            raise UserError(f"{folder} was saved with the prompt it has; leave --prompt out")
         stored = read_json(stored_file)
         if not isinstance(stored, dict) or not isinstance(stored.get("kind"), str):
             raise UserError(f"{stored_file} names no kind of encoder; save the encoder again")
@@ -391,7 +401,10 @@ def load_encoder(model: str | Path, *, pooler: str | None = None, device: str = 
             if known.source == "toy":
                 raise UserError(f"'{model}' is made by a suite; give its folder, results/<suite>/backbones/{model}")
             folder = known.folder(Path())
-    pooler = pooler or _stored_pooling(folder)
+    if pooler is None and modular.is_modular(folder):
+        return _modular(folder, prompt, device)
+    if prompt:
+        raise UserError(f"{model} has no prompts; leave --prompt out")
     if pooler is None:
         raise UserError(f"{model} stores no pooler; say which with --pooler ({', '.join(POOLER_NAMES)})")
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
@@ -409,37 +422,21 @@ def adaptation(encoder: Encoder) -> Callable[[np.ndarray], np.ndarray] | None:
     return getattr(encoder, "adapt", None)
 
 
-def _stored_pooling(folder: Path) -> str | None:
-    """The pooler of a sentence-transformers folder, or None where there is no such description.
-
-    A final normalisation is not applied: cosines do not see it, and SentEval's classifiers are given plain vectors.
-
-    Raises:
-        UserError: the folder asks for modules or a pooling that are not built here.
-    """
-    if not (folder / "modules.json").is_file():
-        return None
-    modules = read_json(folder / "modules.json")
-    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        raise UserError(f"{folder / 'modules.json'} is no list of modules; name a pooler with --pooler")
-    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
-    if other := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
-        raise UserError(f"{folder} has a module '{min(other)}', which is not built here; name a pooler with --pooler")
-    places = [module.get("path") for module, kind in zip(modules, kinds, strict=True) if kind == "Pooling"]
-    path = folder / str(places[0]) / "config.json" if places else None
-    pooling = read_json(path) if path else {}
-    if not isinstance(pooling, dict):
-        raise UserError(f"{path} does not say how to pool; name a pooler with --pooler")
-    chosen = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
-    known = {"pooling_mode_mean_tokens": "avg", "pooling_mode_cls_token": "cls_before_pooler"}
-    if len(chosen) != 1 or chosen[0] not in known:
-        raise UserError(f"{folder} pools by {', '.join(chosen) or 'nothing known'}; name a pooler with --pooler")
-    return known[chosen[0]]
+def _modular(folder: Path, prompt: str | None, device: str) -> Encoder:
+    """The Encoder of a folder that names its modules."""
+    stack = modular.read(folder, prompt)
+    if stack.pooler is None:
+        return stack.around(modular.StaticEncoder.read(stack.place))
+    model, tokenizer = load_backbone(stack.place)
+    stack.prepare(tokenizer)
+    return stack.around(TransformerEncoder(model.to(device), tokenizer, stack.pooler))
 
 
 def _encoder_class(kind: str, source: Path) -> Any:
     if kind == TransformerEncoder.kind:
         return TransformerEncoder
+    if kind in modular.KINDS:
+        return modular.KINDS[kind]
     import importlib
 
     from bench.catalogue import method_classes

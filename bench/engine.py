@@ -8,7 +8,7 @@ has the same distribution. Other architectures run as their own code has them, p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast, overload
@@ -28,9 +28,9 @@ class Work:
     """What was asked of the machine; FLOP of matrix products alone, a multiply-add counted as two.
 
     Attributes:
-        sentences, tokens: sequences and their real tokens in passes with gradient.
-        forward, backward: FLOP of passes with gradient.
-        selection: FLOP of passes without: what is scored, and frozen models.
+        sentences, tokens: sequences and their real tokens in the passes of a training's steps.
+        forward, backward: FLOP of these passes, frozen models included, and of going back through them.
+        selection: FLOP of what Encoders encode.
     """
 
     sentences: int = 0
@@ -42,13 +42,14 @@ class Work:
     def count(self, config: Any, lengths: np.ndarray, first_only: bool) -> None:
         """Add one pass."""
         flop = forward_flop(config, lengths, first_only)
-        if not torch.is_grad_enabled():
+        if torch.is_inference_mode_enabled():  # Encoders, in float32
             self.selection += flop
             return
         self.sentences += len(lengths)
         self.tokens += int(lengths.sum())
         self.forward += flop
-        self.backward += 2 * flop  # a product of its own for the gradient of each factor
+        if torch.is_grad_enabled():
+            self.backward += 2 * flop  # a product of its own for the gradient of each factor
 
 
 def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: bool) -> float:
@@ -167,7 +168,8 @@ class States(Sequence[Tensor]):
             chosen = range(len(self))[index]
             return States(self._layers[index], self._batch, self._first_only and len(self) - 1 in chosen)
         if self._is_first_only(index):
-            raise IndexError("of the last layer only the first tokens were computed")
+            # No IndexError, at which an iteration would end as if there were no such layer.
+            raise LookupError("of the last layer only the first tokens were computed")
         return self._batch.pad(self._layers[index])
 
     def first(self, index: int) -> Tensor:
@@ -217,7 +219,7 @@ def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
     return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
 
 
-def _layer(layer: Any, states: Tensor, batch: Batch, hidden: Tensor | None, drop: Callable, first_only: bool) -> Tensor:
+def _layer(layer: Any, states: Tensor, batch: Batch, hidden: Tensor | None, drop: Dropout, first_only: bool) -> Tensor:
     """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) of the first tokens alone."""
     attention, joined = layer.attention.self, layer.attention.output
     asking = batch.first(states) if first_only else states

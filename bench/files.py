@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,8 +16,39 @@ from typing import Any
 
 from bench.errors import UserError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-def _sync(path: Path) -> None:
+
+def cannot_write(path: Path, number: int | None) -> UserError:
+    """The one sentence for a file or folder that the system, by an error's number, does not let be written."""
+    if number in FULL:
+        return UserError(f"no room is left for {path}; make room and start again, what is finished is kept")
+    reason = os.strerror(number) if number else "unknown error"
+    return UserError(f"cannot write {path}: {reason}; choose a folder that can be written")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """While `path` is written: a disk that is full or read-only becomes one sentence.
+
+    Raises:
+        UserError: the disk is full, or read-only.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        # safetensors and tokenizers raise errors of their own, which end as Rust writes those of the system.
+        said = re.search(r"\(os error (\d+)\)", str(error))
+        number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
+        if number in (*FULL, errno.EROFS):
+            raise cannot_write(path, number) from error
+        raise
+
+
+def sync(path: Path) -> None:
+    """Have a file or a folder on the disk itself before anything else is done."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -34,22 +67,23 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is synced and renamed to `path`, else removed.
 
     Raises:
-        UserError: the folder cannot be written.
+        UserError: the folder cannot be written, or there is no room.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
+        raise cannot_write(path, error.errno) from error
     os.close(descriptor)
     temporary = Path(name)
     try:
-        yield temporary
-        os.chmod(temporary, _open_mode(0o666))
-        _sync(temporary)
-        os.replace(temporary, path)
-        _sync(path.parent)
+        with writing(path):
+            yield temporary
+            os.chmod(temporary, _open_mode(0o666))
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -62,33 +96,41 @@ def atomic_folder(path: Path, *, nothing_lost: bool = False) -> Iterator[Path]:
         nothing_lost: refuse to replace a folder that holds files which the new one has not.
 
     Raises:
-        UserError: the parent folder cannot be written, or a file would be lost.
+        UserError: the parent folder cannot be written, there is no room, or a file would be lost.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
+        raise cannot_write(path, error.errno) from error
     try:
-        yield temporary
-        os.chmod(temporary, _open_mode(0o777))
-        for file in sorted(temporary.rglob("*")):
-            if file.is_file():
-                os.chmod(file, _open_mode(0o666))
-                _sync(file)
-        if nothing_lost and (others := _files(path) - _files(temporary)):
-            raise UserError(f"{path / min(others)} is not made by this, and would be deleted; name another folder")
-        if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-            os.replace(path, old / path.name)
-            os.replace(temporary, path)
-            shutil.rmtree(old)
-        else:
-            os.replace(temporary, path)
-        _sync(path.parent)
+        with writing(path):
+            yield temporary
+            os.chmod(temporary, _open_mode(0o777))
+            for file in sorted(temporary.rglob("*")):
+                if file.is_file():
+                    os.chmod(file, _open_mode(0o666))
+                    sync(file)
+            if nothing_lost and (others := _files(path) - _files(temporary)):
+                raise UserError(f"{path / min(others)} is not made by this, and would be deleted; name another folder")
+            if path.exists():
+                old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+                os.replace(path, old / path.name)
+                os.replace(temporary, path)
+                shutil.rmtree(old)
+            else:
+                os.replace(temporary, path)
+            sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left half-written directly in `folder`; nobody else may be writing there."""
+    for path in folder.glob(".*"):
+        if path.suffix in (".part", ".old"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _files(folder: Path) -> set[Path]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from bench import paths
 from bench.context import RunContext
 from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
-from bench.evaluate import read_tasks, score_encoder
+from bench.evaluate import Task, read_tasks, score_encoder
 from bench.files import read_json, write_json
 from bench.finished import read_analyses
-from bench.provenance import provenance
+from bench.models import Model
+from bench.provenance import provenance, task_sums
 from bench.records import (
     CHINESE_TASKS,
     PROBING_TASKS,
@@ -23,6 +27,7 @@ from bench.records import (
     TRANSFER_TASKS,
     XPROBE_TASKS,
     Record,
+    read_scores,
     write_scores,
 )
 from bench.suite import Run, resolve
@@ -40,12 +45,14 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
 
 def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:
     """Score a run of a suite; one that was skipped or diverged leaves a file without records that says so."""
-    data = paths.data_folder(run.data, suite)
+    data, started = paths.data_folder(run.data, suite), time.monotonic()
     described = _described(run, suite, device) | {"mode": mode}
     if described["outcome"]["status"] != "finished":
         write_scores(out, described, [])
         return
-    encoder = _encoder(run, suite, device)
+    encoder, read = run_encoder(run, suite, device), read_tasks(tasks, data)
+    if "sha256" not in described["data"]:  # by hand, without the stamps of a workflow
+        described["data"] |= paths.data_sums(data)
     common = {
         "source": "sentbench",
         "method": run.text,
@@ -54,8 +61,9 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
         "seed": run.seed,
     }
     work = paths.scoring_folder(suite, run.id)
-    records = score_encoder(encoder, read_tasks(tasks, data), mode, device, work)
-    write_scores(out, described | {"encoder": encoder.identity}, [common | record for record in records])
+    records = score_encoder(encoder, read, mode, device, work)
+    described |= {"encoder": encoder.identity, "tasks": task_sums(read), "seconds": _seconds(started)}
+    write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
 
 
@@ -67,12 +75,12 @@ def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: 
     from bench.analyse import Material, analyse
 
     names = list(dict.fromkeys((*read_analyses(out), *names)))
-    described = _described(run, suite, device)
+    started, described = time.monotonic(), _described(run, suite, device)
     found: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":
         material = Material(run, suite, device, described["outcome"].get("best_step"))
-        found = analyse(_encoder(run, suite, device), material, names)
-    write_json(out, {"provenance": described, "analyses": found})
+        found = analyse(run_encoder(run, suite, device), material, names)
+    write_json(out, {"provenance": described | {"seconds": _seconds(started)}, "analyses": found})
 
 
 def _described(run: Run, suite: Path, device: str) -> dict[str, Any]:
@@ -87,10 +95,20 @@ def _described(run: Run, suite: Path, device: str) -> dict[str, Any]:
     stamps = [paths.corpus_stamp(suite, corpus) for corpus in run.corpora]
     described["corpora"] = [read_json(stamp) for stamp in stamps if stamp.is_file()]
     described["outcome"] = _outcome(run, suite)
-    return described | provenance(device, threads=1)
+    return described | provenance(device, torch.get_num_threads())
 
 
-def _encoder(run: Run, suite: Path, device: str) -> Encoder:
+def _seconds(started: float) -> float:
+    """How long a command took, without what an interrupted one before it had finished."""
+    return round(time.monotonic() - started, 2)
+
+
+def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
+    """The Encoder of a run: what its training left, or what is made without one.
+
+    Raises:
+        UserError: it is not there, or cannot be made.
+    """
     if run.trained:
         return load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
     context = RunContext(run, suite, device)
@@ -160,7 +178,7 @@ def _outcome(run: Run, suite: Path) -> dict[str, Any]:
 
 
 def score_model(
-    model: str, pooler: str | None, tasks: Sequence[str], mode: str, data: Path, out: Path, device: str
+    model: str | Model, pooler: str | None, tasks: Sequence[str], mode: str, data: Path, out: Path, device: str
 ) -> str:
     """Score any encoder on tasks, write the records, and return tables to print.
 
@@ -171,27 +189,77 @@ def score_model(
     """
     if out.is_dir() or not out.name:
         raise UserError(f"--out '{out}' is a folder; name a file")
+    known = model if isinstance(model, Model) else Model(str(model), pooler)
+    return tables(evaluate(known, read_tasks(tasks, data), mode, data, out, device))
+
+
+def score_models(
+    models: Sequence[Model], tasks: Sequence[str], mode: str, data: Path, folder: Path, device: str
+) -> tuple[str, list[str]]:
+    """Score several encoders on tasks, write the records of each to a file in `folder`, and return tables to print.
+
+    What an earlier evaluation has finished there, of the same encoder on the same data with the same code and versions,
+    is taken as it is.
+
+    Returns:
+        The tables, a row each model, and the errors of those that could not be scored.
+
+    Raises:
+        UserError: two models would be written to one file, or no model could be scored whatever it is.
+    """
+    files: dict[str, Model] = {}
+    for model in models:
+        if model.file in files:
+            other = files[model.file].label
+            raise UserError(f"'{other}' and '{model.label}' would both be written to {model.file}; evaluate one alone")
+        files[model.file] = model
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--out {folder} is a file; of several models, name a folder")
+    read, found, errors = read_tasks(tasks, data), {}, []
+    for file, model in files.items():
+        try:
+            found[model.label] = evaluate(model, read, mode, data, folder / file, device, again=False)
+        except UserError as error:  # the others are scored all the same
+            errors.append(f"{model.label}: {error}")
+    return compared(found), errors
+
+
+def evaluate(
+    model: Model, tasks: Sequence[Task], mode: str, data: Path, out: Path, device: str, again: bool = True
+) -> list[Record]:
+    """Records of an encoder on tasks, which are written to `out` with their provenance.
+
+    Args:
+        again: whether it is scored again where `out` holds the same already.
+
+    Raises:
+        UserError: the model cannot be scored, or `out` cannot be written.
+    """
     work = out.with_name(f"{out.name}.part")
     if out.is_symlink() or (out.exists() and not out.is_file()):
         raise UserError(f"--out {out} is no plain file, and would be replaced by one; name another")
     if work.is_symlink() or (work.exists() and not _left_by_evaluation(work)):
         raise UserError(f"{work} is not of an earlier evaluation, and this one would delete it; name another --out")
-    read = read_tasks(tasks, data)
-    encoder = load_encoder(model, pooler=pooler, device=device)
-    name = getattr(encoder, "pooler", encoder.kind)
+    started, encoder = time.monotonic(), model.load(device)
+    data_said = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
+    described: dict[str, Any] = model.describe() | {"data": data_said, "mode": mode, "tasks": task_sums(tasks)}
+    described |= {"encoder": encoder.identity} | provenance(device, torch.get_num_threads())
+    if not again and out.is_file():
+        written, records = read_scores(out)
+        if all(written.get(key) == value for key, value in described.items() if key != "date"):
+            return records
+    name = ",".join([getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]])
     common = {
         "source": "sentbench",
         "method": f"encoder[{name}]",
-        "backbone": str(model),
+        "backbone": model.name,
         "variant": None,
         "seed": None,
     }
-    records = [common | record for record in score_encoder(encoder, read, mode, device, work)]
-    data_said = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
-    described = {"data": data_said, "mode": mode}
-    write_scores(out, described | {"encoder": encoder.identity} | provenance(device, threads=1), records)
+    records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
+    write_scores(out, described | {"seconds": _seconds(started)}, records)
     shutil.rmtree(work)
-    return tables(records)
+    return records
 
 
 def _left_by_evaluation(work: Path) -> bool:
@@ -213,21 +281,44 @@ def tables(records: Sequence[Record]) -> str:
     return "\n\n".join(found for group in groups if (found := _table(records, [*group[0], group[1]])))
 
 
+def compared(found: Mapping[str, Sequence[Record]]) -> str:
+    """Records of several encoders for the terminal: a table of each metric on the test split, a row each encoder."""
+    shown = {label: [record for record in records if record["split"] == "test"] for label, records in found.items()}
+    blocks = []
+    for tasks in ((*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS):
+        cells = {label: _cells(records, tasks) for label, records in shown.items()}
+        for title in dict.fromkeys(title for lines in cells.values() for title in lines):
+            if title.endswith("test"):  # of all parts as one list
+                lines = {label: own[title] for label, own in cells.items() if title in own}
+                blocks.append(_grid(title, lines, tasks))
+    return "\n\n".join(blocks)
+
+
 def _table(records: Sequence[Record], tasks: Sequence[str]) -> str:
     """One line for each metric, split and aggregation."""
+    return _grid("", _cells(records, tasks), tasks)
+
+
+def _cells(records: Sequence[Record], tasks: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Values by task, for each metric, split and aggregation."""
     metrics = {record["metric"] for record in records if record["task"] in tasks and record["task"] != "Avg"}
     lines: dict[str, dict[str, float]] = {}
     for record in records:
         if record["task"] in tasks and record["metric"] in metrics:
             words = [record["metric"], record["split"], record["aggregation"]]
             lines.setdefault(" ".join(word for word in words if word != "all"), {})[record["task"]] = record["value"]
+    return lines
+
+
+def _grid(title: str, lines: Mapping[str, Mapping[str, float]], tasks: Sequence[str]) -> str:
+    """Lines of values under their tasks, as far as any line has them."""
     columns = [task for task in tasks if any(task in line for line in lines.values())]
     if not columns:
         return ""
     widths = [max(8, len(task) + 2) for task in columns]
-    margin = max(map(len, lines)) + 1
-    rows = [" " * margin + "".join(f"{task:>{width}}" for task, width in zip(columns, widths, strict=True))]
-    for title, line in lines.items():
+    margin = max(map(len, (title, *lines))) + 1
+    rows = [f"{title:{margin}}" + "".join(f"{task:>{width}}" for task, width in zip(columns, widths, strict=True))]
+    for name, line in lines.items():
         cells = (f"{line[task]:{w}.2f}" if task in line else " " * w for task, w in zip(columns, widths, strict=True))
-        rows.append(f"{title:{margin}}" + "".join(cells))
+        rows.append(f"{name:{margin}}" + "".join(cells))
     return "\n".join(rows)

@@ -30,6 +30,11 @@ def run_folder(suite: Path, run_id: str) -> Path:
     return suite / "runs" / run_id
 
 
+def tokens_folder(suite: Path) -> Path:
+    """Corpora as token ids, which all runs of the suite read."""
+    return suite / "tokens"
+
+
 def trained_file(suite: Path, run_id: str) -> Path:
     return suite / "trained" / f"{run_id}.json"
 

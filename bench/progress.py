@@ -10,22 +10,22 @@ LINES = 5  # lines that a whole piece of work prints where there is no terminal
 
 
 class Progress:
-    """Counts units of work; use it in a `with`.
+    """Counts units of work; use it in a `with`. `done` were done before, and say nothing of the speed.
 
     >>> with Progress(3, "demo", unit="step") as progress:
     ...     progress.advance(3)
     """
 
-    def __init__(self, total: int, title: str, unit: str) -> None:
+    def __init__(self, total: int, title: str, unit: str, done: int = 0) -> None:
         self.total, self.title, self.unit = total, title, unit
-        self.done = 0
+        self.done = self._before = done
         self._started = time.monotonic()
-        self._printed = 0
+        self._printed = done * LINES // total if total else 0
         self._bar = None
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, desc=title, unit=unit, dynamic_ncols=True)
+            self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, dynamic_ncols=True)
 
     def __enter__(self) -> Progress:
         return self
@@ -47,7 +47,8 @@ class Progress:
         share = self.done / self.total if self.total else 1.0
         if share * LINES >= self._printed + 1:
             self._printed = int(share * LINES)
-            left = (time.monotonic() - self._started) * (1 - share) / share
+            ours = self.done - self._before
+            left = (time.monotonic() - self._started) * (self.total - self.done) / ours if ours else 0.0
             behind = f", {note}" if note else ""
             print(
                 f"{self.title}: {self.done}/{self.total} {self.unit}s, {left:.0f} s left{behind}",

@@ -1,38 +1,45 @@
 """The one training loop: methods.md a, from sentences to an Encoder.
 
 A batch of n sentences is one forward pass over all its views, interleaved (s1, s1, s2, s2, ...). Every random draw is
-seeded by (seed, name, step), so a step depends on nothing but the weights before it.
+seeded by (seed, name, step), so a step depends on nothing but what the steps before it left, and a training that goes
+on from a checkpoint comes to the same bits as one without a pause.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import math
+import shutil
+import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench import corpora
+from bench import corpora, signals
+from bench.checkpoint import Checkpoint, Checkpoints
 from bench.context import RunContext
 from bench.encoders import save_encoder
 from bench.errors import UserError
-from bench.evaluate import encoded, score_tasks
-from bench.files import read_json, write_json
+from bench.evaluate import encoded, score_tasks, sentences
+from bench.files import read_json, sweep, write_json
+from bench.floor import peak, record
 from bench.geometry import alignment, uniformity
+from bench.log import Log
 from bench.progress import Progress
 from bench.provenance import provenance
 from bench.suite import Recipe, Run
 from bench.tasks import sts
 from bench.tasks.tables import Vectors
-from methods.base import Refusal, Step, stream, stream_seed
+from methods.base import Method, Refusal, Step, stream, stream_seed
 
 BETAS = (0.9, 0.999)  # of AdamW (methods.md a.3)
+NO_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")  # of the processor's allocator, CUDA, cuBLAS
 BLOCKS = (1.0, 0.8, 0.6, 0.4, 0.2)  # Contrastive Tension's rates in five equal blocks (methods.md b.7)
 
 
@@ -84,6 +91,8 @@ def set_rate(optimiser: torch.optim.Optimizer, index: int, rate: float, recipe: 
 def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str, Any]:
     """Train one run; what it leaves in `folder` is `log.jsonl`, `encoder/` and, last of all, `outcome.json`.
 
+    A training that was stopped goes on from its newest checkpoint, in `folder/checkpoints/` until it has ended.
+
     Args:
         suite: the suite's folder, where inputs of its own are.
         folder: the run's own; a training that ended there is not repeated.
@@ -91,105 +100,276 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     Returns:
         What `outcome.json` holds: `{"run", "outcome": {"status": "finished" | "diverged" | "skipped", ...},
         "provenance"}`.
+
+    Raises:
+        UserError: the run cannot be trained, is being trained, or is not what the folder's checkpoints are of; memory
+            or disk are full.
+        Stopped: a signal came (`bench.signals`).
     """
-    done = folder / "outcome.json"
-    if done.is_file():
-        return read_json(done)
-    result: dict[str, Any] = {"run": run.describe()}
-    if run.skip:
-        result |= {
-            "outcome": {"status": "skipped", "reason": run.skip},
-            "provenance": provenance(device, run.recipe.threads),
-        }
-    else:
-        torch.set_num_threads(run.recipe.threads)
-        torch.use_deterministic_algorithms(True, warn_only=device != "cpu")
-        context = RunContext(run, suite, device)
-        sums = corpora.corpus_identity(context.corpus)
-        outcome = _train(run, context, folder, device)
-        result |= {"outcome": outcome, "provenance": provenance(device, run.recipe.threads) | {"corpus": sums}}
-    write_json(done, result)
-    return result
+    done, checkpoints = folder / "outcome.json", folder / "checkpoints"
+    if run.skip and not done.is_file():
+        outcome = {"status": "skipped", "reason": run.skip}
+        described = {"run": run.describe(), "outcome": outcome}
+        write_json(done, described | {"provenance": provenance(device, run.recipe.threads)})
+    if not done.is_file():
+        with Log(folder / "log.jsonl") as log:
+            if not done.is_file():  # another process may have ended it meanwhile
+                sweep(folder)
+                write_json(done, {"run": run.describe()} | _train(run, RunContext(run, suite, device), folder, log))
+    shutil.rmtree(checkpoints, ignore_errors=True)
+    return read_json(done)
 
 
-def _train(run: Run, context: RunContext, folder: Path, device: str) -> dict[str, Any]:
-    recipe, seed = run.recipe, run.seed
-    assert seed is not None
-    method = run.build()
+def _train(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
+    """`outcome` and `provenance` of a training, from its newest checkpoint on."""
+    torch.set_num_threads(run.recipe.threads)
+    torch.use_deterministic_algorithms(True, warn_only=context.device != "cpu")
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what it has not written
+    sums = corpora.corpus_identity(context.corpus)
+    described = provenance(context.device, run.recipe.threads) | {"corpus": sums}
+    checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums})
+    training = Training(run, context, {key: value for key, value in described.items() if key != "date"})
+    _go_on(training, checkpoints, log)
     try:
-        method.begin(context)
-    except Refusal as refusal:
-        raise UserError(f"'{run.text}' cannot be trained: {refusal}") from None
-    dev = [sts.read(task, context.data, "dev") for task in recipe.select_on.split("+")]
+        _steps(training, checkpoints, log)
+    except Diverged as diverged:
+        outcome = {"status": "diverged", "reason": str(diverged), "step": training.done + 1}
+        outcome["sentences"] = diverged.batch
+    else:
+        outcome = training.finish(folder / "encoder")
+    if training.earlier:
+        described["earlier"] = training.earlier
+    return {"outcome": outcome, "provenance": described}
 
-    modules = nn.ModuleList([*context.modules(), method]).to(device)
-    weights = [weight for weight in modules.parameters() if weight.requires_grad]
-    optimiser = optimiser_of(weights, recipe)
-    scaler = torch.amp.GradScaler(enabled=recipe.precision == "mixed" and device != "cpu")
-    items = method.items(context)
-    total = recipe.epochs * -(-items // recipe.batch_size)
-    best: dict[str, Any] = {"dev": None}
-    curve: list[dict[str, Any]] = []
-    since_best, started, clock = 0, time.monotonic(), time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)
 
-    with open(folder / "log.jsonl", "a", encoding="utf-8") as log, Progress(total, run.id, "step") as progress:
-        _lock(log)
-        log.truncate(0)
-        for index, batch in enumerate(batches(items, recipe, seed)):
-            modules.train()
-            step = Step(index, total, recipe.batch_size, seed, batch)
-            rate = learning_rate(index, total, recipe)
-            set_rate(optimiser, index, rate, recipe)
-            torch.manual_seed(stream_seed(seed, "dropout", index))
-            loss = method.step_loss(context, step)
-            if not torch.isfinite(loss):
-                return _diverged(f"the loss became {loss.item()}", index, batch)
-            with torch.no_grad():
-                method.after_loss(context, step)
-            optimiser.zero_grad(set_to_none=True)
-            scaler.scale(loss).backward()
-            scaler.unscale_(optimiser)
-            torch.nn.utils.clip_grad_norm_(weights, recipe.clip)
-            scaler.step(optimiser)
-            scaler.update()
+def _go_on(training: Training, checkpoints: Checkpoints, log: Log) -> None:
+    """Take a training and its log to where the newest checkpoint has them, or to their start."""
+    name, found = training.run.id, checkpoints.newest()
+    if found and found.facts["log"] > log.size:
+        _say(f"{log.path} has lost rows since the checkpoint of step {found.facts['done']}: {name} starts anew")
+        checkpoints.forget()
+        found = None
+    log.cut(found.facts["log"] if found else 0)
+    if found:
+        training.restore(found)
+        _say(f"{name} goes on after step {training.done} of {training.total}")
 
-            done = index + 1
-            row: dict[str, Any] = {"step": done, "loss": loss.item(), "learning_rate": rate}
-            if done % recipe.select_every == 0 or (done == total and best["dev"] is None):
-                since_best += 1
-                for place, encoder in enumerate(method.encoders(context)):
-                    vectors = encoded(encoder, dev)
-                    try:
-                        records = score_tasks(encoder, dev, vectors)
-                    except UserError as error:  # vectors that are not finite, or all alike
-                        return _diverged(str(error), index, batch)
-                    scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
-                    value = sum(scores.values()) / len(scores)
-                    row["dev" if place == 0 else f"dev_{place + 1}"] = scores
-                    if best["dev"] is None or value > best["dev"]:  # ties keep the earlier one (methods.md a.4)
-                        best = {"dev": value, "step": done, "place": place, "weights": _copy(modules)}
-                        since_best = 0
-                    if place == 0:
-                        shape = _geometry(dev, vectors, device)
-                        row |= shape
-                        curve.append({"step": done, "loss": row["loss"], "dev": value} | shape)
-            row["sentences_per_second"] = round(len(batch) / (time.monotonic() - clock), 1)
-            clock = time.monotonic()
-            log.write(json.dumps(row) + "\n")
-            log.flush()
-            progress.advance(
-                note=f"loss {row['loss']:.4f}" + (f", best dev {best['dev']:.2f}" if best["dev"] is not None else "")
-            )
-            if recipe.patience and since_best >= recipe.patience:
-                break
 
-    modules.load_state_dict(best["weights"])
-    modules.eval()
-    save_encoder(method.finish(method.encoders(context)[best["place"]], context), folder / "encoder")
-    seconds = round(time.monotonic() - started, 2)
-    ended = {"status": "finished", "steps": done, "best_step": best["step"], "best_dev": best["dev"]}
-    return ended | {"seconds": seconds, "curve": curve}
+def _steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
+    """All steps that are left, a row of the log each; a checkpoint where one is due or a signal asks for it."""
+    name, items, began = training.run.id, 0, time.monotonic()
+    with Progress(training.total, name, "step", training.done) as progress, signals.deferred():
+        for batch in training.batches():
+            row = training.step(batch)
+            log.write(row)
+            items += len(batch)
+            best = f", best dev {training.best['dev']:.2f}" if training.best else ""
+            progress.advance(note=f"loss {row['loss']:.4f}{best}, {items / (time.monotonic() - began):.0f} items/s")
+            signal = signals.pending()
+            if signal or checkpoints.due():
+                checkpoints.save(training.done, training.tensors(), training.facts() | {"log": log.sync()})
+            if signal:
+                raise signals.Stopped(signal, f"{name} has a checkpoint after step {training.done} of {training.total}")
+
+
+class Diverged(Exception):
+    """A training that cannot go on: its loss, its gradient or its vectors are no numbers to go by."""
+
+    def __init__(self, reason: str, batch: Sequence[int]) -> None:
+        super().__init__(reason)
+        self.batch = list(batch)
+
+
+class Training:
+    """One training under way. All that its steps change is in `tensors` and `facts`, and comes back by `restore`.
+
+    Attributes:
+        done: steps done.
+        total: steps of the whole training.
+        best: of the best Encoder so far `dev`, its score, the `step` after which it was, and its `place` among the
+            method's; empty before the first selection.
+        earlier: where steps were done that were not done here: code, versions and device of earlier sittings.
+    """
+
+    def __init__(self, run: Run, context: RunContext, here: dict[str, Any]) -> None:
+        assert run.seed is not None
+        recipe = run.recipe
+        self.run, self.context, self.seed, self.here = run, context, run.seed, here
+        self.method = run.build()
+        try:
+            self.method.begin(context)
+        except Refusal as refusal:
+            raise UserError(f"'{run.text}' cannot be trained: {refusal}") from None
+        self.dev = [sts.read(task, context.data, "dev") for task in recipe.select_on.split("+")]
+        context.remember(sentences(self.dev))
+        self.modules = nn.ModuleList([*context.modules(), self.method]).to(context.device)
+        self.weights = [weight for weight in self.modules.parameters() if weight.requires_grad]
+        self.optimiser = optimiser_of(self.weights, recipe)
+        self.scaler = torch.amp.GradScaler(enabled=recipe.precision == "mixed" and context.device != "cpu")
+        self.items = self.method.items(context)
+        self.total = recipe.epochs * -(-self.items // recipe.batch_size)
+        self.done = 0
+        self.best: dict[str, Any] = {}
+        self.best_weights: dict[str, Tensor] = {}
+        self.since_best = 0
+        self.curve: list[dict[str, Any]] = []
+        self.earlier: list[dict[str, Any]] = []
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long the training has taken, without what a kill lost."""
+        return round(time.monotonic() - self._started, 2)
+
+    def batches(self) -> Iterator[list[int]]:
+        """The batches of the steps that are left, until all are done or patience is at its end."""
+        recipe = self.run.recipe
+        for batch in islice(batches(self.items, recipe, self.seed), self.done, None):
+            if recipe.patience and self.since_best >= recipe.patience:
+                return
+            yield batch
+
+    def step(self, batch: Sequence[int]) -> dict[str, Any]:
+        """Do one step; its row of the log.
+
+        Raises:
+            Diverged: the loss, the gradient or the vectors are not finite, or all vectors are alike.
+            UserError: memory is full.
+        """
+        try:
+            return self._step(batch)
+        except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
+            if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
+                raise UserError(
+                    f"memory is full at step {self.done + 1} of {self.run.id}, a batch of {self._size(batch)}; set a "
+                    "smaller batch_size or max_length (which makes it another run), or take a larger device"
+                ) from error
+            raise
+
+    def _step(self, batch: Sequence[int]) -> dict[str, Any]:
+        recipe = self.run.recipe
+        self.modules.train()
+        step = Step(self.done, self.total, recipe.batch_size, self.seed, batch)
+        rate = learning_rate(self.done, self.total, recipe)
+        set_rate(self.optimiser, self.done, rate, recipe)
+        torch.manual_seed(stream_seed(self.seed, "dropout", self.done))
+        loss = self.method.step_loss(self.context, step)
+        if not torch.isfinite(loss):
+            raise Diverged(f"the loss became {loss.item()}", batch)
+        with torch.no_grad():
+            self.method.after_loss(self.context, step)
+        self.optimiser.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        self.scaler.unscale_(self.optimiser)
+        norm = torch.nn.utils.clip_grad_norm_(self.weights, recipe.clip)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        # A scaler leaves such a step out and lowers its scale; without one, clipping has made zeros or NaN of it.
+        if not self.scaler.is_enabled() and not torch.isfinite(norm):
+            raise Diverged(f"the gradient's norm became {norm.item()}", batch)
+        row = {"step": self.done + 1, "loss": loss.item(), "learning_rate": rate}
+        if row["step"] % recipe.select_every == 0 or (row["step"] == self.total and not self.best):
+            self._select(row, batch)
+        self.done += 1
+        return row
+
+    def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
+        """Score the method's Encoders on the dev set, add the scores to a row of the log, and keep the best."""
+        self.since_best += 1
+        for place, encoder in enumerate(self.method.encoders(self.context)):
+            vectors = encoded(encoder, self.dev)
+            try:
+                records = score_tasks(encoder, self.dev, vectors)
+            except UserError as error:  # vectors that are not finite, or all alike
+                raise Diverged(str(error), batch) from None
+            scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
+            value = sum(scores.values()) / len(scores)
+            row["dev" if place == 0 else f"dev_{place + 1}"] = scores
+            if not self.best or value > self.best["dev"]:  # ties keep the earlier one (methods.md a.4)
+                self.best = {"dev": value, "step": row["step"], "place": place}
+                self.best_weights = _copy(self.modules)
+                self.since_best = 0
+            if place == 0:
+                shape = _geometry(self.dev, vectors, self.context.device)
+                row |= shape
+                self.curve.append({"step": row["step"], "loss": row["loss"], "dev": value} | shape)
+
+    def finish(self, folder: Path) -> dict[str, Any]:
+        """Write the best Encoder to a folder; how the training ended."""
+        self.modules.load_state_dict(self.best_weights)
+        self.modules.eval()
+        encoder = self.method.encoders(self.context)[self.best["place"]]
+        save_encoder(self.method.finish(encoder, self.context), folder)
+        ended = {"status": "finished", "steps": self.done, "best_step": self.best["step"], "best_dev": self.best["dev"]}
+        recipe, seconds = self.run.recipe, self.seconds
+        reached = peak(self.context.device, recipe.precision, recipe.threads, self.run.backbone.shape.width or 768)
+        count, moments = sum(weight.numel() for weight in self.weights), 1 if recipe.optimiser == "rmsprop" else 2
+        work = record(self.context.work, count, self.done, seconds, reached, moments)
+        return ended | {"seconds": seconds, "work": work, "curve": self.curve}
+
+    # What a checkpoint holds
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights, with all that the method remembers; those of the best Encoder; the optimiser's means."""
+        optimiser = self.optimiser.state_dict()["state"]
+        groups = {
+            "weights": _copy(self.modules),
+            "best": self.best_weights,
+            "optimiser": {f"{place}/{key}": value for place, own in optimiser.items() for key, value in own.items()},
+        }
+        return {
+            f"{group}/{name}": each.cpu().contiguous()
+            for group, named in groups.items()
+            for name, each in named.items()
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Everything else, as plain data."""
+        names = ("done", "best", "since_best", "curve", "seconds", "here", "earlier")
+        own = {name: getattr(self, name) for name in names}
+        return own | {"scaler": self.scaler.state_dict(), "work": asdict(self.context.work)}
+
+    def restore(self, found: Checkpoint) -> None:
+        """Put everything where a checkpoint has it.
+
+        Raises:
+            UserError: the code has other tensors by now.
+        """
+        groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimiser": {}}
+        for name, tensor in found.tensors.items():
+            group, _, rest = name.partition("/")
+            groups[group][rest] = tensor
+        means: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in groups["optimiser"].items():
+            place, _, key = name.partition("/")
+            means.setdefault(int(place), {})[key] = tensor
+        try:
+            self.modules.load_state_dict(groups["weights"])
+            self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": means})
+        except (RuntimeError, ValueError, KeyError):
+            raise UserError(
+                f"{found.path} holds other tensors than '{self.run.text}' has by now; delete its folder to start anew"
+            ) from None
+        facts = dict(found.facts)
+        if self.scaler.is_enabled() and facts["scaler"]:
+            self.scaler.load_state_dict(facts["scaler"])
+        self.best_weights = groups["best"]
+        for name in ("done", "best", "since_best", "curve", "earlier"):
+            setattr(self, name, facts[name])
+        for name, amount in facts["work"].items():  # in place: Encoders count into it too
+            setattr(self.context.work, name, amount)
+        self._started -= facts["seconds"]
+        if facts["here"] != self.here and facts["here"] not in self.earlier:
+            self.earlier.append(facts["here"])
+            _say(f"{self.run.id}: earlier steps were done by other code, versions or devices; outcome.json names them")
+
+    def _size(self, batch: Sequence[int]) -> str:
+        """A batch for a person: how many sentences and word pieces, or items of a kind that the method alone knows."""
+        if type(self.method).items is not Method.items or self.run.backbone.kind != "transformer":
+            return f"{len(batch)} items"
+        sentences = self.context.sentences()
+        tokens = self.context.tokenize([sentences[row] for row in batch], self.run.recipe.max_length)
+        return f"{len(batch)} sentences with {sum(map(len, tokens))} word pieces"
 
 
 def _geometry(dev: Sequence[sts.StsTask], vectors: Vectors, device: str) -> dict[str, float | None]:
@@ -201,16 +381,9 @@ def _geometry(dev: Sequence[sts.StsTask], vectors: Vectors, device: str) -> dict
     return {"alignment": alignment(first, second, gold), "uniformity": uniformity(torch.cat([first, second]))}
 
 
-def _lock(log: IO[str]) -> None:
-    try:
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise UserError(f"{log.name} is being written: this run is trained by another process; wait for it") from None
-
-
 def _copy(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in module.state_dict().items()}
 
 
-def _diverged(reason: str, index: int, batch: Sequence[int]) -> dict[str, Any]:
-    return {"status": "diverged", "reason": reason, "step": index + 1, "sentences": list(batch)}
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

@@ -1,4 +1,7 @@
 # The rules of runs.smk for several runs at once: where runs are small, starting a process costs more than its work.
+# How many run at once is a resource, since a changed one is no reason to run anything again.
+TOGETHER = config.get("runs_together", 1)
+
 for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
     ids = list(RUNS)[first : first + config["runs_per_job"]]
     trained_ids = [run for run in ids if RUNS[run].trained]
@@ -19,14 +22,18 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 f"{RESULTS}/logs/train/{number}.log",
             benchmark:
                 f"{RESULTS}/benchmarks/train/{number}.tsv"
-            threads: max(RUNS[run].recipe.threads for run in trained_ids)
+            # Stopped or killed, a training goes on where it was (docs/unbreakable.md).
+            retries: 3
+            threads: TOGETHER * max(RUNS[run].recipe.threads for run in trained_ids)
             resources:
                 gpu=1,
+                together=TOGETHER,
             params:
                 runs=trained_ids,
                 suite=suite_folder,
             shell:
-                "python -m bench runs --suite {params.suite:q} --stages train --only {params.runs:q} > {log:q} 2>&1"
+                "python -m bench runs --suite {params.suite:q} --stages train --together {resources.together}"
+                " --only {params.runs:q} > {log:q} 2>&1"
 
     rule:
         name:
@@ -41,15 +48,18 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
             f"{RESULTS}/logs/score/{number}.log",
         benchmark:
             f"{RESULTS}/benchmarks/score/{number}.tsv"
+        threads: TOGETHER
         resources:
             gpu=1,
+            together=TOGETHER,
         params:
             runs=ids,
             suite=suite_folder,
             tasks=[PLANNED[run].tasks for run in ids],
             mode=config.get("mode", "test"),
         shell:
-            "python -m bench runs --suite {params.suite:q} --stages score --only {params.runs:q} > {log:q} 2>&1"
+            "python -m bench runs --suite {params.suite:q} --stages score --together {resources.together}"
+            " --only {params.runs:q} > {log:q} 2>&1"
 
     if analysed_ids:
 
@@ -68,11 +78,14 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 f"{RESULTS}/logs/analyse/{number}.log",
             benchmark:
                 f"{RESULTS}/benchmarks/analyse/{number}.tsv"
+            threads: TOGETHER
             resources:
                 gpu=1,
+                together=TOGETHER,
             params:
                 runs=analysed_ids,
                 suite=suite_folder,
                 analyses=[PLANNED[run].analyses for run in analysed_ids],
             shell:
-                "python -m bench runs --suite {params.suite:q} --stages analyse --only {params.runs:q} > {log:q} 2>&1"
+                "python -m bench runs --suite {params.suite:q} --stages analyse --together {resources.together}"
+                " --only {params.runs:q} > {log:q} 2>&1"

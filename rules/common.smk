@@ -17,6 +17,7 @@ try:
     # Snakemake's own reader keeps the last of two equal keys.
     for path in workflow.configfiles:
         suites.read(path)
+    # Methods of its own join BENCH_METHODS here, which every job inherits.
     suites.validate(config)
     PLANNED = {found.run.id: found for found in suites.planned(config)}
 except UserError as error:
@@ -31,10 +32,11 @@ CORPORA = {
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
 
-# Every job is a command of the Python that runs this workflow, wherever the working directory is.
+# Every job is a command of the Python that runs this workflow, wherever the working directory is. It takes the place of
+# its shell, which a signal to all of a job's processes would end before the command has written its checkpoint.
 shell.prefix(
     f"export PYTHONPATH={shlex.quote(str(workflow.basedir))} "
-    f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+    f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; exec "
 )
 
 

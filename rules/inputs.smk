@@ -2,6 +2,13 @@
 # The small files in inputs/ say that an input is present and verified, and what it is.
 
 
+# Nodes of a cluster often have no network: what fetches stays where Snakemake runs.
+localrules:
+    data,
+    corpus,
+    backbone,
+
+
 rule world:
     output:
         f"{RESULTS}/world/manifest.json",

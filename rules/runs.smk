@@ -10,6 +10,8 @@ rule train:
         f"{RESULTS}/logs/train/{{run}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/train/{{run}}.tsv"
+    # Stopped or killed, a training goes on where it was (docs/unbreakable.md).
+    retries: 3
     threads: run_threads
     resources:
         gpu=1,

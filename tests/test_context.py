@@ -132,7 +132,7 @@ def test_the_corpus_and_its_tokens(context_of: Context, tiny_corpus: Path) -> No
     context = context_of(sentences=11, max_length=5)
     assert context.sentences() == read_sentences(tiny_corpus, 11)
     assert context.sentences(str(tiny_corpus)) == read_sentences(tiny_corpus)
-    assert context.tokens() == context.tokenize(context.sentences(), 5)
+    assert list(context.tokens()) == context.tokenize(context.sentences(), 5)
     assert max(map(len, context.tokens())) == 5 < max(map(len, context.tokenize(context.sentences())))
 
 

@@ -33,8 +33,7 @@ RECIPE: dict[str, Any] = {"batch_size": 8, "learning_rate": 1e-3, "select_every"
 
 
 def log_of(folder: Path) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "sentences_per_second"} for row in rows]
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
 def best_dev(folder: Path) -> float:

@@ -1,0 +1,226 @@
+"""What can be scored by name: a hub id, a folder, or a function of one's own, each with what is said beside it.
+
+A function is the user's code. It is imported only where somebody names it (`module:function`) or hands it over; what a
+file of results or a configuration names is never imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.encoders import Encoder, load_encoder
+from bench.errors import UserError, nearest
+from bench.modular import Normalised
+from bench.paths import slug
+
+Function = Callable[[list[str]], Any]
+
+FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:function
+OPTIONS = re.compile(r"(?P<source>.+)\[(?P<options>[^][]*)\]")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One thing to score.
+
+    Attributes:
+        source: hub id, folder, name of a backbone, `module:function`, or a function.
+        pooler, prompt: as `load_encoder` takes them.
+        normalize: whether vectors are made of length 1.
+    """
+
+    source: str | Function
+    pooler: str | None = None
+    prompt: str | None = None
+    normalize: bool = False
+
+    @classmethod
+    def read(cls, word: str, common: Model | None = None) -> Model:
+        """A word of the command line: `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]`.
+
+        Args:
+            common: what holds where the word says nothing.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        model = replace(common, source=word) if common else cls(word)
+        found = None if Path(word).exists() else OPTIONS.fullmatch(word)
+        if not found:
+            return model
+        options: dict[str, Any] = {}
+        for item in found["options"].split(","):
+            key, _, value = (part.strip() for part in item.partition("="))
+            if key not in ("pooler", "prompt", "normalize"):
+                raise UserError(f"'{word}' has an option '{key}'{nearest(key, ('pooler', 'prompt', 'normalize'))}")
+            if (key == "normalize" and value not in ("", "true", "false")) or (key == "pooler" and not value):
+                raise UserError(f"'{word}': cannot read '{item}'; write pooler=avg, prompt=query or normalize")
+            options[key] = value != "false" if key == "normalize" else value
+        return replace(model, source=found["source"], **options)
+
+    @classmethod
+    def stored(cls, described: Mapping[str, Any]) -> Model:
+        """What a file of results says that it scored.
+
+        Raises:
+            UserError: that is a function, which is not run on the word of a file.
+        """
+        model = cls(
+            described["model"], described.get("pooler"), described.get("prompt"), bool(described.get("normalize"))
+        )
+        if described.get("function") or model.is_function:
+            raise UserError(
+                f"'{model.name}' is a function, which is never run because a file names it; evaluate it again"
+            )
+        return model
+
+    @property
+    def is_function(self) -> bool:
+        return not isinstance(self.source, str) or bool(
+            FUNCTION.fullmatch(self.source) and not Path(self.source).exists()
+        )
+
+    @property
+    def name(self) -> str:
+        """The source as a text."""
+        source = self.source
+        if isinstance(source, str):
+            return source
+        return f"{source.__module__}:{getattr(source, '__qualname__', type(source).__name__)}"
+
+    @property
+    def options(self) -> list[str]:
+        """What is said beside the source."""
+        told = [f"{key}={value}" for key in ("pooler", "prompt") if (value := getattr(self, key)) is not None]
+        return told + ["normalize"] * self.normalize
+
+    @property
+    def label(self) -> str:
+        """As it stands in a table."""
+        return f"{self.name}[{','.join(self.options)}]" if self.options else self.name
+
+    @property
+    def file(self) -> str:
+        """A name for its file of results: the folder's own name, or the whole name of anything else."""
+        folder = Path(self.name)
+        name = folder.resolve().name if folder.is_dir() else self.name
+        return "-".join(slug(word) or "none" for word in (name, *self.options)) + ".json"
+
+    def describe(self) -> dict[str, Any]:
+        """What a file of results holds of it; `stored` reads it back."""
+        told = {"model": self.name, "pooler": self.pooler, "prompt": self.prompt, "normalize": self.normalize}
+        return told | {"function": self.is_function}
+
+    def load(self, device: str) -> Encoder:
+        """Its Encoder.
+
+        Raises:
+            UserError: it cannot be found or loaded, or does not take what is said beside it.
+        """
+        if self.is_function:
+            if self.pooler is not None or self.prompt is not None:
+                raise UserError(f"'{self.name}' is a function, without pooler and prompts; leave both out")
+            found = imported(self.source) if isinstance(self.source, str) else self.source
+            encoder: Encoder = FunctionEncoder(found, self.name)
+        else:
+            encoder = load_encoder(str(self.source), pooler=self.pooler, prompt=self.prompt, device=device)
+        return Normalised(encoder) if self.normalize else encoder
+
+
+def imported(name: str) -> Function:
+    """The function that `module:function` names, from where Python finds modules and the present folder.
+
+    Raises:
+        UserError: there is none.
+    """
+    module, _, path = name.partition(":")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"'{name}' cannot be imported ({error}); run where {module} lies, or set PYTHONPATH to its folder"
+        ) from None
+    except Exception as error:  # the user's module may raise anything
+        raise UserError(f"'{name}' cannot be imported, {_where(error)}; mend that module") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise UserError(f"'{name}': {module} has no '{part}'{nearest(part, _functions(found))}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UserError(f"'{name}' is no function; name one that takes a list of texts and gives an array")
+    return found
+
+
+def _functions(holder: Any) -> list[str]:
+    return [name for name, value in vars(holder).items() if callable(value) and not name.startswith("_")]
+
+
+def _where(error: BaseException) -> str:
+    """What went wrong and in which line, the last one outside of installed packages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = [frame for frame in frames if "site-packages" not in frame.filename][-1]
+    told = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__} in {last.filename}, line {last.lineno}: {told}"
+
+
+class FunctionEncoder:
+    """An Encoder: what a function of a list of texts gives, an array (n, d) of numbers, of numpy or torch.
+
+    Where the function has an attribute `identity`, a text, that and its name are its identity, so that an interrupted
+    evaluation goes on; one that says nothing of itself is another one in each process.
+    """
+
+    kind = "function"
+
+    def __init__(self, function: Function, name: str) -> None:
+        self.function, self.name = function, name
+        said = getattr(function, "identity", None)
+        described = f"{name}\n{said}" if isinstance(said, str) else f"{name}\n{os.getpid()}\n{time.time_ns()}"
+        self._identity = f"{self.kind}-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+
+    @property
+    def identity(self) -> str:
+        return self._identity
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        """Raises:
+        UserError: the function fails, or gives anything but one vector a sentence.
+        """
+        if not sentences:
+            return np.zeros((0, 0), dtype=np.float32)
+        try:
+            found = self.function(list(sentences))
+        except UserError:
+            raise
+        except Exception as error:  # the user's function may raise anything
+            raise UserError(f"'{self.name}' failed on {len(sentences)} texts, {_where(error)}; mend it") from error
+        if hasattr(found, "detach"):
+            found = found.detach().float().cpu()
+        try:
+            vectors = np.asarray(found, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise UserError(
+                f"'{self.name}' gave a {type(found).__name__} that is no array of numbers; give one vector a text"
+            ) from None
+        if vectors.ndim != 2 or len(vectors) != len(sentences):
+            raise UserError(
+                f"'{self.name}' gave an array of shape {vectors.shape} for {len(sentences)} texts; give one vector each"
+            )
+        return vectors
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        raise UserError(f"'{self.name}' is a function, which cannot be saved")

@@ -1,0 +1,44 @@
+"""How long published shapes train: the toy one, on this processor."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bench.__main__ import main
+from bench.errors import UserError
+from bench.timing import SHAPES, report, time_shape
+
+
+def test_a_shape_is_trained_and_extrapolated(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(1)
+    monkeypatch.setattr("bench.timing.EVERY", 10)
+    found = time_shape("toy", 10, "cpu")
+    assert found["million"] == pytest.approx(found["seconds"] * 15_625 / 10)
+    work = found["work"]
+    assert work["sentences"] == 2 * 10 * 64
+    assert work["tokens"] / work["sentences"] == pytest.approx(23.4, abs=0.8)  # as wiki1m, which decides the arithmetic
+    assert work["flop"]["selection"] > 0
+    assert report(found).startswith("toy, batch 64: ")
+    assert f"a million sentences: {found['million']:.0f} s" in report(found)
+
+
+def test_published_shapes_are_published() -> None:
+    """Sizes that other parts know of the same models."""
+    from bench.catalogue import backbone
+
+    for name, known in (("bert-base", "bert-base-uncased"), ("bert-large", "bert-large-uncased")):
+        assert (SHAPES[name].width, SHAPES[name].depth) == (backbone(known).shape.width, backbone(known).shape.depth)
+    for name in ("roberta-base", "roberta-large"):
+        assert (SHAPES[name].width, SHAPES[name].depth) == (backbone(name).shape.width, backbone(name).shape.depth)
+
+
+@pytest.mark.parametrize("steps", [0, 124, 126])
+def test_without_whole_selections_nothing_is_timed(steps: int) -> None:
+    with pytest.raises(UserError, match=f"--steps is {steps}; write a multiple of 125"):
+        time_shape("toy", steps, "cpu")
+
+
+def test_an_unknown_shape_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["timing", "bert-bas"]) == 2
+    assert "unknown shape 'bert-bas'; did you mean 'bert-base'?" in capsys.readouterr().err

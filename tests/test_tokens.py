@@ -1,0 +1,81 @@
+"""A corpus as token ids on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bench.encoders import load_backbone
+from bench.errors import UserError
+from bench.tokens import TokenFile, tokenized, tokenizer_identity
+
+SENTENCES = ["a man sleeps", "the old dog sees two birds", "", "a cat"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=6))
+def test_what_is_written_is_read(tmp_path: Path, rows: list[list[int]]) -> None:
+    TokenFile.write(tmp_path / "rows.npy", rows)
+    found = TokenFile(tmp_path / "rows.npy")
+    assert list(found) == rows
+    assert found[1:] == rows[1:]
+    assert found[:-1] == rows[:-1]
+    if rows:
+        assert found[-1] == rows[-1]
+        assert all(type(token) is int for token in found[0])
+    with pytest.raises(IndexError):
+        found[len(rows)]
+
+
+@pytest.mark.parametrize("longest", [4, 32])
+def test_tokens_are_the_tokenizers_and_made_once(tiny_bert: Path, tmp_path: Path, longest: int) -> None:
+    _, tokenizer = load_backbone(tiny_bert)
+    expected = tokenizer(SENTENCES, truncation=True, max_length=longest)["input_ids"]
+    assert list(tokenized(SENTENCES, tokenizer, longest, tmp_path)) == expected
+
+    class Silent:
+        backend_tokenizer = tokenizer.backend_tokenizer
+
+    # The second time the tokenizer is asked for nothing but its description.
+    assert list(tokenized(SENTENCES, Silent(), longest, tmp_path)) == expected
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_other_sentences_lengths_and_tokenizers_are_other_files(
+    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path
+) -> None:
+    _, bert = load_backbone(tiny_bert)
+    _, roberta = load_backbone(tiny_roberta)
+    for sentences, tokenizer, longest in (
+        (SENTENCES, bert, 32),
+        (SENTENCES[:3], bert, 32),
+        (["a man", "sleeps", *SENTENCES[1:]], bert, 32),
+        (SENTENCES, bert, 31),
+        (SENTENCES, roberta, 32),
+    ):
+        tokenized(sentences, tokenizer, longest, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_what_is_set_for_a_call_is_no_part_of_a_tokenizers_identity(tiny_bert: Path) -> None:
+    _, tokenizer = load_backbone(tiny_bert)
+    before = tokenizer_identity(tokenizer)
+    tokenizer(SENTENCES, truncation=True, max_length=5, padding=True)
+    assert tokenizer_identity(tokenizer) == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other"])
+def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "rows.npy"
+    TokenFile.write(path, [[1, 2, 3], [4]])
+    if damage == "other":
+        np.save(path, np.asarray([2, 3, 9, 1, 2, 3, 4], dtype=np.int32))
+    else:
+        content = path.read_bytes()
+        path.write_bytes({"cut": content[:-4], "empty": b"", "text": b"words"}[damage])
+    with pytest.raises(UserError, match=r"rows\.npy is damaged; delete it"):
+        TokenFile(path)
