@@ -7,7 +7,7 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 SMOKE_REFERENCE := results/reference/smoke.json
 
-.PHONY: help smoke test test-slow reported check bench reference gpu-smoke gpu-bench kill-test wiki-mini lock clean
+.PHONY: help smoke test test-slow reported check bench reference gpu-smoke gpu-bench kill-test slurm wiki-mini lock clean
 
 help:
 	@echo "make smoke      the whole DAG on the embedded world, in minutes, without network or GPU"
@@ -21,6 +21,7 @@ help:
 	@echo "make gpu-smoke  the smoke suite's runs on a real device, with the core's imports only"
 	@echo "make gpu-bench  seconds for a million sentences on the published shapes (random weights)"
 	@echo "make kill-test  a hundred kills of real trainings, each to the same bits"
+	@echo "make slurm      the DAG through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
 	@echo "make lock       write requirements.lock anew"
 
 $(READY): requirements.lock
@@ -75,6 +76,11 @@ gpu-bench: $(READY)
 # A hundred SIGKILLs at real trainings, in every phase; make test-slow has ten.
 kill-test: $(READY)
 	SENTBENCH_KILLS=100 $(BIN)/python -m pytest tests/test_resume.py -k killed_anywhere -q -s
+
+# Snakemake's jobs through slurmctld and slurmd on this machine; SENTBENCH_SLURM=smoke adds the whole smoke suite.
+slurm: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check snakemake-executor-plugin-slurm==2.8.0
+	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/slurm -q
 
 gpu-smoke: $(READY)
 	$(BIN)/python -m bench gpu_smoke --suite results/smoke --out results/gpu-smoke

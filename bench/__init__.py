@@ -1,3 +1,55 @@
 """The machinery of sentbench: from text to table. See docs/architecture.md."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
 __version__ = "0.1.0"
+
+
+def score(
+    model: str | Callable[[list[str]], Any],
+    tasks: Sequence[str] = ("sts",),
+    data: str = "senteval",
+    *,
+    pooler: str | None = None,
+    prompt: str | None = None,
+    normalize: bool = False,
+    mode: str = "test",
+    out: Path | None = None,
+) -> list[dict[str, Any]]:
+    """Score an encoder as `python -m bench evaluate` does, on a free GPU where there is one.
+
+    >>> from bench import score
+    >>> records = score(model.encode, tasks=["STS-B"])  # doctest: +SKIP
+
+    Args:
+        model: a function that takes a list of texts and gives an array (n, d) of numpy or torch; or a hub id, or a
+            folder.
+        tasks: names of tasks and groups.
+        data: "senteval" (the folder BENCH_DATA, else the hub), or a folder that holds downstream/.
+        pooler: of a transformer that names none.
+        prompt: of a folder of sentence-transformers, one of its prompts, "" for none; by default its own.
+        normalize: whether vectors are made of length 1, which SentEval's classifiers see.
+        mode: how classifiers are trained: "test", as papers report, or "dev", fast.
+        out: a file for the records with their provenance; with one, an interrupted evaluation can go on.
+
+    Returns:
+        Records (`bench.records.COLUMNS`), in points.
+
+    Raises:
+        UserError: the model, a task or a data file is not as it should be.
+    """
+    import tempfile
+
+    from bench import gpu, paths
+    from bench.evaluate import read_tasks
+    from bench.jobs import evaluate
+    from bench.models import Model
+
+    folder, known = paths.data_folder(data, Path()), Model(model, pooler, prompt, normalize)
+    with gpu.lease() as device, tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary:
+        file = Path(temporary) / "scores.json" if out is None else Path(out)
+        return evaluate(known, read_tasks(tasks, folder), mode, folder, file, device)

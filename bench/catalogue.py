@@ -1,12 +1,12 @@
-"""What the suite knows by name: methods (the folder is the catalogue) and backbones.
+"""What the suite knows by name: methods and backbones.
 
-A backbone is a transformer in Hugging Face format or a table of word vectors in GloVe's text format.
+A method is a file in `methods/`, or one from outside (`bench.plugins`). A backbone is a transformer in Hugging Face
+format or a table of word vectors in GloVe's text format.
 """
 
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import pkgutil
 from dataclasses import dataclass
@@ -17,22 +17,20 @@ from typing import Any
 import methods
 from bench.errors import UserError, nearest
 from bench.files import read_json, sha256_file
+from bench.plugins import Origin, methods_of, named_paths, outside
 from methods.base import Method, Shape
 
 # Raised when the embedded world or the pre-training of its backbones changes their numbers.
 TOY_VERSION = 2
 
 
-@cache
 def method_classes() -> dict[str, type[Method]]:
-    """Every method in `methods/`, by the name it gives itself."""
-    found: dict[str, type[Method]] = {}
-    for module_info in pkgutil.iter_modules(methods.__path__):
-        module = importlib.import_module(f"methods.{module_info.name}")
-        for _, cls in inspect.getmembers(module, inspect.isclass):
-            if issubclass(cls, Method) and cls.__module__ == module.__name__ and hasattr(cls, "name"):
-                found[cls.name] = cls
-    return found
+    """Every method by the name it gives itself: those of `methods/`, and those from outside.
+
+    Raises:
+        UserError: one from outside cannot be had, or has the name of another.
+    """
+    return _methods(named_paths())[0]
 
 
 def method_class(name: str) -> type[Method]:
@@ -43,8 +41,33 @@ def method_class(name: str) -> type[Method]:
     """
     known = method_classes()
     if name not in known:
-        raise UserError(f"unknown method '{name}'{nearest(name, known)}")
+        hint = "" if named_paths() else "; your own are found where BENCH_METHODS names their files or folders"
+        raise UserError(f"unknown method '{name}'{nearest(name, known)}{hint}")
     return known[name]
+
+
+def method_origin(name: str) -> Origin | None:
+    """Where a method from outside comes from; None for one of `methods/`."""
+    return _methods(named_paths())[1].get(name)
+
+
+@cache
+def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str, Origin]]:
+    """Methods by name, and where those from outside come from."""
+    found: dict[str, type[Method]] = {}
+    for module_info in pkgutil.iter_modules(methods.__path__):
+        module = importlib.import_module(f"methods.{module_info.name}")
+        found |= {cls.name: cls for cls in methods_of(module, module.__name__)}
+    origins: dict[str, Origin] = {}
+    for origin, classes in outside(paths):
+        for cls in classes:
+            if cls.name in found:
+                other = origins[cls.name].place if cls.name in origins else found[cls.name].__module__
+                raise UserError(
+                    f"two methods are called '{cls.name}', one of {other} and one of {origin.place}; rename yours"
+                )
+            found[cls.name], origins[cls.name] = cls, origin
+    return found, origins
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,11 @@ def _weights_files(folder: Path) -> list[Path]:
         names = listed.get("weight_map") if isinstance(listed, dict) else None
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise UserError(f"{index} lists no files of weights; save or fetch the model again")
+        if other := sorted(name for name in names.values() if "/" in name or not name.endswith(".safetensors")):
+            raise UserError(
+                f"{index} names weights in '{other[0]}', which is no safetensors file beside it; convert them, or "
+                "fetch the model again"
+            )
         return [folder / name for name in sorted(set(names.values()))]
     return [folder / "model.safetensors"]
 
@@ -142,6 +147,7 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         )
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        config._attn_implementation = None  # a configuration may name code on the hub
         if dropout is not None:
             config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
         options = (
@@ -392,7 +398,7 @@ def load_encoder(
         try:
             known = backbone(str(model))
         except UserError:
-            if str(model).count("/") > 1 or str(model).startswith((".", "/", "~")):
+            if str(model).partition("@")[0].count("/") > 1 or str(model).startswith((".", "/", "~")):
                 raise UserError(
                     f"model folder {model} does not exist; give a Hugging Face folder or a hub id"
                 ) from None
@@ -456,11 +462,14 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
     Raises:
         UserError: the checkpoint stores no such head, or one that is not a single module.
     """
-    from transformers import AutoModelForMaskedLM
+    from transformers import AutoConfig, AutoModelForMaskedLM
 
     try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        config._attn_implementation = None  # as in `load_backbone`
         model, loading = AutoModelForMaskedLM.from_pretrained(
             folder,
+            config=config,
             output_loading_info=True,
             dtype=torch.float32,
             use_safetensors=True,

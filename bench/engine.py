@@ -201,12 +201,15 @@ def forward(model: Any, batch: Batch, *, first_only: bool = False, work: Work | 
         return States([batch.pack(layer) for layer in output.hidden_states], batch)
     # The embedding layer is called as it is, padded, since methods hook into it; it is cheap.
     states = batch.pack(model.embeddings(input_ids=batch.ids, **inputs))
-    hidden = None if batch.places is None else batch.mask[:, None, None, :] == 0
+    padding = None  # (n, 1, 1, length), added to attention's logits
+    if batch.places is not None:
+        padding = torch.zeros(batch.mask.shape, device=states.device).masked_fill_(batch.mask == 0, -torch.inf)
+        padding = padding[:, None, None, :]
     drop = Dropout(model.training, states.device)
     layers = [states]
     for index, layer in enumerate(model.encoder.layer):
         last = first_only and index == model.config.num_hidden_layers - 1
-        layers.append(_layer(layer, layers[-1], batch, hidden, drop, last))
+        layers.append(_layer(layer, layers[-1], batch, padding, drop, last))
     return States(layers, batch, first_only)
 
 
@@ -219,7 +222,7 @@ def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
     return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
 
 
-def _layer(layer: Any, states: Tensor, batch: Batch, hidden: Tensor | None, drop: Dropout, first_only: bool) -> Tensor:
+def _layer(layer: Any, states: Tensor, batch: Batch, padding: Tensor | None, drop: Dropout, first_only: bool) -> Tensor:
     """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) of the first tokens alone."""
     attention, joined = layer.attention.self, layer.attention.output
     asking = batch.first(states) if first_only else states
@@ -230,7 +233,7 @@ def _layer(layer: Any, states: Tensor, batch: Batch, hidden: Tensor | None, drop
     queries = attention.query(asking)
     queries = heads(queries.unsqueeze(1) if first_only else batch.pad(queries))
     keys, values = heads(batch.pad(attention.key(states))), heads(batch.pad(attention.value(states)))
-    mixed = _attend(queries, keys, values, hidden, attention.dropout.p, drop).transpose(1, 2).flatten(2)
+    mixed = _attend(queries, keys, values, padding, attention.dropout.p, drop).transpose(1, 2).flatten(2)
     mixed = mixed.squeeze(1) if first_only else batch.pack(mixed)
 
     between = joined.LayerNorm(drop(joined.dense(mixed), joined.dropout.p) + asking)
@@ -239,18 +242,18 @@ def _layer(layer: Any, states: Tensor, batch: Batch, hidden: Tensor | None, drop
 
 
 def _attend(
-    queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None, dropout: float, drop: Dropout
+    queries: Tensor, keys: Tensor, values: Tensor, padding: Tensor | None, dropout: float, drop: Dropout
 ) -> Tensor:
-    """Attention with dropout of its weights; `hidden` (n, 1, 1, length) is true at padding."""
+    """Attention with dropout of its weights; `padding` (n, 1, 1, length) is -inf where there is no token, else 0."""
+    if padding is not None:
+        padding = padding.to(queries.dtype)
     if drop.active and dropout and drop.own:
-        weights = queries @ keys.transpose(-1, -2) * queries.shape[-1] ** -0.5
-        if hidden is not None:
-            weights = weights.masked_fill(hidden, -torch.inf)
+        weights = queries * queries.shape[-1] ** -0.5 @ keys.transpose(-1, -2)
+        if padding is not None:
+            weights = weights + padding
         return drop(weights.softmax(-1), dropout) @ values
-    seen = None if hidden is None else ~hidden
-    return F.scaled_dot_product_attention(
-        queries, keys, values, attn_mask=seen, dropout_p=dropout if drop.active else 0.0
-    )
+    rate = dropout if drop.active else 0.0
+    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=padding, dropout_p=rate)
 
 
 class Dropout:
@@ -272,20 +275,19 @@ class Dropout:
             return F.dropout(values, rate)
         threshold = min(round(rate * 65536), 65535)
         bits = self._bits.random_raw(-(-values.numel() // 4)).view(np.uint16)[: values.numel()]
-        return cast(
-            Tensor,
-            _Masked.apply(values, torch.from_numpy(bits >= threshold).view_as(values), 65536 / (65536 - threshold)),
-        )
+        # What stays, already scaled: one product forwards and one back.
+        kind = np.float64 if values.dtype == torch.float64 else np.float32
+        mask = np.multiply(bits >= threshold, kind(65536 / (65536 - threshold)), dtype=kind)
+        return cast(Tensor, _Masked.apply(values, torch.from_numpy(mask).view_as(values)))
 
 
 class _Masked(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, mask: Tensor, scale: float) -> Tensor:
+    def forward(ctx: Any, values: Tensor, mask: Tensor) -> Tensor:
         ctx.save_for_backward(mask)
-        ctx.scale = scale
-        return values.mul(mask).mul_(scale)
+        return (values * mask).to(values.dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (mask,) = ctx.saved_tensors
-        return gradient.mul(mask).mul_(ctx.scale), None, None
+        return (gradient * mask).to(gradient.dtype), None

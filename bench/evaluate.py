@@ -16,7 +16,16 @@ from bench.encoders import Encoder, adaptation
 from bench.errors import UserError, nearest
 from bench.files import read_json, write_json
 from bench.progress import Progress
-from bench.records import GROUPS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, Record, average, expand_tasks, is_described
+from bench.records import (
+    GROUPS,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    Record,
+    average,
+    expand_tasks,
+    is_described,
+    is_probing,
+)
 from bench.tasks import probing, sts, transfer
 from bench.tasks.labelled import KFOLD, NESTED, SPLIT, LabelledTask
 from bench.tasks.tables import Vectors
@@ -154,7 +163,7 @@ def _work(task: LabelledTask, settings: Settings) -> int:
     """Heads times training samples, which is about what a task costs."""
     from bench.tasks import protocol
 
-    networks = len(protocol.HIDDEN) * len(protocol.DROPOUTS) if task.name in PROBING_TASKS else 0
+    networks = len(protocol.HIDDEN) * len(protocol.DROPOUTS) if is_probing(task.name) else 0
     return (protocol.heads(task.protocol, settings) + networks) * _parts(task)
 
 
@@ -199,5 +208,5 @@ def _score_labelled(
             yield {"task": task.name, "split": "test", "metric": "f1", "aggregation": "all", "value": value}
     elif task.protocol == SPLIT:
         yield from records(protocol.split(parts, task.classes, settings, advance), "accuracy")
-        if task.name in PROBING_TASKS:
+        if is_probing(task.name):
             yield from records(protocol.tuned_network(parts, task.classes, settings, advance), "accuracy_mlp")

@@ -102,6 +102,7 @@ def _origin(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
         "Data": provenance.get("data"),
         "Corpora": provenance.get("corpora") or provenance.get("corpus"),
         "Device": provenance.get("device"),
+        "Arithmetic": provenance.get("arithmetic"),
         "Libraries": provenance.get("versions"),
     }
     return [(title, _text(value)) for title, value in fields.items() if value]

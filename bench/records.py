@@ -6,6 +6,7 @@ command measures goes to disk as one object `{"provenance": {...}, "records": [.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopC
 CHINESE_TASKS = ("CNSD-STS-B",)
 # An STS set of a user's own is called so, whatever follows; its data folder's manifest says where it is.
 OWN_STS = "sts:"
+# A probing task of a user's own is called so: the file probing/NAME.txt, whose sizes that manifest says.
+OWN_PROBING = "probing:"
 
 GROUPS = {
     "sts": STS_TASKS,
@@ -100,6 +103,12 @@ def is_described(task: str) -> bool:
     return task in CHINESE_TASKS or (task.startswith(OWN_STS) and task != OWN_STS)
 
 
+def is_probing(task: str) -> bool:
+    """Whether it is a probing task as SentEval has them: one of its ten, or one of a user's own."""
+    name = task.removeprefix(OWN_PROBING)
+    return task in PROBING_TASKS or (name != task and re.fullmatch(r"\w[\w.-]*", name) is not None)
+
+
 def expand_tasks(names: Sequence[str]) -> list[str]:
     """Single tasks, each once, for names of tasks and groups.
 
@@ -108,7 +117,7 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
     """
     names = [canonical_task(name.strip()) for name in names]
     for name in names:
-        if name not in GROUPS and name not in KNOWN_TASKS and not is_described(name):
+        if name not in GROUPS and name not in KNOWN_TASKS and not is_described(name) and not is_probing(name):
             raise UserError(f"unknown task '{name}'{nearest(name, (*GROUPS, *KNOWN_TASKS))}")
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
 

@@ -65,7 +65,9 @@ def write(suite: Path, reference: Path) -> None:
     """
     cells, provenance = _cells(suite)
     kept = {
-        key: provenance[key] for key in ("code", "versions", "device", "date", "data", "corpora") if key in provenance
+        key: provenance[key]
+        for key in ("code", "versions", "device", "arithmetic", "date", "data", "corpora")
+        if key in provenance
     }
     rounded = {
         name: {task: [round(value, 3) for value in values] for task, values in tasks.items() if task != "status"}

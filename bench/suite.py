@@ -17,8 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.catalogue import KINDS, NO_BACKBONE, Backbone, backbone, method_class
+from bench.catalogue import KINDS, NO_BACKBONE, Backbone, backbone, method_class, method_origin
 from bench.errors import UserError, nearest
+from bench.plugins import type_name
 from bench.records import CHINESE_TASKS, is_described
 from methods.base import Method, Refusal, Shape, compose, host_fields, refuse_composition
 
@@ -148,7 +149,8 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """The run as plain data, for plans and provenance."""
-        return {
+        outside = {name: origin for name, _, _ in self.parts if (origin := method_origin(name))}
+        described: dict[str, Any] = {
             "id": self.id,
             "method": self.text,
             "setting": self.setting,
@@ -165,6 +167,9 @@ class Run:
             "skip": self.skip,
             "identity": self.identity,
         }
+        if outside:
+            described["outside"] = {name: asdict(origin) for name, origin in outside.items()}
+        return described
 
     @property
     def arguments(self) -> list[str]:
@@ -191,9 +196,14 @@ class Run:
 
 
 def _identified(name: str, version: int, hyper: Mapping[str, Any]) -> list[Any]:
-    """A part as it stands in an identity: without hyper-parameters that joined later where they have their default."""
+    """A part as it stands in an identity: without hyper-parameters that joined later where they have their default.
+
+    Of a method from outside, whose author may forget its version, the sum of its code too.
+    """
     later = {item.name: item.default for item in fields(method_class(name).Hyper) if item.metadata.get("later")}
-    return [name, version, {key: value for key, value in hyper.items() if key not in later or value != later[key]}]
+    kept = {key: value for key, value in hyper.items() if key not in later or value != later[key]}
+    origin = method_origin(name)
+    return [name, version, kept, origin.sha256] if origin else [name, version, kept]
 
 
 def corpus_fingerprint(name: str) -> str:
@@ -423,7 +433,7 @@ def resolve(
     parts, spellings, labels, built = [], [], [], []
     skip = None
     for position, (cls, (_, keys)) in enumerate(zip(classes, parsed, strict=True)):
-        annotations = {item.name: str(item.type) for item in fields(cls.Hyper)}
+        annotations = {item.name: type_name(item.type) for item in fields(cls.Hyper)}
         rows = {key: value for key, value in _rows(cls, setting, used.name).items() if key in annotations}
         given: dict[str, Any] = {}
         for key, value in keys.items():

@@ -57,11 +57,10 @@ class TokenFile(Sequence[list[int]]):
         return self._ids[self._ends[row] : self._ends[row + 1]].tolist()
 
     @staticmethod
-    def write(path: Path, rows: Sequence[Sequence[int]]) -> None:
+    def write(path: Path, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
         """Write token ids, whole or not at all."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = np.concatenate([np.asarray(row, dtype=np.int32) for row in rows]) if len(rows) else []
-        content = np.concatenate([[len(rows)], lengths.cumsum(), ids]).astype(np.int32)
+        content = np.concatenate([[len(rows)], lengths.cumsum(), *rows]).astype(np.int32)
         with atomic_file(path) as temporary, open(temporary, "wb") as stream:
             np.save(stream, content)
 

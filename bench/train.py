@@ -124,7 +124,8 @@ def _train(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, A
     """`outcome` and `provenance` of a training, from its newest checkpoint on."""
     torch.set_num_threads(run.recipe.threads)
     torch.use_deterministic_algorithms(True, warn_only=context.device != "cpu")
-    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what it has not written
+    # Nothing here reads memory that it has not written.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     sums = corpora.corpus_identity(context.corpus)
     described = provenance(context.device, run.recipe.threads) | {"corpus": sums}
     checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums})

@@ -1,8 +1,8 @@
 """A small Hugging Face hub on this machine's loopback, for tests of fetching.
 
 It speaks what the hub's client asks for: listings (`/api/.../revision/...`, `/api/.../tree/...`) and files
-(`/.../resolve/...`, with ETag, commit and ranges). It can also misbehave: serve other bytes than it announces, cut a
-file short, break a connection off, or answer with an error. Plain files of any path (`raw`) stand in for other servers.
+(`/.../resolve/...`, with ETag, commit and ranges). Answers can go wrong in any of the ways of `Fault`. Plain files of
+any path (`raw`) stand in for other servers; `/moved/...` is `/...` once more, for redirects to end at.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import socket
+import struct
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,8 +22,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?")
-FILE = re.compile(r"(/datasets)?/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?")
+FILE = re.compile(r"(/datasets)?/([^/]+/[^/]+)/resolve/([^/]+|refs/pr/\d+)/(.+)")
+
+
+@dataclass
+class Fault:
+    """What is wrong with an answer."""
+
+    status: int | None = None  # instead of the answer
+    headers: dict[str, str] = field(default_factory=dict)  # laid over the answer's own
+    body: bytes | None = None  # of a listing, instead of the true one
+    sent: int | None = None  # bytes of the body after which the connection ends
+    reset: bool = False  # it ends by a reset
+    drip: float = 0.0  # seconds between single bytes
+    silence: float = 0.0  # seconds before anything is said
+    whole: bool = False  # ranges are not heeded
+    first: bool = False  # whatever range is asked for, it is given the file from its beginning
+    times: int | None = None  # answers that it happens to, by default all
 
 
 @dataclass
@@ -28,72 +48,101 @@ class FakeHub:
 
     endpoint: str = ""
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    revisions: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)  # beside a repository's main
     raw: dict[str, bytes] = field(default_factory=dict)  # by path
     requests: list[str] = field(default_factory=list)
+    tokens: list[tuple[str, str]] = field(default_factory=list)  # host that was asked, and the token it was shown
+    ranges: list[str] = field(default_factory=list)  # that were asked for of files
+    sent: Counter[str] = field(default_factory=Counter)  # bytes of each file that went out
     served: dict[str, bytes] = field(default_factory=dict)  # instead of what is announced, by file name
-    broken_off: set[str] = field(default_factory=set)  # files whose first download ends half-way
-    status: int | None = None  # answers everything
+    faults: dict[str, Fault] = field(default_factory=dict)  # by file name; of listings by "listing", of all by "*"
+    heads: bool = True  # HEAD is answered
 
-    def commit(self, key: str) -> str:
+    def commit(self, key: str, revision: str = "main") -> str:
         """A commit that follows from the content."""
-        parts = b"".join(name.encode() + content for name, content in sorted(self.repositories[key].items()))
+        files = self.repositories[key] if revision == "main" else self.revisions[key, revision]
+        parts = b"".join(name.encode() + content for name, content in sorted(files.items()))
         return hashlib.sha1(parts).hexdigest()
+
+    def at(self, key: str, revision: str) -> dict[str, bytes] | None:
+        """The files at a branch or commit."""
+        branches = {"main": self.repositories[key]} | {
+            name: files for (owner, name), files in self.revisions.items() if owner == key
+        }
+        return branches.get(revision) or {self.commit(key, name): files for name, files in branches.items()}.get(
+            revision
+        )
+
+    def fault(self, name: str) -> Fault:
+        """What happens to the next answer about a file."""
+        fault = self.faults.get(name) or self.faults.get("*") or Fault()
+        if fault.times is None:
+            return fault
+        fault.times -= 1
+        return fault if fault.times >= 0 else Fault()
 
 
 def _entry(name: str, content: bytes) -> dict[str, Any]:
     # As on the hub, only large files are stored by their SHA-256; here that is everything but JSON.
     lfs = None if name.endswith(".json") else {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-    return {"name": name, "size": len(content), "oid": hashlib.sha1(content).hexdigest(), "lfs": lfs}
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    return {"name": name, "size": len(content), "oid": blob, "lfs": lfs}
 
 
 class _Handler(BaseHTTPRequestHandler):
     hub: FakeHub
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body go out apart, and would wait for each other
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
     def do_HEAD(self) -> None:
-        self.do_GET()
+        if self.hub.heads:
+            return self.do_GET()
+        self.hub.requests.append(f"HEAD {self.path}")
+        return self._answer(405, b"", {}, Fault())
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.hub.requests.append(f"{self.command} {path}")
-        if self.hub.status:
-            return self._answer(self.hub.status, b"{}")
-        if match := API.fullmatch(path):
-            kind, name, what, revision = match.groups()
-            return self._list(f"datasets/{name}" if kind == "datasets" else name, what, revision or "main")
+        self.hub.tokens.append((self.headers["Host"], self.headers.get("Authorization", "")))
+        moved = path.startswith("/moved/")
+        path = path.removeprefix("/moved")
+        listing = API.fullmatch(path)
+        name = "listing" if listing else path.rsplit("/", 1)[-1]
+        fault = Fault() if moved else self.hub.fault(name)
+        if fault.silence:
+            time.sleep(fault.silence)
+        if fault.status:
+            return self._answer(fault.status, b"{}", {}, fault)
+        if listing:
+            kind, repository, what, revision = listing.groups()
+            key = f"datasets/{repository}" if kind == "datasets" else repository
+            return self._list(key, what, revision or "main", fault)
         if match := FILE.fullmatch(path):
-            dataset, name, revision, file = match.groups()
-            return self._file(f"datasets/{name}" if dataset else name, revision, file)
+            dataset, repository, revision, file = match.groups()
+            return self._file(f"datasets/{repository}" if dataset else repository, revision, file, fault)
         if path in self.hub.raw:
-            return self._raw(path)
-        return self._answer(404, b"{}")
+            return self._content(name, self.hub.raw[path], {}, fault)
+        return self._answer(404, b"{}", {}, Fault())
 
-    def _raw(self, path: str) -> None:
-        name = path.rsplit("/", 1)[-1]
-        content = self.hub.served.get(name, self.hub.raw[path])
-        if name in self.hub.broken_off:
-            self.hub.broken_off.discard(name)
-            self._answer(200, content, sent=len(content) // 2)
-            self.close_connection = True
-            return
-        self._answer(200, content)
-
-    def _known(self, key: str, revision: str) -> bool:
+    def _known(self, key: str, revision: str) -> dict[str, bytes] | None:
         if key not in self.hub.repositories:
-            self._answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-        elif revision not in ("main", self.hub.commit(key)):
-            self._answer(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+            self._answer(404, b"{}", {"X-Error-Code": "RepoNotFound"}, Fault())
+        elif (files := self.hub.at(key, revision)) is None:
+            self._answer(404, b"{}", {"X-Error-Code": "RevisionNotFound"}, Fault())
         else:
-            return True
-        return False
+            return files
+        return None
 
-    def _list(self, key: str, what: str | None, revision: str) -> None:
-        if not self._known(key, revision):
+    def _list(self, key: str, what: str | None, revision: str, fault: Fault) -> None:
+        if fault.body is not None:
+            return self._answer(200, fault.body, {}, fault)
+        known = self._known(key, revision)
+        if known is None:
             return
-        files = [_entry(name, content) for name, content in self.hub.repositories[key].items()]
+        files = [_entry(name, content) for name, content in known.items()]
         if what == "tree":
             listing: Any = [
                 {"type": "file", "path": file["name"], "size": file["size"], "oid": file["oid"]}
@@ -110,38 +159,65 @@ class _Handler(BaseHTTPRequestHandler):
                 | ({"lfs": file["lfs"] | {"pointerSize": 130}} if file["lfs"] else {})
                 for file in files
             ]
-            listing = {"id": key.removeprefix("datasets/"), "sha": self.hub.commit(key), "siblings": siblings}
-        self._answer(200, json.dumps(listing).encode())
+            commit = next(
+                self.hub.commit(key, name)
+                for name in ("main", *(name for owner, name in self.hub.revisions if owner == key))
+                if self.hub.at(key, name) is known
+            )
+            listing = {"id": key.removeprefix("datasets/"), "sha": commit, "siblings": siblings}
+        self._answer(200, json.dumps(listing).encode(), {}, fault)
 
-    def _file(self, key: str, revision: str, name: str) -> None:
-        if not self._known(key, revision):
+    def _file(self, key: str, revision: str, name: str, fault: Fault) -> None:
+        files = self._known(key, revision)
+        if files is None:
             return
-        headers = {"X-Repo-Commit": self.hub.commit(key)}
-        if name not in self.hub.repositories[key]:
-            return self._answer(404, b"", headers | {"X-Error-Code": "EntryNotFound"})
-        announced = self.hub.repositories[key][name]
-        entry = _entry(name, announced)
+        headers = {"X-Repo-Commit": self.hub.commit(key) if revision == "main" else revision}
+        if name not in files:
+            return self._answer(404, b"", headers | {"X-Error-Code": "EntryNotFound"}, Fault())
+        entry = _entry(name, files[name])
         etag = entry["lfs"]["sha256"] if entry["lfs"] else entry["oid"]
-        headers |= {"ETag": f'"{etag}"', "X-Linked-Size": str(len(announced)), "Accept-Ranges": "bytes"}
-        content = self.hub.served.get(name, announced)
-        status, start = 200, 0
-        if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
-            status, start = 206, int(match[1])
-            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        if self.command == "GET" and name in self.hub.broken_off:
-            self.hub.broken_off.discard(name)
-            self._answer(status, content[start:], headers, sent=(len(content) - start) // 2)
-            self.close_connection = True
-            return
-        self._answer(status, content[start:], headers)
+        headers |= {"ETag": f'"{etag}"', "X-Linked-Size": str(len(files[name]))}
+        self._content(name, files[name], headers, fault)
 
-    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, sent: int | None = None) -> None:
+    def _content(self, name: str, announced: bytes, headers: dict[str, str], fault: Fault) -> None:
+        content = self.hub.served.get(name, announced)
+        headers = {**headers, "Accept-Ranges": "bytes"}
+        self.hub.ranges.append(self.headers.get("Range", ""))
+        status, start = 200, 0
+        if (match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")) and not fault.whole:
+            status, start = 206, 0 if fault.first else int(match[1])
+            if start >= len(content):
+                return self._answer(416, b"", {"Content-Range": f"bytes */{len(content)}"}, fault)
+            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        return self._answer(status, content[start:], headers, fault, name)
+
+    def _answer(self, status: int, body: bytes, headers: dict[str, str], fault: Fault, name: str = "") -> None:
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
-            self.send_header(name, value)
+        for header, value in {"Content-Length": str(len(body)), **headers, **fault.headers}.items():
+            if value:
+                self.send_header(header, value)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body[:sent])
+        if self.command == "HEAD":
+            return
+        body = body[: fault.sent]
+        for piece in [body[i : i + 1] for i in range(len(body))] if fault.drip else [body]:
+            self.wfile.write(piece)
+            self.hub.sent[name] += len(piece)
+            if fault.drip:
+                time.sleep(fault.drip)
+        if fault.sent is not None or fault.headers.get("Connection") == "close":
+            self.close_connection = True
+        if fault.reset:  # no farewell: with a linger time of nought, closing resets
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has heard enough closes the connection, which is no error here."""
 
 
 @contextmanager
@@ -149,8 +225,7 @@ def fake_hub() -> Iterator[FakeHub]:
     """Run a hub while the block runs."""
     hub = FakeHub()
     handler = type("Handler", (_Handler,), {"hub": hub})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import lzma
+import random
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -17,10 +20,12 @@ from typing import Any
 import huggingface_hub
 import huggingface_hub.constants
 import pytest
-from fakehub import FakeHub, fake_hub
+from fakehub import FakeHub, Fault, fake_hub
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench import data
-from bench.data import archive, pins
+from bench.data import archive, download, pins
 from bench.data.cache import alone
 from bench.errors import UserError
 
@@ -49,9 +54,9 @@ def member(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Files in the cache but for the guard and the client's own book-keeping."""
+    """Files in the cache but for the guard."""
     paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return sorted(path for path in paths if path != ".lock" and not path.startswith(".fetching/.cache/"))
+    return sorted(path for path in paths if path != ".lock")
 
 
 @pytest.fixture
@@ -82,6 +87,7 @@ def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "models"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(download, "WAITS", (0.0,) * len(download.WAITS))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     for name in ("BENCH_DATA", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
@@ -127,6 +133,36 @@ def test_a_table_is_taken_out_of_its_archive(online: FakeHub, apart: Path) -> No
 def test_a_damaged_archive_of_tables(content: bytes, online: FakeHub, apart: Path) -> None:
     online.repositories["a/vectors"] = {"all.zip": content}
     with pytest.raises(UserError, match=r"all\.zip cannot be unpacked"):
+        data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+    assert left_behind(apart) == ["all.zip"]
+
+
+def test_a_table_that_unpacks_without_end_or_stands_twice_is_refused(
+    online: FakeHub, apart: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as both:
+        both.writestr("glove.300d.txt", b"dog 1 2\n")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            both.writestr("glove.300d.txt", b"dog 3 4\n")
+    online.repositories["a/vectors"] = {"all.zip": zipped(glove_300d_txt=b"0" * 5000), "two.zip": whole.getvalue()}
+    monkeypatch.setattr(archive, "LARGEST_ARCHIVE", 4999)
+    with pytest.raises(UserError, match=r"all\.zip is refused: glove\.300d\.txt unpacks to more than"):
+        data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+    with pytest.raises(UserError, match=r"two\.zip is refused: it holds glove\.300d\.txt twice"):
+        data.fetch_words("two.zip", "a/vectors", "glove.300d.txt")
+    assert left_behind(apart) == ["all.zip", "two.zip"]
+
+
+def test_a_table_that_announces_less_than_it_holds_is_refused(online: FakeHub, apart: Path) -> None:
+    """The size in both of its headers is a lie, so what comes out is neither whole nor has the right sum."""
+    content = bytearray(zipped(glove_300d_txt=b"dog 1 2\n" * 1000))
+    for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        place = content.index(signature) + offset
+        assert int.from_bytes(content[place : place + 4], "little") == 8000
+        content[place : place + 4] = (8).to_bytes(4, "little")
+    online.repositories["a/vectors"] = {"all.zip": bytes(content)}
+    with pytest.raises(UserError, match=r"all\.zip cannot be unpacked \(Bad CRC-32"):
         data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
     assert left_behind(apart) == ["all.zip"]
 
@@ -194,15 +230,18 @@ def test_a_damaged_cache_is_fetched_again(online: FakeHub, apart: Path) -> None:
 
 def test_cut_short_is_refused(online: FakeHub, apart: Path) -> None:
     online.served["wiki1m_for_simcse.txt"] = WIKI[:40]
-    with pytest.raises(UserError, match=r"cannot fetch wiki1m_for_simcse.txt .*: the download was cut short"):
+    with pytest.raises(
+        UserError, match=r"cannot fetch wiki1m_for_simcse.txt .*: it ends after 40 of 84 bytes; fetch it again"
+    ):
         data.fetch_corpus("wiki1m")
     assert left_behind(apart) == []
 
 
 def test_a_connection_that_breaks_off_is_resumed(online: FakeHub) -> None:
-    online.broken_off.add("wiki1m_for_simcse.txt")
+    online.faults["wiki1m_for_simcse.txt"] = Fault(sent=40, times=1)
     assert data.fetch_corpus("wiki1m").read_bytes() == WIKI
     assert sum("GET" in request and "wiki1m" in request for request in online.requests) == 2
+    assert online.sent["wiki1m_for_simcse.txt"] == len(WIKI)
 
 
 def test_a_wrong_number_of_rows_is_refused(online: FakeHub, apart: Path) -> None:
@@ -214,7 +253,7 @@ def test_a_wrong_number_of_rows_is_refused(online: FakeHub, apart: Path) -> None
 
 def test_a_missing_file_and_a_missing_repository(online: FakeHub, apart: Path) -> None:
     del online.repositories[data.DATASET]["senteval.tar"]
-    with pytest.raises(UserError, match="no such file; connect and try again, or set BENCH_DATA"):
+    with pytest.raises(UserError, match="no such file; check HF_ENDPOINT, or set BENCH_DATA"):
         data.fetch_senteval()
     del online.repositories[data.DATASET]
     with pytest.raises(UserError, match=r"no such repository.*set BENCH_DATA"):
@@ -223,8 +262,8 @@ def test_a_missing_file_and_a_missing_repository(online: FakeHub, apart: Path) -
 
 
 def test_an_error_of_the_hub_is_one_sentence(online: FakeHub) -> None:
-    online.status = 403
-    with pytest.raises(UserError, match=r"answers with status 403; connect and try again, or set BENCH_DATA"):
+    online.faults["*"] = Fault(status=403)
+    with pytest.raises(UserError, match=r"forbids it \(status 403\); set HF_TOKEN to a token .*, or set BENCH_DATA"):
         data.fetch_corpus("wiki1m")
 
 
@@ -348,7 +387,42 @@ def test_an_archive_that_unpacks_without_end_is_refused(online: FakeHub, monkeyp
         data.fetch_senteval()
 
 
-@pytest.mark.parametrize("content", [b"no archive at all", b"", tar({"STS/a": b"x" * 5000})[:2000]])
+PACKED = lzma.compress(tar({f"STS/{number}": random.Random(number).randbytes(3000) for number in range(9)}))
+PIECES = ["a", "STS", "/", "..", ".", "\\", "\n", "\0", " ", "é", "\udcff"]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), max_size=4), st.data())
+def test_whatever_an_archive_names_it_stays_in_its_folder(names: list[str], draw: st.DataObject) -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as whole:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.type = draw.draw(st.sampled_from([tarfile.REGTYPE, tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE]))
+            info.linkname = ".." if info.issym() else ""
+            whole.addfile(info)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "a.tar").write_bytes(stream.getvalue())
+        try:
+            data.unpack(folder / "a.tar", folder / "out")
+        except UserError:
+            pass
+        else:
+            assert not any(path.is_symlink() for path in folder.rglob("*"))
+        assert {path.name for path in folder.iterdir()} <= {"a.tar", "out"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no archive at all",
+        b"",
+        tar({"STS/a": b"x" * 5000})[:2000],
+        PACKED[:9000],
+        PACKED[:9000] + b"?" * 3000 + PACKED[12000:],
+    ],
+)
 def test_a_damaged_archive(content: bytes, online: FakeHub, apart: Path) -> None:
     online.repositories[data.DATASET]["senteval.tar"] = content
     with pytest.raises(UserError, match="cannot be unpacked"):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
-from fakehub import FakeHub, fake_hub
+from fakehub import FakeHub, Fault, fake_hub
 
 from bench import data, paths
 from bench.__main__ import main
-from bench.data import pins
+from bench.data import download, pins
 from bench.data.probing import REPOSITORY, git_blob
 from bench.errors import UserError
 from bench.files import sha256_file, sha256_text
@@ -52,6 +52,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(pins, "PINS", tmp_path / "pins.json")
     monkeypatch.setattr(pins, "LOCK", tmp_path / "lock.json")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(download, "WAITS", (0.0,) * len(download.WAITS))
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("BENCH_DATA", raising=False)
@@ -108,9 +109,11 @@ def test_a_wrong_blob_is_refused(server: FakeHub, fetched: Path, tmp_path: Path)
 
 
 def test_a_cut_download_is_refused(server: FakeHub, fetched: Path) -> None:
-    server.broken_off.add("tree_depth.txt")
-    with pytest.raises(UserError, match=r"cannot fetch .*tree_depth\.txt: .* broke off; connect and try again"):
+    server.faults["tree_depth.txt"] = Fault(sent=20)
+    with pytest.raises(UserError, match=r"cannot fetch .*tree_depth\.txt: .* broke off after \d+ bytes; start again"):
         probing.read("Depth", fetched)
+    assert present(fetched) == []  # what has come lies elsewhere: all files here are summed
+    server.faults.clear()
     server.served["tree_depth.txt"] = TEXT[:-20]
     with pytest.raises(UserError, match="cut short"):
         probing.read("Depth", fetched)
@@ -127,8 +130,8 @@ def test_no_network(fetched: Path) -> None:
     with pytest.raises(UserError) as raised:
         probing.read("Depth", fetched)
     assert str(raised.value) == (
-        f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to http://127.0.0.1:9, "
-        f"or it broke off; connect and try again, or set BENCH_DATA to a data folder that holds probing/"
+        f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to http://127.0.0.1:9; "
+        f"connect and try again, or set BENCH_DATA to a data folder that holds probing/"
     )
     assert present(fetched) == []
 

@@ -71,7 +71,7 @@ def test_real_commands_run_and_their_mistakes_are_said(capfd: pytest.CaptureFixt
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_they_end_with_their_parent(as_given: Path, tmp_path: Path, number: int) -> None:
-    """SIGTERM reaches them as SIGTERM, so they may write a checkpoint; when the parent is killed the kernel sends it."""
+    """SIGTERM reaches them as SIGTERM, so that they write a checkpoint; a killed parent's kernel sends it."""
     child = f"trap 'echo told > {tmp_path}/told; exit 75' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
     program = (
         f"import sys; sys.executable = {str(as_given)!r}\n"

@@ -11,8 +11,9 @@ https://raw.githubusercontent.com.
 from bench.data.archive import unpack
 from bench.data.cache import cache_folder
 from bench.data.fetch import fetch_corpus, fetch_senteval, fetch_words
-from bench.data.hub import BACKBONE_FILES, DATASET, fetch_backbone, fetch_file
+from bench.data.hub import DATASET, fetch_file
 from bench.data.local import CORPORA, corpus_name, corpus_path, local_folder
+from bench.data.models import BACKBONE_FILES, fetch_backbone
 from bench.data.pins import LOCK, PINS, enforce, pinned, record
 from bench.data.probing import probing_file
 from bench.data.reading import LONGEST_LINE, read_lines

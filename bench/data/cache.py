@@ -17,16 +17,26 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Let one process at a time fetch, so that no two download the same file or write the lock at once."""
-    path = cache_folder() / ".lock"
+def held(path: Path, remedy: str) -> Iterator[None]:
+    """Let one process at a time past a file that serves as guard.
+
+    Raises:
+        UserError: the guard cannot be written; `remedy` says what to do.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         guard = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        raise UserError(f"cannot write {path} ({error.strerror}); name a folder for data in SENTBENCH_CACHE") from None
+        raise UserError(f"cannot write {path} ({error.strerror}); {remedy}") from None
     try:
         fcntl.flock(guard, fcntl.LOCK_EX)
         yield
     finally:
         os.close(guard)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let one process at a time fetch, so that no two download the same file or write the lock at once."""
+    with held(cache_folder() / ".lock", "name a folder for data in SENTBENCH_CACHE"):
+        yield

@@ -38,8 +38,12 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
     """
     whole = fetch_file(archive, repository)
     table = cache_folder() / f"{sha256_file(whole)[:12]}-{member}"
-    if not table.is_file():
-        take(whole, member, table)
+    if table.is_file():
+        return table
+    with alone():
+        if not table.is_file():
+            _sweep(table)
+            take(whole, member, table)
     return table
 
 
@@ -57,8 +61,11 @@ def fetch_senteval() -> Path:
     archive = fetch_file("senteval.tar")
     # Named by what it holds, so that a replaced archive is unpacked anew.
     folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
+    if folder.is_dir():
+        return folder
     with alone():
         if not folder.is_dir():
+            _sweep(folder)
             with atomic_folder(folder) as temporary:
                 unpack(archive, temporary / "unpacked")
                 tasks = next((path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None)
@@ -67,3 +74,9 @@ def fetch_senteval() -> Path:
                 os.replace(tasks, temporary / "downstream")
                 shutil.rmtree(temporary / "unpacked", ignore_errors=True)
     return folder
+
+
+def _sweep(target: Path) -> None:
+    """Remove what a killed process left of a file or folder half-made; nobody else may be making it."""
+    for path in target.parent.glob(f".{target.name}.*.part"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()

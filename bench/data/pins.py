@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,3 +62,12 @@ def record(key: str, revision: str, sums: Sums) -> None:
         entry["files"] = dict(sorted((entry.get("files", {}) | unknown).items()))
     if entry and entry != lock.get(key):
         write_json(LOCK, dict(sorted((lock | {key: entry}).items())))
+
+
+def git_blob(path: Path) -> str:
+    """The id that git gives a file's content: SHA-1 of a header with its size and of its bytes, in hex."""
+    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with open(path, "rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

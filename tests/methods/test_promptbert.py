@@ -176,11 +176,12 @@ def test_a_mutation_is_caught(
     assert disagreement(context, method) > 1e-6
 
 
-def test_an_empty_sentence_is_the_template_alone(make: Callable[..., Any]) -> None:
+def test_an_empty_sentence_is_the_template_alone(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without dropout nothing is left of it."""
     context, method = make()
-    tokens = context.tokens()
+    tokens = list(context.tokens())
     tokens[5] = [tokens[5][0], tokens[5][-1]]
+    monkeypatch.setattr(context, "tokens", lambda: tokens)
     seen: list[Views] = []
     method.loss = lambda views, step: seen.append(views) or torch.zeros(())
     method.step_loss(context, Step(0, 1, 4, 1, [5, 6]))

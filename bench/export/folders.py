@@ -1,0 +1,170 @@
+"""Trained encoders as folders of sentence-transformers: weights, tokenizer, modules, model card.
+
+What a pooler or a map needs is written as the library's own modules: [CLS] and the mean as Pooling, a mean of two
+layers as WeightedLayerPooling, the model's own pooler and affine maps as Dense, a whitening as two Dense and Normalize.
+Anything else is refused. Each folder is read back by `bench.encoders` and compared before it counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from bench import paths
+from bench.encoders import FIRST_ONLY, TransformerEncoder, load_encoder, longest_input
+from bench.errors import UserError
+from bench.export.card import card
+from bench.export.runs import Exported
+from bench.files import read_json, write_json, write_text
+from bench.modular import LAYERS, Normalised, layer_weights
+
+CLOSE = 1e-5  # how far a vector that is read back may be off, where values are below 1; above, of the largest value
+PROBES = ("", "A man is playing a guitar.", "two birds", " ".join(50 * ["The old dog sees seven small boats."]))
+
+
+TYPES = "sentence_transformers.models"  # where all versions of the library find their modules
+
+
+@dataclass(frozen=True)
+class Part:
+    """A module of the library: its kind, its configuration, its tensors."""
+
+    kind: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+
+def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> list[str]:
+    """Write each trained run as a folder named by its identity.
+
+    Raises:
+        UserError: a run that was asked for cannot be exported, or none can.
+    """
+    remarks: list[str] = []
+    for run in runs:
+        try:
+            _write_run(suite, run, folder / run.id)
+        except UserError as error:
+            if asked:
+                raise
+            shutil.rmtree(folder / run.id, ignore_errors=True)
+            remarks.append(str(error))
+    if len(remarks) == len(runs):
+        raise UserError(f"{suite} has no encoder to export: {remarks[0]}")
+    return remarks
+
+
+def _write_run(suite: Path, run: Exported, folder: Path) -> None:
+    if not run.told["trained"]:
+        raise UserError(f"{run.id} is not trained, so there is no encoder of its own to export; leave it out")
+    if run.status != "finished":
+        raise UserError(f"{run.id} is {run.status}, so there is no encoder to export; leave it out")
+    source = paths.run_folder(suite, run.id) / "encoder"
+    if not source.is_dir():
+        raise UserError(f"{run.id} left no encoder here ({source} is not there); name the suite that has it")
+    encoder = load_encoder(source)
+    base, modules = _parts(encoder, run.id)
+    folder.mkdir()
+    _write_transformer(base, folder)
+    listed = [{"idx": 0, "name": "0", "path": "", "type": f"{TYPES}.Transformer"}]
+    for index, module in enumerate(modules, start=1):
+        place = f"{index}_{module.kind}"
+        (folder / place).mkdir()
+        write_json(folder / place / "config.json", module.config)
+        if module.tensors:
+            save_file(module.tensors, folder / place / "model.safetensors")
+        listed.append({"idx": index, "name": str(index), "path": place, "type": f"{TYPES}.{module.kind}"})
+    write_json(folder / "modules.json", listed)
+    settings: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    write_json(folder / "config_sentence_transformers.json", settings)
+    vectors = encoder.encode(PROBES)
+    found = load_encoder(folder)
+    if modules[-1].kind == "Normalize":  # which reading leaves out
+        found = Normalised(found)
+    off = float(np.abs(found.encode(PROBES) - vectors).max()) / max(1.0, float(np.abs(vectors).max()))
+    if not off <= CLOSE:
+        raise UserError(f"{run.id} cannot be exported: as float32 modules its vectors are off by {off:.1g}")
+    longest = read_json(folder / "sentence_bert_config.json")["max_seq_length"]
+    write_text(folder / "README.md", card(run, vectors.shape[1], longest))
+
+
+def _write_transformer(encoder: TransformerEncoder, folder: Path) -> None:
+    """A transformer and its tokenizer, which cuts where ours does."""
+    longest = longest_input(encoder.model, encoder.tokenizer)
+    encoder.tokenizer.model_max_length = longest
+    encoder.save(folder)
+    settings: dict[str, Any] = {"max_seq_length": longest, "do_lower_case": False}
+    if encoder.model.config.model_type in ("bert", "roberta", "xlm-roberta") and encoder.pooler != "cls":
+        settings["model_args"] = {"add_pooling_layer": False}  # else the library would draw one at random
+    write_json(folder / "sentence_bert_config.json", settings)
+    if encoder.pooler in LAYERS:
+        config = read_json(folder / "config.json")
+        write_json(folder / "config.json", config | {"output_hidden_states": True})
+
+
+def _parts(encoder: Any, name: str) -> tuple[TransformerEncoder, list[Part]]:
+    """An Encoder as a transformer and the library's modules behind it.
+
+    Raises:
+        UserError: the library has no module for a part.
+    """
+    maps = []
+    while not isinstance(encoder, TransformerEncoder):
+        maps.append(encoder)
+        encoder = getattr(encoder, "base", None)
+        if encoder is None:
+            raise UserError(f"{name} cannot be exported: sentence-transformers has no module for '{maps[-1].kind}'")
+    modules = _pooling(encoder)
+    for each in reversed(maps):
+        if each.kind == "affine":
+            modules.append(_dense(each.arrays["weight"], each.arrays["bias"], each.tanh))
+        elif each.kind == "normalised":
+            modules.append(Part("Normalize"))
+        elif each.kind == "whitened" and each.fixed:
+            # The mean is taken off first: x W - mu W in one step would lose what the two have in common.
+            mean, matrix = each.arrays["mean"], each.arrays["matrix"]
+            modules += [_dense(torch.eye(len(mean)), -mean), _dense(matrix.T, None), Part("Normalize")]
+        elif each.kind == "whitened":
+            raise UserError(f"{name} cannot be exported: its whitening is fitted on the sentences of each task")
+        else:
+            raise UserError(f"{name} cannot be exported: sentence-transformers has no module for '{each.kind}'")
+    return encoder, modules
+
+
+def _pooling(encoder: TransformerEncoder) -> list[Part]:
+    config = encoder.model.config
+    width, depth = config.hidden_size, config.num_hidden_layers
+    first = encoder.pooler in FIRST_ONLY
+    # The flags' form is read by all versions of the library, today's form by the newest alone.
+    flags = {"pooling_mode_cls_token": first, "pooling_mode_mean_tokens": not first}
+    pooling = Part("Pooling", {"word_embedding_dimension": width, **flags})
+    if encoder.pooler == "cls":
+        dense = encoder.model.pooler.dense
+        return [pooling, _dense(dense.weight.detach(), dense.bias.detach(), tanh=True)]
+    if encoder.pooler in LAYERS:
+        mixing = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": depth}
+        tensors = {"layer_weights": layer_weights(encoder.pooler, depth)}
+        return [Part("WeightedLayerPooling", mixing, tensors), pooling]
+    return [pooling]
+
+
+def _dense(weight: Tensor, bias: Tensor | None, tanh: bool = False) -> Part:
+    """y = W x + b, and tanh of it, of a weight (k, d) and a bias (k)."""
+    tensors = {"linear.weight": weight.float().cpu().contiguous()}
+    if bias is not None:
+        tensors["linear.bias"] = bias.float().cpu().contiguous()
+    config = {
+        "in_features": weight.shape[1],
+        "out_features": weight.shape[0],
+        "bias": bias is not None,
+        "activation_function": f"torch.nn.modules.{'activation.Tanh' if tanh else 'linear.Identity'}",
+    }
+    return Part("Dense", config, tensors)

@@ -1,0 +1,90 @@
+"""The runs of a suite's folder as far as they are there: planned, trained, scored; with or without a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench import paths
+from bench.errors import UserError, nearest
+from bench.files import read_json
+from bench.finished import DAMAGE
+from bench.records import Record, read_scores
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A run of a suite.
+
+    Attributes:
+        told: the run as plans and provenances hold it.
+        status: "finished", "diverged", "skipped", or "missing" where nothing is there yet.
+        provenance: of its scores, else of its training; empty where there is neither.
+        scored: its file of scores, or None.
+    """
+
+    told: Mapping[str, Any]
+    status: str
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    records: Sequence[Record] = ()
+    scored: Path | None = None
+
+    @property
+    def id(self) -> str:
+        return str(self.told["id"])
+
+    @property
+    def outcome(self) -> Mapping[str, Any]:
+        """How its training ended."""
+        found: Mapping[str, Any] = self.provenance.get("outcome") or {}
+        return found
+
+    @property
+    def title(self) -> str:
+        """For people: method, backbone and seed."""
+        seed = "" if self.told["seed"] is None else f", seed {self.told['seed']}"
+        return f"{self.told.get('label') or self.told['method']} on {self.told['backbone']}{seed}"
+
+
+def read_runs(suite: Path, only: Sequence[str] = ()) -> list[Exported]:
+    """The runs of a suite, planned ones first, or those that are named.
+
+    Raises:
+        UserError: there is none, or none of a name; or a file is damaged.
+    """
+    plan = suite / "plan.json"
+    try:
+        planned = {str(entry["id"]): entry for entry in read_json(plan)["runs"]} if plan.is_file() else {}
+    except DAMAGE as error:
+        raise UserError(f"{plan} is not a plan ({error!r}); delete it and plan the suite again") from None
+    scored = sorted(path.stem for path in (suite / "scores").glob("*.json"))
+    trained = sorted(path.parent.name for path in (suite / "runs").glob("*/outcome.json"))
+    known = list(dict.fromkeys([*planned, *scored, *trained]))
+    if not known:
+        raise UserError(f"{suite} holds no runs; name a suite's folder, results/<suite>")
+    for name in only:
+        if name not in known:
+            raise UserError(f"{suite} has no run '{name}'{nearest(name, known)}")
+    return [_read(suite, name, planned.get(name)) for name in dict.fromkeys(only or known)]
+
+
+def _read(suite: Path, name: str, planned: Mapping[str, Any] | None) -> Exported:
+    scores, outcome = paths.scores_file(suite, name), paths.run_folder(suite, name) / "outcome.json"
+    path = scores if scores.is_file() else outcome
+    try:
+        if scores.is_file():
+            provenance, records = read_scores(scores)
+            run = Exported(provenance["run"], provenance["outcome"]["status"], provenance, records, scores)
+        elif outcome.is_file():
+            left = read_json(outcome)
+            run = Exported(left["run"], left["outcome"]["status"], left["provenance"] | {"outcome": left["outcome"]})
+        else:
+            path = suite / "plan.json"
+            run = Exported(planned or {}, "missing")
+        if run.id != name or not {"method", "backbone", "seed", "trained"} <= run.told.keys():
+            raise ValueError(f"it is of the run {run.id}")
+    except DAMAGE as error:
+        raise UserError(f"{path} is damaged ({error!r}); delete it and make it again") from None
+    return run

@@ -1,0 +1,76 @@
+"""Training logs as TensorBoard's event files: loss and learning rate of every step, dev scores and geometry of some.
+
+A log holds no times, so a step's time is its number in seconds: TensorBoard's "relative" axis counts steps too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import paths
+from bench.errors import UserError
+from bench.export.runs import Exported
+
+EVENTS = "events.out.tfevents.0.sentbench"  # TensorBoard looks for the middle of it; equal logs give equal names
+TAGS = {
+    "loss": "train/loss",
+    "learning_rate": "train/learning_rate",
+    "alignment": "geometry/alignment",
+    "uniformity": "geometry/uniformity",
+}
+
+
+def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> list[str]:
+    """Write the log of each trained run.
+
+    Raises:
+        UserError: `tensorboard` is not installed; a run that was asked for has no log, or none has; a log is damaged.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError("event files need tensorboard, which is not installed; pip install tensorboard") from None
+    remarks: list[str] = []
+    for run in runs:
+        log = paths.run_folder(suite, run.id) / "log.jsonl"
+        if not log.is_file():
+            why = f"{log} is not there" if run.told["trained"] else "it is not trained"
+            remarks.append(f"{run.id} has no training log, since {why}")
+            if asked:
+                raise UserError(f"{remarks[-1]}; leave it out")
+            continue
+        with SummaryWriter(str(folder / run.id)) as writer:
+            for step, tag, value in scalars(log):
+                writer.add_scalar(tag, value, step, walltime=float(step))
+        (made,) = (folder / run.id).iterdir()
+        made.rename(folder / run.id / EVENTS)
+    if len(remarks) == len(runs):
+        raise UserError(f"{suite} has no training log to export: {remarks[0]}")
+    return remarks
+
+
+def scalars(log: Path) -> Iterator[tuple[int, str, float]]:
+    """Step, tag and value of each number of a training's log, in its order.
+
+    Raises:
+        UserError: a line is not what a training writes.
+    """
+    with open(log, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row: dict[str, Any] = json.loads(line)
+                yield from _scalars(row, int(row["step"]))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                raise UserError(f"{log}, line {number}: not a row of a training log; delete the line") from None
+
+
+def _scalars(row: Mapping[str, Any], step: int) -> Iterator[tuple[int, str, float]]:
+    for key, value in row.items():
+        if key in TAGS and value is not None:
+            yield step, TAGS[key], float(value)
+        elif key.startswith("dev"):
+            for task, score in value.items():
+                yield step, f"{key}/{task}", float(score)

@@ -1,0 +1,220 @@
+"""Two ways in which people train SimCSE today, each at its best on a processor, for `test_training.py` to measure.
+
+`plain_recipe` is the way of the released SimCSE program on today's transformers: its Trainer, a collator that pads, and
+SentEval's evaluation for selection. `sentence_transformers` is that library's own trainer and loss. Neither logs nor
+saves; what their users' programs do not do, they are not given to do.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AutoModel, AutoTokenizer, Trainer, TrainerCallback, TrainingArguments
+from transformers.utils import logging
+
+from bench.records import Record
+from bench.tasks import sts
+
+datasets.disable_progress_bars()
+logging.set_verbosity_error()
+logging.disable_progress_bar()
+
+BATCH, LENGTH, TEMPERATURE = 64, 32, 0.05  # methods.md a
+EVALUATED = 128  # sentences of a batch in SentEval
+DEV = ("STS-B", "SICK-R")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every side is given.
+
+    Attributes:
+        backbone, data: folders.
+        steps: of one epoch over `sentences`, after the last of which there is a selection.
+        precision: "float32" or "bfloat16".
+    """
+
+    backbone: Path
+    sentences: Sequence[str]
+    data: Path
+    rate: float
+    precision: str
+    seed: int = 1
+
+    @property
+    def steps(self) -> int:
+        return -(-len(self.sentences) // BATCH)
+
+
+@dataclass
+class Training:
+    """What one training took and came to.
+
+    Attributes:
+        ends: at the end of each step the time and the processor's time, in seconds, and whether it had selected.
+        dev: mean Spearman x 100 on the dev sets at the end.
+    """
+
+    ends: list[tuple[float, float, bool]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    dev: float = float("nan")
+
+    def end(self, selected: bool = False) -> None:
+        self.ends.append((time.perf_counter(), time.process_time(), selected))
+
+    def step(self, busy: bool = False) -> float:
+        """Seconds of a step without selection, the median of all but the first; with `busy` the processor's."""
+        return median(self._seconds(False, busy))
+
+    def selection(self, busy: bool = False) -> float:
+        """Seconds of a selection."""
+        return median(self._seconds(True, busy)) - self.step(busy)
+
+    def _seconds(self, selected: bool, busy: bool) -> list[float]:
+        return [b[busy] - a[busy] for a, b in zip(self.ends, self.ends[1:], strict=False) if b[2] == selected]
+
+
+def arguments(setting: Setting, folder: str, **others: Any) -> dict[str, Any]:
+    """What both trainers are told. Batches are made in the process itself: a worker would take a core from training."""
+    return {
+        "output_dir": folder,
+        "num_train_epochs": 1,
+        "per_device_train_batch_size": BATCH,
+        "learning_rate": setting.rate,
+        "lr_scheduler_type": "linear",
+        "max_grad_norm": 1.0,
+        "bf16": setting.precision == "bfloat16",
+        "use_cpu": True,
+        "seed": setting.seed,
+        "report_to": "none",
+        "save_strategy": "no",
+        "eval_strategy": "no",
+        "logging_strategy": "no",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+    } | others
+
+
+def dev_score(data: Path, vectors: Callable[[Sequence[str]], np.ndarray], splits: Sequence[str] = ("dev",)) -> float:
+    """Mean Spearman x 100 of both dev sets, after all of `splits` have been encoded and scored."""
+    records: list[Record] = []
+    for task in DEV:
+        for split in splits:
+            records += sts.score(sts.read(task, data, split), vectors)
+    return float(np.mean([record["value"] for record in records if record["split"] == "dev"]))
+
+
+class SimCSE(nn.Module):
+    """A backbone's [CLS] through a dense layer and tanh; InfoNCE between the two views of each sentence."""
+
+    def __init__(self, backbone: Path, losses: list[float]) -> None:
+        super().__init__()
+        self.encoder = AutoModel.from_pretrained(backbone, add_pooling_layer=False, dtype=torch.float32)
+        width = self.encoder.config.hidden_size
+        self.head = nn.Linear(width, width)
+        nn.init.normal_(self.head.weight, std=0.02)
+        nn.init.zeros_(self.head.bias)
+        self.losses = losses
+
+    def cls(self, **inputs: Tensor) -> Tensor:
+        return self.encoder(**inputs).last_hidden_state[:, 0]
+
+    def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
+        vectors = torch.tanh(self.head(self.cls(**inputs))).float().unflatten(0, (-1, 2))
+        first, second = F.normalize(vectors, dim=-1).unbind(1)
+        loss = F.cross_entropy(first @ second.T / TEMPERATURE, torch.arange(len(first)))
+        self.losses.append(loss.item())
+        return {"loss": loss}
+
+
+class Steps(TrainerCallback):
+    """Notes when steps end, after `select` at the last one."""
+
+    def __init__(self, training: Training, select: Callable[[], float] | None = None) -> None:
+        self.training, self.select = training, select
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        selecting = self.select is not None and state.global_step == state.max_steps
+        if selecting:
+            self.training.dev = self.select()
+        self.training.end(selecting)
+
+
+def plain_recipe(setting: Setting) -> Training:
+    """The released program's training: sentences tokenized ahead, each twice in a batch, padded to the longest.
+
+    Its selection encodes both sides of every pair of all splits, in file order (SentEval sorts STS12-16 alone). Their
+    cosines are taken at once here, not one by one as there.
+    """
+    torch.manual_seed(setting.seed)
+    tokenizer = AutoTokenizer.from_pretrained(setting.backbone)
+    rows = datasets.Dataset.from_dict({"text": list(setting.sentences)}).map(
+        lambda part: tokenizer(part["text"], truncation=True, max_length=LENGTH), batched=True, remove_columns="text"
+    )
+    training = Training()
+    model = SimCSE(setting.backbone, training.losses)
+
+    def collate(features: Sequence[dict[str, list[int]]]) -> dict[str, Tensor]:
+        return dict(tokenizer.pad([row for row in features for _ in range(2)], return_tensors="pt"))
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        found = []
+        for start in range(0, len(texts), EVALUATED):
+            batch = tokenizer(list(texts[start : start + EVALUATED]), padding=True, return_tensors="pt")
+            found.append(model.cls(**batch).float())
+        return torch.cat(found).numpy()
+
+    @torch.inference_mode()
+    def select() -> float:
+        model.eval()
+        score = dev_score(setting.data, vectors, sts.SPLITS)
+        model.train()
+        return score
+
+    with tempfile.TemporaryDirectory() as folder:
+        told = TrainingArguments(**arguments(setting, folder, remove_unused_columns=False))
+        Trainer(model, told, collate, rows, callbacks=[Steps(training, select)]).train()
+    return training
+
+
+class Recorded(MultipleNegativesRankingLoss):
+    """The library's loss, which notes its values."""
+
+    def __init__(self, model: SentenceTransformer, losses: list[float]) -> None:
+        super().__init__(model, scale=1 / TEMPERATURE)
+        self.losses = losses
+
+    def forward(self, *inputs: Any) -> Tensor:
+        loss = super().forward(*inputs)
+        self.losses.append(loss.item())
+        return loss
+
+
+def sentence_transformers(setting: Setting) -> Training:
+    """The library's documented way: a table of pairs, [CLS] pooling, its ranking loss; it selects nothing."""
+    torch.manual_seed(setting.seed)
+    backbone = Transformer(str(setting.backbone), max_seq_length=LENGTH)
+    model = SentenceTransformer(modules=[backbone, Pooling(backbone.get_embedding_dimension(), "cls")], device="cpu")
+    rows = datasets.Dataset.from_dict({"anchor": list(setting.sentences), "positive": list(setting.sentences)})
+    training = Training()
+    with tempfile.TemporaryDirectory() as folder:
+        told = SentenceTransformerTrainingArguments(**arguments(setting, folder))
+        loss = Recorded(model, training.losses)
+        SentenceTransformerTrainer(model, told, rows, loss=loss, callbacks=[Steps(training)]).train()
+    model.eval()
+    training.dev = dev_score(setting.data, lambda texts: model.encode(list(texts)))
+    return training

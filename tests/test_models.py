@@ -1,0 +1,281 @@
+"""Any encoder in the field: functions, options beside a model, several models in one table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import bench
+from bench.__main__ import main
+from bench.encoders import load_encoder
+from bench.errors import UserError
+from bench.models import FunctionEncoder, Model
+from bench.records import STS_TASKS, read_scores
+from methods.word_overlap import BagOfWords
+
+MODULE = """
+import numpy as np
+import torch
+
+def letters(texts):
+    return np.array([[text.count(letter) for letter in "abcdeilorst"] + [1] for text in texts])
+
+def tensor(texts):
+    return torch.from_numpy(letters(texts)).double().requires_grad_()
+
+def few(texts):
+    return letters(texts)[1:]
+
+def words(texts):
+    return [text.split() for text in texts]
+
+def broken(texts):
+    return letters(texts) / {}[0]
+
+class Held:
+    def encode(self, texts):
+        return letters(texts)
+
+held = Held()
+number = 3
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a module of a user's own, in the present folder."""
+    (tmp_path / "my_encoders_of_a_test.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield "my_encoders_of_a_test"
+    sys.modules.pop("my_encoders_of_a_test", None)
+
+
+def cells(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], float]:
+    return {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
+
+
+def evaluated(data: Path, out: Path, *words: str) -> int:
+    return main(["evaluate", *words, "--data", str(data), "--tasks", "STS12", "STS-B", "--out", str(out)])
+
+
+# Functions
+
+
+@pytest.mark.parametrize("name", ["letters", "tensor", "held.encode"])
+def test_a_function_is_scored_as_what_it_computes(mine: str, name: str, tiny_data: Path, tmp_path: Path) -> None:
+    """Cosines by plain loops over the file, and their rank correlation by scipy."""
+    from scipy.stats import spearmanr
+
+    out = tmp_path / "scores.json"
+    assert evaluated(tiny_data, out, f"{mine}:{name}") == 0
+    provenance, records = read_scores(out)
+    path = tiny_data / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+
+    def cosine(first: str, second: str) -> float:
+        u, v = ([text.count(letter) for letter in "abcdeilorst"] + [1] for text in (first, second))
+        return float(np.dot(u, v) / (np.dot(u, u) * np.dot(v, v)) ** 0.5)
+
+    wanted = spearmanr([cosine(row[5], row[6]) for row in rows], [float(row[4]) for row in rows]).statistic
+    assert cells(records)["STS-B", "test", "all"] == pytest.approx(100 * wanted, abs=1e-6)
+    assert provenance["model"] == f"{mine}:{name}"
+    assert provenance["function"] is True
+    assert {record["method"] for record in records} == {"encoder[function]"}
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("few", "gave an array of shape ("),
+        ("words", "gave a list that is no array of numbers"),
+        ("broken", "my_encoders_of_a_test.py, line 18: 0"),
+        ("leters", "has no 'leters'; did you mean 'letters'?"),
+        ("number", "is no function"),
+        ("held.encod", "has no 'encod'"),
+    ],
+)
+def test_a_functions_faults_are_one_sentence(
+    mine: str, name: str, sentence: str, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluated(tiny_data, tmp_path / "scores.json", f"{mine}:{name}") == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: ")
+    assert not (tmp_path / "scores.json").exists()
+    assert sentence in error
+
+
+def test_modules_that_cannot_be_imported_are_one_sentence(mine: str, tmp_path: Path) -> None:
+    (tmp_path / "raises_of_a_test.py").write_text("x = 1\nraise RuntimeError('no\\nluck')\n")
+    for name, words in {
+        "nowhere_of_a_test:encode": ("No module named 'nowhere_of_a_test'", "PYTHONPATH"),
+        "raises_of_a_test:encode": ("RuntimeError in", "raises_of_a_test.py, line 2: no luck"),
+    }.items():
+        with pytest.raises(UserError) as caught:
+            Model(name).load("cpu")
+        assert all(word in str(caught.value) for word in words)
+        assert "\n" not in str(caught.value)
+
+
+def test_options_of_transformers_are_refused_for_functions(mine: str) -> None:
+    for model in (Model(f"{mine}:letters", pooler="avg"), Model(f"{mine}:letters", prompt="query")):
+        with pytest.raises(UserError, match="leave both out"):
+            model.load("cpu")
+    vectors = Model(f"{mine}:letters", normalize=True).load("cpu").encode(["a sea", "bread"])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+
+
+def test_a_functions_identity_is_what_it_says_of_itself() -> None:
+    def silent(texts: list[str]) -> Any:
+        return np.ones((len(texts), 2))
+
+    def speaks(texts: list[str]) -> Any:
+        return np.ones((len(texts), 2))
+
+    assert FunctionEncoder(silent, "m:f").identity != FunctionEncoder(silent, "m:f").identity
+    speaks.identity = "second version"  # type: ignore[attr-defined]
+    assert FunctionEncoder(speaks, "m:f").identity == FunctionEncoder(speaks, "m:f").identity
+    known = FunctionEncoder(speaks, "m:f").identity
+    speaks.identity = "third version"  # type: ignore[attr-defined]
+    assert FunctionEncoder(speaks, "m:f").identity != known
+
+
+def test_no_file_makes_a_function_run(mine: str, tiny_data: Path, tmp_path: Path) -> None:
+    """Configurations and results go through `load_encoder` and `Model.stored`, which import nothing."""
+    (tmp_path / "leaves_a_trace.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    with pytest.raises(UserError):
+        load_encoder("leaves_a_trace:encode", pooler="avg")
+    for described in ({"function": True}, {"function": False}, {}):
+        with pytest.raises(UserError, match="never run because a file names it"):
+            Model.stored({"model": "leaves_a_trace:encode", **described}).load("cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_functions_from_python(tiny_data: Path, tmp_path: Path) -> None:
+    own = BagOfWords(256)
+    records = bench.score(own.encode, ["STS-B"], str(tiny_data))
+    same = bench.score(own.encode, ["STS-B"], str(tiny_data), out=tmp_path / "scores.json", normalize=True)
+    assert cells(records) == pytest.approx(cells(same), abs=1e-6)
+    assert set(cells(records)) == {("STS-B", "test", "all"), ("STS-B", "dev", "all")}
+    provenance, written = read_scores(tmp_path / "scores.json")
+    assert written == same
+    assert provenance["model"].endswith(":BagOfWords.encode")
+
+
+def test_a_model_by_folder_from_python(tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "scores.json"
+    assert evaluated(tiny_data, out, str(tiny_bert), "--pooler", "avg_top2") == 0
+    records = bench.score(str(tiny_bert), ["STS12", "STS-B"], str(tiny_data), pooler="avg_top2")
+    assert records == read_scores(out)[1]
+
+
+# Words of the command line
+
+
+def test_options_stand_in_brackets() -> None:
+    common = Model("", pooler="avg", normalize=True)
+    assert Model.read("a/b") == Model("a/b")
+    assert Model.read("a/b", common) == Model("a/b", pooler="avg", normalize=True)
+    assert Model.read("a/b[pooler=cls]", common) == Model("a/b", pooler="cls", normalize=True)
+    assert Model.read("a/b[prompt=, normalize=false]", common) == Model("a/b", pooler="avg", prompt="")
+    assert Model.read("a/b[prompt=query,normalize]") == Model("a/b", prompt="query", normalize=True)
+    assert Model.read("a/b[prompt=query,normalize]").label == "a/b[prompt=query,normalize]"
+    for word, message in {
+        "a[poler=avg]": "did you mean 'pooler'?",
+        "a[pooler]": "cannot read 'pooler'",
+        "a[normalize=2]": "cannot read 'normalize=2'",
+        "a[]": "has an option ''",
+    }.items():
+        with pytest.raises(UserError) as caught:
+            Model.read(word)
+        assert message in str(caught.value)
+
+
+def test_a_folder_with_brackets_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a[pooler=avg]").mkdir()
+    assert Model.read(f"{tmp_path}/a[pooler=avg]").pooler is None
+
+
+# Several models
+
+
+@pytest.fixture
+def several(tiny_bert: Path, tiny_roberta: Path, mine: str) -> list[str]:
+    return [f"{tiny_bert}[pooler=avg]", f"{tiny_bert}[pooler=cls_before_pooler]", f"{mine}:letters"]
+
+
+def test_several_models_are_one_table_and_a_file_each(
+    several: list[str], tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluated(tiny_data, tmp_path / "out", *several) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["spearman", "test", "STS12", "STS-B"]
+    files = ["tiny-bert-pooler-avg", "tiny-bert-pooler-cls_before_pooler", "my_encoders_of_a_test-letters"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{name}.json" for name in files)
+    for row, word, name in zip(table[1:], several, files, strict=True):
+        found = cells(read_scores(tmp_path / "out" / f"{name}.json")[1])
+        values = [f"{found[task, 'test', 'all']:.2f}" for task in ("STS12", "STS-B")]
+        assert row.split() == [word, *values]
+    alone = tmp_path / "alone.json"
+    assert evaluated(tiny_data, alone, str(tiny_bert), "--pooler", "avg") == 0
+    assert read_scores(alone)[1] == read_scores(tmp_path / "out" / f"{files[0]}.json")[1]
+
+
+def test_one_that_fails_does_not_stop_the_others(
+    several: list[str], tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluated(tiny_data, tmp_path / "out", "/nowhere/model", *several[:1]) == 2
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 2
+    assert "error: /nowhere/model: model folder /nowhere/model does not exist" in printed.err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny-bert-pooler-avg.json"]
+
+
+def test_what_is_there_already_is_not_scored_again(
+    several: list[str], tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert evaluated(tiny_data, tmp_path / "out", *several[:2]) == 0
+    first, second = sorted((tmp_path / "out").iterdir())
+    before = first.read_bytes()
+    changed = json.loads(second.read_text())
+    changed["provenance"]["versions"]["torch"] = "1.0"
+    second.write_text(json.dumps(changed))
+    scored: list[str] = []
+    original = bench.jobs.score_encoder  # type: ignore[attr-defined]
+
+    def noted(encoder: Any, *rest: Any) -> Any:
+        scored.append(encoder.pooler)
+        return original(encoder, *rest)
+
+    monkeypatch.setattr("bench.jobs.score_encoder", noted)
+    assert evaluated(tiny_data, tmp_path / "out", *several[:2]) == 0
+    assert scored == ["cls_before_pooler"]
+    assert first.read_bytes() == before
+    assert read_scores(second)[0]["versions"]["torch"] == torch.__version__
+
+
+def test_two_models_for_one_file_are_refused(
+    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tiny-bert").symlink_to(tiny_bert)
+    words = [str(tiny_bert), str(tmp_path / "tiny-bert"), "--pooler", "avg"]
+    assert evaluated(tiny_data, tmp_path / "out", *words) == 2
+    assert "would both be written to tiny-bert-pooler-avg.json" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "file").write_text("mine")
+    assert evaluated(tiny_data, tmp_path / "file", *words[:1], "a/b", "--pooler", "avg") == 2
+    assert "is a file; of several models, name a folder" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_all_sts_tasks_have_their_average(several: list[str], tiny_data: Path, tmp_path: Path, capsys: Any) -> None:
+    words = ["evaluate", several[0], several[2], "--data", str(tiny_data), "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["spearman", "test", *STS_TASKS, "Avg"]
