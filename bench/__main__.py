@@ -126,6 +126,7 @@ def analyse(arguments: argparse.Namespace) -> None:
 def runs(arguments: argparse.Namespace) -> int:
     """Train, score and analyse runs of a suite's plan, without a workflow: in this process, or several at once."""
     from bench import gpu
+    from bench.files import read_json
     from bench.jobs import planned, run_plan
     from bench.progress import Progress
 
@@ -134,17 +135,22 @@ def runs(arguments: argparse.Namespace) -> int:
         raise UserError(f"--share is '{arguments.share}'; write k/n with 1 <= k <= n")
     if arguments.together < 1:
         raise UserError(f"--together is {arguments.together}; write how many runs go at once, from 1 on")
-    entries = planned(arguments.suite, int(words[0]), int(words[1]), arguments.only)
+    try:
+        content = json.loads(arguments.json) if arguments.json else read_json(arguments.suite / "plan.json")
+    except json.JSONDecodeError as error:
+        raise UserError(f"--json is not JSON: {error}") from None
+    entries = planned(content, int(words[0]), int(words[1]), arguments.only)
     with gpu.lease() as device:
         if (several := min(arguments.together, len(entries))) > 1:
             from bench.together import run_together
 
-            common = ["runs", "--suite", str(arguments.suite), "--stages", *arguments.stages, "--only"]
+            common = ["runs", "--suite", str(arguments.suite), "--stages", *arguments.stages]
+            common += [*(["--json", arguments.json] if arguments.json else []), "--only"]
             return run_together(
                 [[*common, *(entry["id"] for entry in entries[first::several])] for first in range(several)]
             )
         with Progress(len(entries), "runs", "run") as progress:
-            for run in run_plan(arguments.suite, entries, device, arguments.stages):
+            for run in run_plan(arguments.suite, content, entries, device, arguments.stages):
                 progress.advance(note=run.id)
     return 0
 
@@ -459,6 +465,7 @@ def _parser() -> argparse.ArgumentParser:
     added = command(runs)
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--share", default="1/1", metavar="K/N", help="every N-th run, from the K-th on")
+    added.add_argument("--json", metavar="PLAN", help="a plan, in place of the suite's plan.json")
     added.add_argument("--only", nargs="+", default=[], metavar="ID", help="these runs of the plan")
     added.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     added.add_argument("--together", type=int, default=1, metavar="N", help="how many runs share the device at once")

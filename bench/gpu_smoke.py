@@ -33,9 +33,10 @@ def gpu_smoke(suite: Path, out: Path) -> None:
         for name in ("world", "backbones", "inputs"):
             if (suite / name).is_dir() and not (out / name).exists():
                 (out / name).symlink_to((suite / name).resolve(), target_is_directory=True)
-        write_json(out / "plan.json", plan | {"runs": list(reversed(first.values()))})
+        plan |= {"runs": list(reversed(first.values()))}
+        write_json(out / "plan.json", plan)
         print(f"{'Avg on the GPU':>16}{'on the CPU':>12}  run")
-        for run in run_plan(out, planned(out), device):
+        for run in run_plan(out, plan, planned(plan), device):
             here, there = (_average(paths.scores_file(folder, run.id)) for folder in (out, suite))
             print(f"{here:16.2f}{there:12.2f}  {run.text}@{run.setting} on {run.backbone.name}", flush=True)
     foreign = [name for name in OUTSIDE_THE_CORE if name in sys.modules]

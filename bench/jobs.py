@@ -120,8 +120,8 @@ def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
         raise UserError(f"'{run.text}' cannot be scored: {refusal}") from None
 
 
-def planned(suite: Path, part: int = 1, parts: int = 1, only: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Every n-th run of a suite's plan from the k-th on, seed by seed: cut short, each method has some.
+def planned(plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Every n-th run of a plan from the k-th on, seed by seed: cut short, each method has some.
 
     Args:
         only: identities of runs; empty takes all.
@@ -129,15 +129,19 @@ def planned(suite: Path, part: int = 1, parts: int = 1, only: Sequence[str] = ()
     Raises:
         UserError: the plan has no such run.
     """
-    entries = read_json(suite / "plan.json")["runs"]
+    entries = plan["runs"]
     if strangers := set(only) - {entry["id"] for entry in entries}:
-        raise UserError(f"the plan of {suite} has no run '{min(strangers)}'; plan the suite anew, or leave it out")
+        raise UserError(f"the plan has no run '{min(strangers)}'; plan the suite anew, or leave it out")
     chosen = [entry for entry in entries if not only or entry["id"] in only]
     return sorted(chosen, key=lambda entry: entry["seed"] or 0)[part - 1 :: parts]
 
 
 def run_plan(
-    suite: Path, entries: Sequence[dict[str, Any]], device: str, stages: Sequence[str] = STAGES
+    suite: Path,
+    plan: Mapping[str, Any],
+    entries: Sequence[dict[str, Any]],
+    device: str,
+    stages: Sequence[str] = STAGES,
 ) -> Iterator[Run]:
     """Train, score and analyse planned runs in this process, as far as they are not; yields each once it is done.
 
@@ -145,10 +149,10 @@ def run_plan(
 
     Args:
         suite: the suite's folder; its world, backbones and inputs are there already.
-        entries: some of `planned`.
+        plan: corpus, data and mode of all runs.
+        entries: some of its runs, as `planned` gives them.
         stages: what to do of `STAGES`.
     """
-    plan = read_json(suite / "plan.json")
     for entry in entries:
         run = resolve(
             f"{entry['method']}@{entry['setting']}",
@@ -277,21 +281,27 @@ def _left_by_evaluation(work: Path) -> bool:
 
 def tables(records: Sequence[Record]) -> str:
     """Records as the papers print them, for the terminal: a table of STS, of transfer, of probing."""
-    groups = ((STS_TASKS, "Avg"), (TRANSFER_TASKS, "Avg"), (PROBING_TASKS, ""), (CHINESE_TASKS, ""), (XPROBE_TASKS, ""))
-    return "\n\n".join(found for group in groups if (found := _table(records, [*group[0], group[1]])))
+    return "\n\n".join(found for tasks in _columns(records) if (found := _table(records, tasks)))
 
 
 def compared(found: Mapping[str, Sequence[Record]]) -> str:
     """Records of several encoders for the terminal: a table of each metric on the test split, a row each encoder."""
     shown = {label: [record for record in records if record["split"] == "test"] for label, records in found.items()}
     blocks = []
-    for tasks in ((*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS):
+    for tasks in _columns([record for records in shown.values() for record in records]):
         cells = {label: _cells(records, tasks) for label, records in shown.items()}
         for title in dict.fromkeys(title for lines in cells.values() for title in lines):
             if title.endswith("test"):  # of all parts as one list
                 lines = {label: own[title] for label, own in cells.items() if title in own}
                 blocks.append(_grid(title, lines, tasks))
     return "\n\n".join(blocks)
+
+
+def _columns(records: Sequence[Record]) -> list[Sequence[str]]:
+    """The tasks of each table; what a data folder describes itself (`sts:NAME`, `probing:NAME`) comes last."""
+    known = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS]
+    own = dict.fromkeys(record["task"] for record in records)
+    return [*known, [task for task in own if not any(task in tasks for tasks in known)]]
 
 
 def _table(records: Sequence[Record], tasks: Sequence[str]) -> str:

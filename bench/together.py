@@ -7,6 +7,7 @@ the lease. On a processor the results are therefore those of solo runs bit for b
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -28,9 +29,10 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
         UserError: one failed; what it said stands above.
     """
     processes: list[subprocess.Popen[bytes]] = []
+    words, environment = [sys.executable, "-m", "bench"], _shared_threads(max(1, len(commands)))
     try:
         for command in commands:
-            processes.append(subprocess.Popen([sys.executable, "-m", "bench", *command], preexec_fn=_follow_parent))
+            processes.append(subprocess.Popen([*words, *command], env=environment, preexec_fn=_follow_parent))
         statuses = [process.wait() for process in processes]
     except BaseException:
         for process in processes:
@@ -45,6 +47,15 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
         if status not in (0, COME_AGAIN):
             raise UserError(f"one of {len(processes)} processes failed; mend what it said and start again")
     return max(statuses, default=0)
+
+
+def _shared_threads(count: int) -> dict[str, str]:
+    """The environment, where the threads that this job was given (OMP_NUM_THREADS and the like) are those of each."""
+
+    def shared(name: str, value: str) -> str:
+        return str(max(1, int(value) // count)) if name.endswith("_NUM_THREADS") and value.isdecimal() else value
+
+    return {name: shared(name, value) for name, value in os.environ.items()}
 
 
 def _follow_parent() -> None:

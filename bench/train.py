@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,9 @@ from bench.tasks.tables import Vectors
 from methods.base import Method, Refusal, Step, stream, stream_seed
 
 BETAS = (0.9, 0.999)  # of AdamW (methods.md a.3)
+# Steps between two looks at their losses. To look is to wait for the device, which then waits for the host; otherwise
+# the next batch is put together while the device works.
+LOOK = {"cpu": 1, "cuda": 25}
 NO_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")  # of the processor's allocator, CUDA, cuBLAS
 BLOCKS = (1.0, 0.8, 0.6, 0.4, 0.2)  # Contrastive Tension's rates in five equal blocks (methods.md b.7)
 
@@ -134,7 +138,7 @@ def _train(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, A
     try:
         _steps(training, checkpoints, log)
     except Diverged as diverged:
-        outcome = {"status": "diverged", "reason": str(diverged), "step": training.done + 1}
+        outcome = {"status": "diverged", "reason": str(diverged), "step": diverged.step}
         outcome["sentences"] = diverged.batch
     else:
         outcome = training.finish(folder / "encoder")
@@ -161,13 +165,16 @@ def _steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
     name, items, began = training.run.id, 0, time.monotonic()
     with Progress(training.total, name, "step", training.done) as progress, signals.deferred():
         for batch in training.batches():
-            row = training.step(batch)
-            log.write(row)
+            training.step(batch)
             items += len(batch)
-            best = f", best dev {training.best['dev']:.2f}" if training.best else ""
-            progress.advance(note=f"loss {row['loss']:.4f}{best}, {items / (time.monotonic() - began):.0f} items/s")
-            signal = signals.pending()
-            if signal or checkpoints.due():
+            signal, due = signals.pending(), checkpoints.due()
+            if not (signal or due or training.is_to_look()):
+                continue
+            for row in training.rows():
+                log.write(row)
+                best = f", best dev {training.best['dev']:.2f}" if training.best else ""
+                progress.advance(note=f"loss {row['loss']:.4f}{best}, {items / (time.monotonic() - began):.0f} items/s")
+            if signal or due:
                 checkpoints.save(training.done, training.tensors(), training.facts() | {"log": log.sync()})
             if signal:
                 raise signals.Stopped(signal, f"{name} has a checkpoint after step {training.done} of {training.total}")
@@ -176,9 +183,9 @@ def _steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
 class Diverged(Exception):
     """A training that cannot go on: its loss, its gradient or its vectors are no numbers to go by."""
 
-    def __init__(self, reason: str, batch: Sequence[int]) -> None:
+    def __init__(self, reason: str, step: int, batch: Sequence[int]) -> None:
         super().__init__(reason)
-        self.batch = list(batch)
+        self.step, self.batch = step, list(batch)
 
 
 class Training:
@@ -215,6 +222,7 @@ class Training:
         self.since_best = 0
         self.curve: list[dict[str, Any]] = []
         self.earlier: list[dict[str, Any]] = []
+        self._unseen: list[tuple[dict[str, Any], Tensor, Tensor, Sequence[int]]] = []  # row, loss, norm, batch
         self._started = time.monotonic()
 
     @property
@@ -230,24 +238,56 @@ class Training:
                 return
             yield batch
 
-    def step(self, batch: Sequence[int]) -> dict[str, Any]:
-        """Do one step; its row of the log.
+    def step(self, batch: Sequence[int]) -> None:
+        """Do one step; `rows` says what came of it.
 
         Raises:
-            Diverged: the loss, the gradient or the vectors are not finite, or all vectors are alike.
             UserError: memory is full.
         """
+        with self._memory(self.done + 1, batch):
+            self._step(batch)
+
+    @contextmanager
+    def _memory(self, step: int, batch: Sequence[int]) -> Iterator[None]:
         try:
-            return self._step(batch)
+            yield
         except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
             if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
                 raise UserError(
-                    f"memory is full at step {self.done + 1} of {self.run.id}, a batch of {self._size(batch)}; set a "
+                    f"memory is full at step {step} of {self.run.id}, a batch of {self._size(batch)}; set a "
                     "smaller batch_size or max_length (which makes it another run), or take a larger device"
                 ) from error
             raise
 
-    def _step(self, batch: Sequence[int]) -> dict[str, Any]:
+    def is_to_look(self) -> bool:
+        """Whether it is time for `rows`: enough steps are done, the next thing is a selection, or this was the last."""
+        enough = len(self._unseen) >= LOOK[self.context.device.partition(":")[0]]
+        return enough or self._is_to_select() or self.done == self.total
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Rows of the log of the steps since the last call; with dev scores where the last asks for a selection.
+
+        Raises:
+            Diverged: a loss, a gradient or the vectors are not finite, or all vectors are alike.
+            UserError: memory is full.
+        """
+        unseen, self._unseen = self._unseen, []
+        for row, loss, norm, batch in unseen:
+            row["loss"] = loss.item()
+            if not math.isfinite(row["loss"]):
+                raise Diverged(f"the loss became {row['loss']}", row["step"], batch)
+            # A scaler leaves such a step out and lowers its scale; without one, clipping has made zeros or NaN of it.
+            if not self.scaler.is_enabled() and not math.isfinite(norm.item()):
+                raise Diverged(f"the gradient's norm became {norm.item()}", row["step"], batch)
+            if row["step"] == self.done and self._is_to_select():
+                with self._memory(row["step"], batch):
+                    self._select(row, batch)
+            yield row
+
+    def _is_to_select(self) -> bool:
+        return self.done % self.run.recipe.select_every == 0 or (self.done == self.total and not self.best)
+
+    def _step(self, batch: Sequence[int]) -> None:
         recipe = self.run.recipe
         self.modules.train()
         step = Step(self.done, self.total, recipe.batch_size, self.seed, batch)
@@ -255,8 +295,6 @@ class Training:
         set_rate(self.optimiser, self.done, rate, recipe)
         torch.manual_seed(stream_seed(self.seed, "dropout", self.done))
         loss = self.method.step_loss(self.context, step)
-        if not torch.isfinite(loss):
-            raise Diverged(f"the loss became {loss.item()}", batch)
         with torch.no_grad():
             self.method.after_loss(self.context, step)
         self.optimiser.zero_grad(set_to_none=True)
@@ -265,14 +303,9 @@ class Training:
         norm = torch.nn.utils.clip_grad_norm_(self.weights, recipe.clip)
         self.scaler.step(self.optimiser)
         self.scaler.update()
-        # A scaler leaves such a step out and lowers its scale; without one, clipping has made zeros or NaN of it.
-        if not self.scaler.is_enabled() and not torch.isfinite(norm):
-            raise Diverged(f"the gradient's norm became {norm.item()}", batch)
-        row = {"step": self.done + 1, "loss": loss.item(), "learning_rate": rate}
-        if row["step"] % recipe.select_every == 0 or (row["step"] == self.total and not self.best):
-            self._select(row, batch)
         self.done += 1
-        return row
+        row = {"step": self.done, "loss": math.nan, "learning_rate": rate}
+        self._unseen.append((row, loss.detach(), norm, batch))
 
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
         """Score the method's Encoders on the dev set, add the scores to a row of the log, and keep the best."""
@@ -282,7 +315,7 @@ class Training:
             try:
                 records = score_tasks(encoder, self.dev, vectors)
             except UserError as error:  # vectors that are not finite, or all alike
-                raise Diverged(str(error), batch) from None
+                raise Diverged(str(error), row["step"], batch) from None
             scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
             value = sum(scores.values()) / len(scores)
             row["dev" if place == 0 else f"dev_{place + 1}"] = scores

@@ -132,6 +132,10 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
 def advance(training: Training, count: int) -> list[dict[str, Any]]:
     """Rows of the log of the next steps."""
     try:
-        return [training.step(batch) for batch in islice(training.batches(), count)]
+        rows = []
+        for batch in islice(training.batches(), count):
+            training.step(batch)
+            rows += training.rows()
+        return rows
     except Diverged as diverged:
-        raise Fault(f"in step {training.done + 1}, {diverged}; mend the loss or lower its scale") from None
+        raise Fault(f"in step {diverged.step}, {diverged}; mend the loss or lower its scale") from None

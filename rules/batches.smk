@@ -1,5 +1,6 @@
 # The rules of runs.smk for several runs at once: where runs are small, starting a process costs more than its work.
-# How many run at once is a resource, since a changed one is no reason to run anything again.
+# How many run at once is a resource, since a changed one is no reason to run anything again. A job has the threads of as
+# many runs, which share them: sums of floats depend on threads.
 TOGETHER = config.get("runs_together", 1)
 
 for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
@@ -14,7 +15,6 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
             name:
                 f"train_{number}"
             input:
-                ancient(f"{RESULTS}/plan.json"),
                 inputs,
             output:
                 expand(f"{RESULTS}/trained/{{run}}.json", run=trained_ids),
@@ -24,22 +24,21 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 f"{RESULTS}/benchmarks/train/{number}.tsv"
             # Stopped or killed, a training goes on where it was (docs/unbreakable.md).
             retries: 3
-            threads: TOGETHER * max(RUNS[run].recipe.threads for run in trained_ids)
+            threads: min(TOGETHER, len(trained_ids)) * max(RUNS[run].recipe.threads for run in trained_ids)
             resources:
                 gpu=1,
                 together=TOGETHER,
             params:
-                runs=trained_ids,
+                plan=told(trained_ids),
                 suite=suite_folder,
             shell:
                 "python -m bench runs --suite {params.suite:q} --stages train --together {resources.together}"
-                " --only {params.runs:q} > {log:q} 2>&1"
+                " --json {params.plan:q} > {log:q} 2>&1"
 
     rule:
         name:
             f"score_{number}"
         input:
-            ancient(f"{RESULTS}/plan.json"),
             inputs,
             expand(f"{RESULTS}/trained/{{run}}.json", run=trained_ids),
         output:
@@ -48,18 +47,16 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
             f"{RESULTS}/logs/score/{number}.log",
         benchmark:
             f"{RESULTS}/benchmarks/score/{number}.tsv"
-        threads: TOGETHER
+        threads: min(TOGETHER, len(ids))
         resources:
             gpu=1,
             together=TOGETHER,
         params:
-            runs=ids,
+            plan=told(ids, "tasks"),
             suite=suite_folder,
-            tasks=[PLANNED[run].tasks for run in ids],
-            mode=config.get("mode", "test"),
         shell:
             "python -m bench runs --suite {params.suite:q} --stages score --together {resources.together}"
-            " --only {params.runs:q} > {log:q} 2>&1"
+            " --json {params.plan:q} > {log:q} 2>&1"
 
     if analysed_ids:
 
@@ -67,7 +64,6 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
             name:
                 f"analyse_{number}"
             input:
-                ancient(f"{RESULTS}/plan.json"),
                 sorted(
                     {path for run in analysed_ids for path in analysis_inputs_of(run)}
                 ),
@@ -78,14 +74,13 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 f"{RESULTS}/logs/analyse/{number}.log",
             benchmark:
                 f"{RESULTS}/benchmarks/analyse/{number}.tsv"
-            threads: TOGETHER
+            threads: min(TOGETHER, len(analysed_ids))
             resources:
                 gpu=1,
                 together=TOGETHER,
             params:
-                runs=analysed_ids,
+                plan=told(analysed_ids, "analyses"),
                 suite=suite_folder,
-                analyses=[PLANNED[run].analyses for run in analysed_ids],
             shell:
                 "python -m bench runs --suite {params.suite:q} --stages analyse --together {resources.together}"
-                " --only {params.runs:q} > {log:q} 2>&1"
+                " --json {params.plan:q} > {log:q} 2>&1"

@@ -20,6 +20,7 @@ try:
     # Methods of its own join BENCH_METHODS here, which every job inherits.
     suites.validate(config)
     PLANNED = {found.run.id: found for found in suites.planned(config)}
+    PLAN = suites.plan(config)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -127,6 +128,16 @@ def run_analyses(wildcards):
 def probing_tasks(wildcards):
     """The tasks whose files are fetched by themselves; other changes of tasks leave the data as they are."""
     return [task for task in expand_tasks(config["tasks"]) if task in PROBING_TASKS]
+
+
+def told(run_ids, *more):
+    """The part of the plan that a job of several runs does, of each run no more than decides the job."""
+    keys = ("id", "method", "setting", "reference", "seed", "recipe_changes", *more)
+    entries = {entry["id"]: entry for entry in PLAN["runs"]}
+    runs = [{key: entries[run][key] for key in keys} for run in run_ids]
+    told = {key: PLAN[key] for key in ("corpus", "data", "mode")} | {"runs": runs}
+    text = json.dumps(told, ensure_ascii=False, sort_keys=True)
+    return lambda wildcards: text  # a text by itself would be searched for wildcards
 
 
 def suite_folder(wildcards):

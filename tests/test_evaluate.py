@@ -21,7 +21,7 @@ from bench.classify import MODES
 from bench.encoders import TransformerEncoder
 from bench.errors import UserError
 from bench.evaluate import read_tasks, score, score_encoder, sentences
-from bench.jobs import tables
+from bench.jobs import compared, tables
 from bench.progress import Progress
 from bench.records import (
     PROBING_TASKS,
@@ -411,6 +411,19 @@ def test_scores_say_which_files_they_come_from(data: Path, tiny_bert: Path, tmp_
 
 
 # --- tables for the terminal ------------------------------------------------------------------------------------------
+
+
+def test_described_sets_have_a_table_of_their_own() -> None:
+    common = {"split": "test", "metric": "spearman", "aggregation": "all"}
+    records = [common | {"task": task, "value": value} for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))]
+    assert [block.split() for block in tables(records).split("\n\n")] == [
+        ["STS-B", "spearman", "test", "70.00"],
+        ["sts:mine", "spearman", "test", "12.50"],
+    ]
+    assert [block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")] == [
+        ["b", "70.00"],
+        ["b", "12.50"],
+    ]
 
 
 def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> None:

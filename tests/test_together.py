@@ -54,6 +54,14 @@ def test_one_that_fails_does_not_keep_the_others_from_their_end(
     assert (tmp_path / "late").exists()
 
 
+def test_the_threads_of_a_job_are_shared(as_given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snakemake gives a job's threads by these names, and sums of floats depend on them."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "6")
+    monkeypatch.setenv("MKL_NUM_THREADS", "1")
+    run_together([["sh", "-c", f"echo $OMP_NUM_THREADS $MKL_NUM_THREADS > {tmp_path}/{name}"] for name in "abc"])
+    assert [(tmp_path / name).read_text().split() for name in "abc"] == [["2", "1"]] * 3
+
+
 def test_all_are_at_work_at_once(as_given: Path, tmp_path: Path) -> None:
     for own, other in (("a", "b"), ("b", "a")):  # each waits for the other
         script = f"touch {own}; for i in $(seq 200); do test -e {other} && exit 0; sleep 0.05; done; exit 1"

@@ -321,10 +321,22 @@ def diverging(monkeypatch: pytest.MonkeyPatch, value: float, at: int = 2) -> Non
     )
 
 
+@pytest.mark.parametrize("look", [3, 25])
+def test_losses_that_are_looked_at_late_change_nothing(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    """As on a GPU, where looking would make device and host wait for each other."""
+    plain = train_tiny("simcse")
+    monkeypatch.setitem(bench.train.LOOK, "cpu", look)
+    assert_same_training(plain, train_tiny("simcse", fresh=True))
+
+
+@pytest.mark.parametrize("look", [1, 25])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_stops_and_is_recorded(
-    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, value: float
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, value: float, look: int
 ) -> None:
+    monkeypatch.setitem(bench.train.LOOK, "cpu", look)
     diverging(monkeypatch, value)
     folder = train_tiny("simcse", fresh=True)
     outcome = outcome_of(folder)

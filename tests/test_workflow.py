@@ -99,6 +99,8 @@ def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
     done = snakemake("--configfile", batched, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == {}
+    fewer = str(config(suite="batched", runs_per_job=3, tasks=["STS-B"]))
+    assert planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout) == {"score_0": 1, "score_1": 1} | RENDERED
 
     def scores(name: str) -> dict[str, Any]:
         paths = sorted((folder / "results" / name / "scores").iterdir())
