@@ -53,7 +53,9 @@ check: $(READY)
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/mypy
 
+# Brings what trainings are compared with (pyproject's extra `bench`), beside what is locked.
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock 'sentence-transformers[train]==6.2.0'
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q -s
 
 # The smoke suite's own world and backbones, 20 seeds, in two processes.

@@ -132,7 +132,7 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
 def advance(training: Training, count: int) -> list[dict[str, Any]]:
     """Rows of the log of the next steps."""
     try:
-        rows = []
+        rows: list[dict[str, Any]] = []
         for batch in islice(training.batches(), count):
             training.step(batch)
             rows += training.rows()

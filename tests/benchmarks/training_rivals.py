@@ -207,7 +207,8 @@ class Recorded(MultipleNegativesRankingLoss):
 def sentence_transformers(setting: Setting) -> Training:
     """The library's documented way: a table of pairs, [CLS] pooling, its ranking loss; it selects nothing."""
     torch.manual_seed(setting.seed)
-    backbone = Transformer(str(setting.backbone), max_seq_length=LENGTH)
+    # In float32 like the others: it would take the type that the files happen to have, and half precision crawls here.
+    backbone = Transformer(str(setting.backbone), max_seq_length=LENGTH, model_kwargs={"dtype": torch.float32})
     model = SentenceTransformer(modules=[backbone, Pooling(backbone.get_embedding_dimension(), "cls")], device="cpu")
     rows = datasets.Dataset.from_dict({"anchor": list(setting.sentences), "positive": list(setting.sentences)})
     training = Training()
