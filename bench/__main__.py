@@ -138,7 +138,7 @@ def runs(arguments: argparse.Namespace) -> int:
     try:
         content = json.loads(arguments.json) if arguments.json else read_json(arguments.suite / "plan.json")
     except json.JSONDecodeError as error:
-        raise UserError(f"--json is not JSON: {error}") from None
+        raise UserError(f"--json is not JSON: {error}; write the text itself, not a file's name") from None
     entries = planned(content, int(words[0]), int(words[1]), arguments.only)
     with gpu.lease() as device:
         if (several := min(arguments.together, len(entries))) > 1:
@@ -252,7 +252,7 @@ def plan(arguments: argparse.Namespace) -> None:
         else:
             content = config.load(arguments.config or _configuration(arguments.suite))
     except json.JSONDecodeError as error:
-        raise UserError(f"--json is not JSON: {error}") from None
+        raise UserError(f"--json is not JSON: {error}; write the text itself, or name a file with --config") from None
     config.validate(content)
     if arguments.seeds is not None and not 1 <= arguments.seeds <= MOST_SEEDS:
         raise UserError(f"--seeds is {arguments.seeds}; write how many, 1 to {MOST_SEEDS}")
@@ -465,7 +465,7 @@ def _parser() -> argparse.ArgumentParser:
     added = command(runs)
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--share", default="1/1", metavar="K/N", help="every N-th run, from the K-th on")
-    added.add_argument("--json", metavar="PLAN", help="a plan, in place of the suite's plan.json")
+    added.add_argument("--json", metavar="PLAN", help="the text of a plan, in place of the suite's plan.json")
     added.add_argument("--only", nargs="+", default=[], metavar="ID", help="these runs of the plan")
     added.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     added.add_argument("--together", type=int, default=1, metavar="N", help="how many runs share the device at once")

@@ -109,7 +109,7 @@ def clauses(trial: Trial, path: Path) -> Iterator[Clause]:
                 tried(trial)
         except (Fault, UserError) as error:
             fault = str(error)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             fault = f"it fails{line_of(error, path).rstrip(',')} ({said(error)}); mend it"
         yield Clause(f"{trial.cls.name}: {claim}", fault)
         if fault and tried in (text, loss):  # the others rest on these
@@ -266,7 +266,7 @@ def refusals(trial: Trial) -> None:
                 if "\n" in str(refused):
                     raise Fault(f"'{text}' is refused in several lines; raise Refusal with one sentence") from None
                 continue
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise Fault(f"'{text}' ends in {said(error)}; raise Refusal in check()") from error
             if not trial.cls.trained or run.skip:
                 continue
@@ -274,7 +274,7 @@ def refusals(trial: Trial) -> None:
                 first_loss(trial.training(text))
             except UserError:  # a Refusal of prepare
                 continue
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise Fault(f"'{text}' is taken, and then {_lowered(error)}; raise Refusal in check()") from error
 
 

@@ -154,7 +154,7 @@ def imported(name: str) -> Function:
         raise UserError(
             f"'{name}' cannot be imported ({error}); run where {module} lies, or set PYTHONPATH to its folder"
         ) from None
-    except Exception as error:  # the user's module may raise anything
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         raise UserError(f"'{name}' cannot be imported, {_where(error)}; mend that module") from error
     for part in path.split("."):
         if not hasattr(found, part):
@@ -206,7 +206,7 @@ class FunctionEncoder:
             found = self.function(list(sentences))
         except UserError:
             raise
-        except Exception as error:  # the user's function may raise anything
+        except (Exception, SystemExit) as error:  # the user's function may raise anything
             raise UserError(f"'{self.name}' failed on {len(sentences)} texts, {_where(error)}; mend it") from error
         if hasattr(found, "detach"):
             found = found.detach().float().cpu()

@@ -111,6 +111,9 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         Stopped: a signal came (`bench.signals`).
     """
     done, checkpoints = folder / "outcome.json", folder / "checkpoints"
+    if done.is_file() and read_json(done)["outcome"]["status"] == "finished" and not (folder / "encoder").is_dir():
+        _say(f"{folder / 'encoder'} is gone: {run.id} is trained again")
+        done.unlink()
     if run.skip and not done.is_file():
         outcome = {"status": "skipped", "reason": run.skip}
         described = {"run": run.describe(), "outcome": outcome}

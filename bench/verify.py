@@ -22,6 +22,7 @@ from bench import paths
 from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import Task, read_tasks, score_encoder
+from bench.files import read_json
 from bench.finished import DAMAGE
 from bench.jobs import run_encoder
 from bench.models import Model
@@ -139,7 +140,9 @@ def verify(result: Path, suite: Path | None = None, data: str | None = None, dev
     Raises:
         UserError: the result is damaged or holds no scores; its encoder or its data are not there.
     """
-    described, stored = _read(result)
+    if result.is_dir():
+        raise UserError(f"{result} is a folder; name a file of scores in it")
+    described, stored, run_faults = _read(result)
     suite = suite or result.absolute().parent.parent
     folder = _data(described, result, suite, data)
     names = [name for name in {cell[0]: None for cell in stored} | described.get("tasks", {}) if name != AVERAGE]
@@ -154,7 +157,8 @@ def verify(result: Path, suite: Path | None = None, data: str | None = None, dev
     scores = [
         Score(cell, stored.get(cell), recomputed.get(cell), allowed.get(cell, 0.0)) for cell in stored | recomputed
     ]
-    faults = [*_data_faults(described, folder, tasks), *_encoder_faults(described, encoder)]
+    run_faults += _training_faults(described, suite)
+    faults = [*run_faults, *_data_faults(described, folder, tasks), *_encoder_faults(described, encoder)]
     return Verification(result, scores, differences, faults)
 
 
@@ -190,8 +194,8 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
     return allowed
 
 
-def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float]]:
-    """Provenance and scores of a result, checked as far as they are used."""
+def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
+    """Provenance and scores of a result, checked as far as they are used; and what its records say of another run."""
     described, records = read_scores(result)
     try:
         outcome = described.get("outcome", {"status": "finished"})
@@ -215,7 +219,28 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float]]:
         raise UserError(
             f"{result} is not a file of scores as score and evaluate write it ({error!r}); score again"
         ) from None
-    return described, stored
+    return described, stored, list(_label_faults(described, records))
+
+
+def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> Iterator[str]:
+    """Whether the records are of the run that the provenance describes."""
+    if run := described.get("run"):
+        for column, key in {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}.items():
+            if others := {record.get(column) for record in records} - {run.get(key)}:
+                yield f"its records name {column} {min(map(str, others))}, its provenance {run.get(key)}"
+
+
+def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]:
+    """Whether the provenance describes the run as its training, or what its text resolves to, has it."""
+    if not (words := described.get("run")):
+        return
+    outcome = paths.run_folder(suite, words["id"]) / "outcome.json"
+    if words["trained"] and outcome.is_file():
+        found = read_json(outcome)
+        for name in ("run", "outcome"):
+            then, now = found.get(name, {}), described.get(name, {})
+            if other := sorted(key for key in then.keys() & now.keys() if then[key] != now[key]):
+                yield f"its {name} is not what {outcome} says ({', '.join(other)})"
 
 
 def _cells(records: Sequence[Record]) -> dict[Cell, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -319,6 +320,26 @@ def diverging(monkeypatch: pytest.MonkeyPatch, value: float, at: int = 2) -> Non
     monkeypatch.setattr(
         SimCSE, "loss", lambda self, views, step: plain(self, views, step) * (value if step.index == at else 1)
     )
+
+
+def test_an_encoder_that_is_gone_is_trained_again(
+    train_tiny: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = train_tiny("simcse", fresh=True)
+    before = (folder / "encoder" / "model.safetensors").read_bytes()
+    shutil.rmtree(folder / "encoder")
+    run = json.loads((folder / "outcome.json").read_text())["run"]
+    again = resolve(
+        f"{run['method']}@{run['setting']}",
+        backbone_name=run["reference"],
+        corpus=run["corpus"],
+        data=run["data"],
+        seed=run["seed"],
+        recipe=run["recipe_changes"],
+    )
+    assert bench.train.train(again, tmp_path, folder)["outcome"]["status"] == "finished"
+    assert (folder / "encoder" / "model.safetensors").read_bytes() == before
+    assert "is gone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("look", [3, 25])

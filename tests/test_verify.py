@@ -186,6 +186,26 @@ def test_a_changed_score_is_found(result: Path, by: float, capsys: pytest.Captur
     assert printed[3:] == [f"not confirmed: 1 of {CELLS} scores differ by more than rounding"]
 
 
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (lambda content: content["records"][0].update(method="is-cse"), "its records name method is-cse"),
+        (lambda content: content["records"][3].update(backbone="bert-base-uncased"), "its records name backbone bert"),
+        (lambda content: content["records"][1].update(seed=2), "its records name seed 2"),
+        (lambda content: content["provenance"]["run"].update(method="is-cse", label="IS-CSE"), "label, method"),
+        (lambda content: content["provenance"]["run"]["recipe"].update(learning_rate=7e-5), "(recipe)"),
+        (lambda content: content["provenance"]["outcome"].update(best_dev=99.0), "its outcome is not what"),
+    ],
+)
+def test_scores_of_another_run_are_not_confirmed(result: Path, by: Callable[[dict[str, Any]], Any], said: str) -> None:
+    """Equal scores confirm nothing where the file says that they are another method's."""
+    change(result, by)
+    found = verify(result)
+    assert all(score.equal for score in found.scores)
+    assert not found.confirmed
+    assert said in found.verdict
+
+
 def test_elsewhere_scores_may_differ_by_rounding_alone(result: Path) -> None:
     """STS-B has 12 pairs here, so that one exchange in the ranking may move it by 1200 / (12 * 13) points."""
 
