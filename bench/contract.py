@@ -278,7 +278,7 @@ def refusals(trial: Trial) -> None:
                 raise Fault(f"'{text}' is taken, and then {_lowered(error)}; raise Refusal in check()") from error
 
 
-def _lowered(error: Exception) -> str:
+def _lowered(error: BaseException) -> str:
     return str(error).partition(";")[0] if isinstance(error, Fault) else f"fails with {said(error)}"
 
 
