@@ -165,6 +165,10 @@ class Planned:
     tasks: tuple[str, ...]
     analyses: tuple[str, ...]
 
+    def describe(self) -> dict[str, Any]:
+        """As plain data, for plans."""
+        return self.run.describe() | {"tasks": list(self.tasks), "analyses": list(self.analyses)}
+
 
 def planned(config: Mapping[str, Any]) -> list[Planned]:
     """What a validated configuration asks for, in order; lines that meet in one run add up."""
@@ -270,8 +274,5 @@ def plan(config: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": config["tasks"],
         "mode": config.get("mode", "test"),
         "stand_ins": {printed: backbone(own).name for printed, own in _stand_ins(config)},
-        "runs": [
-            found.run.describe() | {"tasks": list(found.tasks), "analyses": list(found.analyses)}
-            for found in planned(config)
-        ],
+        "runs": [found.describe() for found in planned(config)],
     }

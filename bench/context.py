@@ -167,11 +167,8 @@ class RunContext:
     def masked_language_head(self) -> nn.Module:
         return load_language_head(self._folder, self.backbone).to(self.device)
 
-    def states(self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any) -> tuple[States, Tensor]:
-        return self._states(tokens, model, **inputs)
-
-    def _states(
-        self, tokens: Tokens, model: nn.Module | None, *, first_only: bool = False, **inputs: Any
+    def states(
+        self, tokens: Tokens, model: nn.Module | None = None, *, first_only: bool = False, **inputs: Any
     ) -> tuple[States, Tensor]:
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
         with self.autocast():
@@ -196,7 +193,7 @@ class RunContext:
         # Interleaved: s1, s1, s2, s2, ... (methods.md a.1)
         first_only = self.run.evaluation_pooler in FIRST_ONLY and not whole
         tokens = [row[i] for i in range(len(views[0])) for row in rows]
-        states, mask = self._states(tokens, model, first_only=first_only)
+        states, mask = self.states(tokens, model, first_only=first_only)
         pool = POOLERS[self.run.evaluation_pooler]
 
         def all_at(layer: int) -> list[Tensor]:

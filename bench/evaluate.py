@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
@@ -14,8 +13,9 @@ import torch
 from bench.classify import MODES, Settings
 from bench.encoders import Encoder, adaptation
 from bench.errors import UserError, nearest
-from bench.files import read_json, write_json
+from bench.files import read_json, sha256_text, write_json
 from bench.progress import Progress
+from bench.provenance import task_sums
 from bench.records import (
     GROUPS,
     STS_TASKS,
@@ -131,7 +131,7 @@ def score(
             if isinstance(task, sts.StsTask):
                 records += sts.score(task, own)
                 continue
-            file = kept / f"{task.name}-{mode}-{_sum(task)}.json" if kept else None
+            file = kept / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json" if kept else None
             if file and file.is_file():
                 records += read_json(file)
                 progress.advance(_work(task, settings), note=task.name)
@@ -165,15 +165,6 @@ def _work(task: LabelledTask, settings: Settings) -> int:
 
     networks = len(protocol.HIDDEN) * len(protocol.DROPOUTS) if is_probing(task.name) else 0
     return (protocol.heads(task.protocol, settings) + networks) * _parts(task)
-
-
-def _sum(task: LabelledTask) -> str:
-    digest = hashlib.sha256()
-    for split, samples in task.splits.items():
-        for column in samples.columns:
-            digest.update("\n".join((split, *column)).encode())
-        digest.update(samples.labels.tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _score_labelled(

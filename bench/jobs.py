@@ -30,7 +30,7 @@ from bench.records import (
     read_scores,
     write_scores,
 )
-from bench.suite import Run, resolve
+from bench.suite import Run, run_of
 from bench.tasks.tables import manifest
 from bench.vectors import FILES as VECTOR_FILES
 from methods.base import Refusal
@@ -154,14 +154,7 @@ def run_plan(
         stages: what to do of `STAGES`.
     """
     for entry in entries:
-        run = resolve(
-            f"{entry['method']}@{entry['setting']}",
-            backbone_name=entry["reference"],
-            corpus=plan["corpus"],
-            data=plan["data"],
-            seed=entry["seed"],
-            recipe=entry["recipe_changes"],
-        )
+        run = run_of(entry, corpus=plan["corpus"], data=plan["data"])
         trained, scores = paths.trained_file(suite, run.id), paths.scores_file(suite, run.id)
         analyses = paths.analyses_file(suite, run.id)
         if "train" in stages and run.trained and not trained.is_file():

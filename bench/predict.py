@@ -21,7 +21,7 @@ from bench.errors import UserError, nearest
 from bench.files import read_json
 from bench.floor import floor, floor_of_record, peak
 from bench.provenance import provenance
-from bench.suite import Run, resolve
+from bench.suite import Run, run_of
 from bench.workload import VIEWS, classifying, corpus_tokens, encoding, scored, training
 
 # NVIDIA's data sheets of the SXM modules: dense products (the sheets print those of float16 and bfloat16 with sparsity,
@@ -160,14 +160,7 @@ def _again(told: Mapping[str, Any]) -> Run | None:
     if told["data"] == "world":
         return None
     with suppress(UserError):
-        run = resolve(
-            f"{told['method']}@{told['setting']}",
-            backbone_name=told["reference"],
-            corpus=told["corpus"] or "wiki1m",
-            data=told["data"],
-            seed=told["seed"],
-            recipe=told["recipe_changes"],
-        )
+        run = run_of(told, corpus=told["corpus"] or "wiki1m")
         if run.id == told["id"]:
             return run
     return None

@@ -509,3 +509,19 @@ def _label(cls: type[Method], asked: Any, fitted: Any, shown: Mapping[str, Any])
         if before != after and isinstance(before, int) and not isinstance(before, bool):
             notes[item.name] = f"{item.name}={after}, the most this backbone has (of {before})"
     return f"{cls.title} ({', '.join(notes[key] for key in sorted(notes))})" if notes else cls.title
+
+
+def run_of(told: Mapping[str, Any], *, corpus: str | None = None, data: str | None = None) -> Run:
+    """The run that `Run.describe` described, as this version has it; equal identities tell that it is the same.
+
+    Args:
+        corpus, data: in place of those of the description, or where it has none.
+    """
+    return resolve(
+        f"{told['method']}@{told['setting']}",
+        backbone_name=told["reference"],
+        corpus=corpus or told["corpus"],
+        data=data or told["data"],
+        seed=told["seed"],
+        recipe=told["recipe_changes"],
+    )

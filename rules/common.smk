@@ -20,7 +20,6 @@ try:
     # Methods of its own join BENCH_METHODS here, which every job inherits.
     suites.validate(config)
     PLANNED = {found.run.id: found for found in suites.planned(config)}
-    PLAN = suites.plan(config)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -133,10 +132,14 @@ def probing_tasks(wildcards):
 def told(run_ids, *more):
     """The part of the plan that a job of several runs does, of each run no more than decides the job."""
     keys = ("id", "method", "setting", "reference", "seed", "recipe_changes", *more)
-    entries = {entry["id"]: entry for entry in PLAN["runs"]}
-    runs = [{key: entries[run][key] for key in keys} for run in run_ids]
-    told = {key: PLAN[key] for key in ("corpus", "data", "mode")} | {"runs": runs}
-    text = json.dumps(told, ensure_ascii=False, sort_keys=True)
+    entries = [PLANNED[run].describe() for run in run_ids]
+    plan = {
+        "corpus": config["corpus"],
+        "data": config["data"],
+        "mode": config.get("mode", "test"),
+        "runs": [{key: entry[key] for key in keys} for entry in entries],
+    }
+    text = json.dumps(plan, ensure_ascii=False, sort_keys=True)
     return lambda wildcards: text  # a text by itself would be searched for wildcards
 
 

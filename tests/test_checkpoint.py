@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from outcomes import timeless
+from tiny_suite import SMALL, tiny_run
 
 import bench.checkpoint
 import bench.progress
@@ -25,7 +26,7 @@ from bench.errors import UserError
 from bench.files import sha256_file, write_json
 from bench.log import Log
 from bench.progress import Progress
-from bench.suite import Recipe, Run, resolve
+from bench.suite import Recipe, Run
 from bench.train import Training, batches, train
 from methods.simcse import SimCSE
 
@@ -35,7 +36,6 @@ Patch = pytest.MonkeyPatch
 Capture = pytest.CaptureFixture[str]
 Make = Callable[..., Run]
 Unstopped = Callable[[Run], dict[str, bytes]]
-SMALL = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, "sentences": 28}  # four steps
 # Every kind of memory: buffers, second encoders that follow, that learn and that are frozen, RMSProp, early stopping.
 METHODS = [
     "is-cse[buffer=12,clusters=3,group=both,neighbours=3]",
@@ -61,14 +61,7 @@ MORE_METHODS = [
 @pytest.fixture
 def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
     def make_run(text: str = "simcse", seed: int = 1, **recipe: object) -> Run:
-        return resolve(
-            text,
-            backbone_name=str(tiny_bert),
-            corpus=str(tiny_corpus),
-            data=str(tiny_data),
-            seed=seed,
-            recipe={key: value for key, value in {**SMALL, **recipe}.items() if f"{key}=" not in text},
-        )
+        return tiny_run(text, tiny_bert, tiny_data, tiny_corpus, seed, **recipe)
 
     return make_run
 

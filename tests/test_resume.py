@@ -18,13 +18,13 @@ import pytest
 import yaml
 from kills import PHASES, ROOT, Sitting, Trainings
 from test_checkpoint import fit, left
+from tiny_suite import SMALL, tiny_configuration, tiny_run
 
-from bench.suite import Run, resolve
+from bench.suite import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 
 KILLS = int(os.environ.get("SENTBENCH_KILLS", "10"))
-RECIPE = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, "sentences": 28}  # four steps
 METHODS = [
     "esimcse[queue=20]",
     "ct-bert[batch_size=4,drawn=16,negatives=3,patience=1]",
@@ -40,10 +40,7 @@ Make = Callable[..., Run]
 @pytest.fixture(scope="module")
 def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
     def make_run(text: str, **recipe: object) -> Run:
-        named = {key: value for key, value in {**RECIPE, **recipe}.items() if f"{key}=" not in text}
-        return resolve(
-            text, backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=1, recipe=named
-        )
+        return tiny_run(text, tiny_bert, tiny_data, tiny_corpus, **recipe)
 
     return make_run
 
@@ -217,16 +214,8 @@ def test_a_killed_worker_is_retried_and_goes_on(
 ) -> None:
     """While it stands still, a second workflow and a second training of the run are refused, each by a sentence."""
     run = make("sscl", epochs=10)
-    content = {
-        "suite": "tiny",
-        "data": str(tiny_data),
-        "corpus": str(tiny_corpus),
-        "tasks": ["sts"],
-        "seeds": [1],
-        "backbones": {str(tiny_bert): None},
-        "recipe": {**RECIPE, "epochs": 10},
-        "methods": ["sscl"],
-    }
+    recipe = {**SMALL, "epochs": 10}
+    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, recipe=recipe, methods=["sscl"])
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
     target = f"results/tiny/trained/{run.id}.json"
     folder = tmp_path / "results" / "tiny" / "runs" / run.id

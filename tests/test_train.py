@@ -23,7 +23,7 @@ from bench.corpora import read_sentences
 from bench.encoders import load_backbone, load_encoder
 from bench.errors import UserError
 from bench.evaluate import score_tasks
-from bench.suite import Recipe, resolve
+from bench.suite import Recipe, resolve, run_of
 from bench.tasks import sts
 from bench.train import batches, learning_rate, optimiser_of, set_rate, train
 from methods.simcse import SimCSE
@@ -328,16 +328,8 @@ def test_an_encoder_that_is_gone_is_trained_again(
     folder = train_tiny("simcse", fresh=True)
     before = (folder / "encoder" / "model.safetensors").read_bytes()
     shutil.rmtree(folder / "encoder")
-    run = json.loads((folder / "outcome.json").read_text())["run"]
-    again = resolve(
-        f"{run['method']}@{run['setting']}",
-        backbone_name=run["reference"],
-        corpus=run["corpus"],
-        data=run["data"],
-        seed=run["seed"],
-        recipe=run["recipe_changes"],
-    )
-    assert bench.train.train(again, tmp_path, folder)["outcome"]["status"] == "finished"
+    run = run_of(json.loads((folder / "outcome.json").read_text())["run"])
+    assert bench.train.train(run, tmp_path, folder)["outcome"]["status"] == "finished"
     assert (folder / "encoder" / "model.safetensors").read_bytes() == before
     assert "is gone" in capsys.readouterr().err
 

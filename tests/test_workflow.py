@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tiny_suite import tiny_configuration
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
@@ -49,19 +50,14 @@ def suite(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory:
     folder = tmp_path_factory.mktemp("suite")
 
     def config(**changes: Any) -> Path:
-        content: dict[str, Any] = {
-            "suite": "tiny",
-            "data": str(tiny_data),
-            "corpus": str(tiny_corpus),
-            "tasks": ["sts"],
-            "seeds": [1],
-            "backbones": {str(tiny_bert): None},
+        plain = {
             "recipe": {"batch_size": 8, "select_every": 2},
             "compare": {"baseline": "simcse"},
             "methods": [*METHODS, "gs-infonce[multiple=1]"],
         }
+        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **(plain | changes))
         path = folder / "config.yaml"
-        path.write_text(yaml.safe_dump(content | changes))
+        path.write_text(yaml.safe_dump(content))
         return path
 
     done = snakemake("--configfile", str(config()), cwd=folder)

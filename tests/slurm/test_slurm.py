@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tiny_suite import tiny_configuration
 
 from tests.slurm.cluster import CPUS, NODE, Cluster, missing, until
 
@@ -64,17 +65,8 @@ def write(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Write:
     def config(folder: Path, methods: list[str], **recipe: Any) -> Path:
         folder.mkdir(exist_ok=True)
         path = folder / "config.yaml"
-        content = {
-            "suite": "tiny",
-            "data": str(tiny_data),
-            "corpus": str(tiny_corpus),
-            "tasks": ["sts"],
-            "seeds": [1],
-            "backbones": {str(tiny_bert): None},
-            "recipe": {"batch_size": 8, **recipe},
-            "compare": {"baseline": "simcse"},
-            "methods": methods,
-        }
+        named = {"recipe": {"batch_size": 8, **recipe}, "compare": {"baseline": "simcse"}, "methods": methods}
+        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **named)
         path.write_text(yaml.safe_dump(content))
         return path
 
