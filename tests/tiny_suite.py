@@ -16,8 +16,8 @@ def tiny_run(text: str, bert: Path, data: Path, corpus: Path, seed: int = 1, **r
     return resolve(text, backbone_name=str(bert), corpus=str(corpus), data=str(data), seed=seed, recipe=named)
 
 
-def tiny_configuration(bert: Path, data: Path, corpus: Path, **content: Any) -> dict[str, Any]:
-    """A suite of one seed on one backbone; `content` has at least its methods."""
+def tiny_configuration(bert: Path, data: Path, corpus: Path, /, **content: Any) -> dict[str, Any]:
+    """A suite of one seed on one backbone; `content` has at least its methods and may say any of these anew."""
     return {
         "suite": "tiny",
         "data": str(data),
