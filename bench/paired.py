@@ -12,15 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan, sqrt
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import ndtri, stdtr
 from scipy.stats import permutation_test
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
 
-from bench.verdict import FEWEST_SEEDS, LEVEL, ROUNDING
+from bench.verdict import FEWEST_SEEDS, LEVEL, ROUNDING, holm, quantile, standard_deviation
 
 Word = Literal["better", "worse", "undecided"]
 
@@ -59,15 +58,15 @@ class Paired:
         """Whether there are seeds enough for an interval and a test."""
         return self.kind != "deterministic" and self.n >= FEWEST_SEEDS
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Mean difference in points; NaN without pairs."""
-        return float(np.mean(self.differences)) if self.n else nan
+        return fmean(self.differences) if self.n else nan
 
-    @property
+    @cached_property
     def sd(self) -> float:
         """Standard deviation of the differences in points; NaN for fewer than 2."""
-        return float(np.std(self.differences, ddof=1)) if self.n > 1 else nan
+        return standard_deviation(self.differences) if self.n > 1 else nan
 
     @property
     def half_width(self) -> float:
@@ -109,8 +108,7 @@ class Paired:
         """Wilson's 95 % interval of the probability that A scores more than B at a seed."""
         if not self.n or self.kind == "deterministic":
             return nan, nan
-        low, high = proportion_confint(self.improvement * self.n, self.n, alpha=LEVEL, method="wilson")
-        return float(low), float(high)
+        return wilson(self.improvement, self.n)
 
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
         """How many seeds would show a mean difference of `gain` points; None where that is unknown or above 1,000.
@@ -122,9 +120,17 @@ class Paired:
         return None if self.kind == "deterministic" else seeds_to_decide(gain, spread, level)
 
 
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval (1927) of a probability, of which n draws show `share`; ties may count half."""
+    z = float(ndtri(1 - LEVEL / 2))
+    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return centre - half, centre + half
+
+
 def half_width(sd: float, n: int, level: float = LEVEL) -> float:
     """Half the width of the t interval (1 - level) of a mean of n draws with standard deviation `sd`."""
-    return float(stdtrit(n - 1, 1 - level / 2)) * sd / sqrt(n)
+    return quantile(n - 1, 1 - level / 2) * sd / sqrt(n)
 
 
 def seeds_to_decide(gain: float, sd: float, level: float = LEVEL) -> int | None:
@@ -202,7 +208,6 @@ def decide(family: Sequence[Paired]) -> list[Decision]:
     untrained methods differ where they differ by more than the tolerance. Comparisons with a diverged seed do not
     belong in the family.
     """
-    tested = [pair.p_value for pair in family if pair.tested]
-    adjusted = iter(multipletests(tested, alpha=LEVEL, method="holm")[1] if tested else [])
+    adjusted = iter(holm([pair.p_value for pair in family if pair.tested]))
     level = strictest_level(family)
-    return [_decide(pair, float(next(adjusted)) if pair.tested else nan, level) for pair in family]
+    return [_decide(pair, next(adjusted) if pair.tested else nan, level) for pair in family]

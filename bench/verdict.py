@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from functools import cache
+from math import fsum, inf, sqrt
 from statistics import fmean
 from typing import Literal
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
-from statsmodels.stats.multitest import multipletests
 
 from bench.errors import UserError, nearest
 
@@ -112,7 +112,7 @@ class Prediction:
     @property
     def half_width(self) -> float:
         """Half the width of the 95 % prediction interval, in points."""
-        return float(stdtrit(self.df, 1 - LEVEL / 2)) * self.scale
+        return quantile(self.df, 1 - LEVEL / 2) * self.scale
 
     def p_value(self, value: float) -> float:
         """Two-sided probability of a draw at least as far from the mean as `value`."""
@@ -121,8 +121,26 @@ class Prediction:
         return 2 * float(stdtr(self.df, -abs(value - self.mean) / self.scale))
 
 
-def _sd(ours: Sequence[float]) -> float:
-    return float(np.std(ours, ddof=1))
+@cache
+def quantile(df: int, probability: float) -> float:
+    """Of Student's t distribution with `df` degrees of freedom."""
+    return float(stdtrit(df, probability))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P values adjusted by Holm (1979), in their order: those below a level keep the family-wise error below it."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(steps, 1)
+    return adjusted.tolist()
+
+
+def standard_deviation(ours: Sequence[float]) -> float:
+    """Of at least two draws, with n - 1 below."""
+    mean = fmean(ours)
+    return sqrt(fsum((score - mean) ** 2 for score in ours) / (len(ours) - 1))
 
 
 def spread(sd: float, n: int, prior_sd: float | None) -> float:
@@ -147,7 +165,7 @@ def predict(ours: Sequence[float], prior_sd: float | None = None) -> Prediction:
     n = len(ours)
     if n < (2 if prior_sd is None else 1):
         raise ValueError(f"{n} scores say nothing about their spread")
-    return _prediction(fmean(ours), _sd(ours) if n > 1 else 0.0, n, prior_sd)
+    return _prediction(fmean(ours), standard_deviation(ours) if n > 1 else 0.0, n, prior_sd)
 
 
 def seeds_to_decide(ours: Sequence[float], tolerance: float, prior_sd: float | None = None) -> int | None:
@@ -155,7 +173,7 @@ def seeds_to_decide(ours: Sequence[float], tolerance: float, prior_sd: float | N
 
     None where no number up to 1,000 is enough, or where nothing is known about the spread.
     """
-    sd = _sd(ours) if len(ours) > 1 else prior_sd
+    sd = standard_deviation(ours) if len(ours) > 1 else prior_sd
     if sd is None:
         return None
 
@@ -221,10 +239,11 @@ def verdicts(table: Sequence[Cell]) -> list[Verdict]:
     Cells that are not comparable, not run or diverged do not belong in `table`: they were settled before.
     """
     predictions = [cell.prediction for cell in table]
-    tested = [found.p_value(cell.printed) for cell, found in zip(table, predictions, strict=True) if found]
-    adjusted = iter(multipletests(tested, alpha=LEVEL, method="holm")[1] if tested else [])
+    adjusted = iter(
+        holm([found.p_value(cell.printed) for cell, found in zip(table, predictions, strict=True) if found])
+    )
     return [
-        _judge(cell, prediction, float(next(adjusted)) if prediction else 1.0)
+        _judge(cell, prediction, next(adjusted) if prediction else 1.0)
         for cell, prediction in zip(table, predictions, strict=True)
     ]
 

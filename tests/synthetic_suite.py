@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from bench.files import write_json
 from bench.records import STS_TASKS, average, write_scores
@@ -78,12 +75,3 @@ def write_suite(
 def seeds(method: str, rows: Sequence[Mapping[str, float]], **more: Any) -> list[dict[str, Any]]:
     """One run for each row of scores, with seeds 0, 1, ..."""
     return [{"method": method, "seed": seed, "scores": dict(row), **more} for seed, row in enumerate(rows)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_holm() -> Iterator[None]:
-    """For modules that import it: statsmodels collects garbage at every correction, 0.1 s that free nothing here."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(gc, "collect", lambda *_: 0)
-    yield
-    patch.undo()

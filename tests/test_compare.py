@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from synthetic_suite import quick_holm, seeds, write_suite  # noqa: F401
+from synthetic_suite import seeds, write_suite
 
 from bench.compare import cells, leaderboard
 from bench.errors import UserError

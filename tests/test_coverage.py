@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic_suite import quick_holm, seeds, write_suite  # noqa: F401
+from synthetic_suite import seeds, write_suite
 from tiny_tasks import Words, write_tasks
 
 from bench import config

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_suite import quick_holm  # noqa: F401
 
 from bench import config
 from bench.compare import cells

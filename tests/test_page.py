@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_suite import quick_holm, seeds, write_suite
+from synthetic_suite import seeds, write_suite
 
 import bench.page
 from bench.audit import Finding, findings
@@ -32,7 +32,6 @@ from bench.reported import LABEL, mapped
 from bench.tables import render_tables
 from bench.verdict import SYMBOLS
 
-__all__ = ["quick_holm"]
 NASTY = '"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script><!--<script>\'{{ 7 * 7 }}'
 VOID = {"meta", "img", "link", "br", "input"}
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.25)]

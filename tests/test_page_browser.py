@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_suite import quick_holm
 from test_page import NASTY, write_project
 from webdriver import MISSING, Browser, chromium
 
@@ -15,7 +14,6 @@ from bench.compare import cells, leaderboard
 from bench.finished import read_suite
 from bench.page import render_page
 
-__all__ = ["quick_holm"]
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
-from synthetic_suite import quick_holm  # noqa: F401
-from test_verdict import BACKBONES, public_seeds
+from test_verdict import BACKBONES, moments, public_seeds
 
 from bench.paired import (
     MOST_SEEDS,
@@ -334,13 +332,6 @@ def test_every_word_has_a_sign_of_its_own():
 # --- Error rates ---
 
 # A comparison on four backbones: two families, of 4 x 7 tasks and of 4 averages.
-
-
-@cache
-def moments(backbone: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    seeds = public_seeds(backbone)
-    values, vectors = np.linalg.eigh(np.cov(seeds.T))
-    return seeds.mean(0), vectors * np.sqrt(np.maximum(values, 0))
 
 
 def two_draws(rng: np.random.Generator, backbone: str, n: int, source: str) -> NDArray[np.float64]:

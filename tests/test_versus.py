@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_suite import quick_holm, seeds, write_suite  # noqa: F401
+from synthetic_suite import seeds, write_suite
 from test_tables import NASTY, Reader
 
 from bench.baseline import against, candidates, find
