@@ -10,7 +10,7 @@ import torch
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
-from bench.classify import SEED, Fold, Settings, fit
+from bench.classify import HELD_OUT, SEED, Fold, Settings, fit
 from bench.errors import UserError
 from bench.tasks.labelled import KFOLD, NESTED
 
@@ -23,7 +23,7 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Result:
-    """Accuracies in points, rounded to two decimals as SentEval does; labels given to a fixed test part."""
+    """Accuracies in points, rounded to two decimals as SentEval does; labels int64[n] given to a fixed test part."""
 
     dev: float
     test: float
@@ -39,13 +39,20 @@ class Part:
 
 
 def heads(protocol: str, settings: Settings) -> int:
-    """How many classifiers a protocol trains."""
+    """How many classifiers a protocol of `bench.tasks.labelled` trains; networks are not counted."""
     k, grid = settings.folds, len(DECAYS)
     return k * (grid * k + 1) if protocol == NESTED else grid * k + 1 if protocol == KFOLD else grid
 
 
 def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Result:
-    """k-fold within k-fold: weight decay is chosen inside each outer training part."""
+    """k-fold within k-fold: weight decay is chosen inside each outer training part.
+
+    Args:
+        advance: told how many more classifiers are done, here as below.
+
+    Raises:
+        UserError: there are too few samples of a label for the folds, or to hold any out.
+    """
     labels = data.labels.cpu().numpy()
     outer = list(_folds(labels, settings.folds))
     inner = [
@@ -55,10 +62,7 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
     ]
     found = [fitted.accuracies for fitted in fit(data.features, data.labels, classes, inner, settings, advance=advance)]
     scores = [_means(found[i : i + settings.folds]) for i in range(0, len(found), settings.folds)]
-    refit = [
-        Fold(train, None, _plain([DECAYS[int(np.argmax(score))]]))
-        for (train, _), score in zip(outer, scores, strict=True)
-    ]
+    refit = [_without_dev(train, score) for (train, _), score in zip(outer, scores, strict=True)]
     tests = []
     for (_, test), fitted in zip(
         outer, fit(data.features, data.labels, classes, refit, settings, advance=advance), strict=True
@@ -69,24 +73,36 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
 
 
 def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Advance) -> Result:
-    """k-fold on the training part chooses the weight decay; then one classifier on all of it."""
+    """k-fold on the training part chooses the weight decay; then one classifier on all of it.
+
+    Raises:
+        UserError: there are too few samples of a label for the folds, or to hold any out.
+    """
     labels = train.labels.cpu().numpy()
     folds = [Fold(rows, dev, _plain(DECAYS)) for rows, dev in _folds(labels, settings.folds)]
     found = fit(train.features, train.labels, classes, folds, settings, advance=advance)
     scores = _means([fitted.accuracies for fitted in found])
-    last = Fold(np.arange(len(labels)), None, _plain([DECAYS[int(np.argmax(scores))]]))
+    last = _without_dev(np.arange(len(labels)), scores)
     fitted = fit(train.features, train.labels, classes, [last], settings, advance=advance)[0]
     predicted = fitted.predict(0, test.features)
     return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
 def split(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
-    """Fixed parts: weight decay is chosen on dev. SentEval trains the best again, which gives the same classifier."""
+    """Fixed parts: weight decay is chosen on dev. SentEval trains the best again, which gives the same classifier.
+
+    Args:
+        parts: "train", "dev" and "test".
+    """
     return _best_on_dev(parts, classes, settings, [(0, _plain(DECAYS))], advance)
 
 
 def tuned_network(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
-    """Fixed parts: a network with one hidden layer, its size and dropout chosen on dev."""
+    """Fixed parts: a network with one hidden layer, its size and dropout chosen on dev (methods.md d.5).
+
+    Args:
+        parts: as in `split`.
+    """
     grid = [(hidden, tuple((NO_DECAY, dropout) for dropout in DROPOUTS)) for hidden in HIDDEN]
     return _best_on_dev(parts, classes, settings, grid, advance)
 
@@ -115,6 +131,16 @@ def _best_on_dev(
 
 def _plain(decays: Sequence[float]) -> tuple[tuple[float, float], ...]:
     return tuple((decay, 0.0) for decay in decays)
+
+
+def _without_dev(train: np.ndarray, scores: Sequence[float]) -> Fold:
+    """All of a training part at the best weight decay; a share of it, which has to be a sample at least, stops it."""
+    if int(HELD_OUT * len(train)) < 1:
+        raise UserError(
+            f"a classifier holds out {HELD_OUT:.0%} of its training part, which is no sample of {len(train)}; "
+            "choose another task or data"
+        )
+    return Fold(train, None, _plain([DECAYS[int(np.argmax(scores))]]))
 
 
 def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:

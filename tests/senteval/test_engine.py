@@ -220,6 +220,17 @@ def test_too_few_samples_of_a_label_are_refused() -> None:
         protocol.nested(part(features, labels), 2, ours, ignore)
 
 
+@pytest.mark.parametrize(("samples", "enough"), [(19, False), (20, True)])
+def test_a_share_that_is_no_sample_cannot_be_held_out(samples: int, enough: bool) -> None:
+    features, labels = data(12, samples, 3, 2)
+    train, ours = part(features, labels), small(*PROTOCOL_MODES[0])[0]
+    if enough:
+        assert 0 <= protocol.kfold(train, train, 2, ours, ignore).test <= 100
+        return
+    with pytest.raises(UserError, match="holds out 5% of its training part, which is no sample of 19"):
+        protocol.kfold(train, train, 2, ours, ignore)
+
+
 @pytest.mark.parametrize("file", ["classify.py", "tasks/protocol.py"])
 def test_engine_and_oracle_share_nothing(file: str) -> None:
     assert "literal" not in (Path(classify.__file__).parent / file).read_text(encoding="utf-8")
