@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -374,9 +375,12 @@ def timing(arguments: argparse.Namespace) -> None:
             print(report(time_shape(shape, arguments.steps, device)), flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
+    """The parser of the command line, and the names of its commands."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Benchmark suite for unsupervised sentence embeddings."
+        prog="python -m bench",
+        description="Benchmark suite for unsupervised sentence embeddings.",
+        epilog="python -m bench COMMAND --help says what a command takes; README.md has examples.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -518,7 +522,7 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--suite", type=Path, required=True)
     added.add_argument("--reference", type=Path, required=True)
     added.add_argument("--check", action="store_true")
-    return parser
+    return parser, commands.choices
 
 
 def main(words: list[str] | None = None) -> int:
@@ -527,8 +531,17 @@ def main(words: list[str] | None = None) -> int:
     0 on success, 1 where it found a fault, 2 for a user's mistake, 75 when a signal told it to stop (start it again and
     it goes on), 130 when interrupted.
     """
+    words = sys.argv[1:] if words is None else words
     try:
-        arguments = _parser().parse_args(words)
+        parser, commands = _parser()
+        if not words:
+            parser.print_help(sys.stderr)
+            return 2
+        if not words[0].startswith("-") and words[0] not in commands:
+            raise UserError(
+                f"unknown command '{words[0]}'{nearest(words[0], commands)}; python -m bench --help says what each does"
+            )
+        arguments = parser.parse_args(words)
         with signals.heeded():
             return arguments.function(arguments) or 0
     except signals.Stopped as stopped:

@@ -30,6 +30,7 @@ from bench.train import batches
 from methods.base import Method, stream
 
 TASK = "STS-B"  # on which these papers measure what is not measured on a corpus
+ON_CORPUS = ("in-batch", "memory")  # what is
 
 RANKS = 4  # GS-InfoNCE, figure 1
 REPEATS = 100  # the same
@@ -77,15 +78,20 @@ class Material:
         return RunContext(self.run, self.suite, self.device)
 
     @cached_property
+    def tasks(self) -> list[sts.StsTask]:
+        """STS-B, a task each split, as far as the data has them."""
+        data = self.context.data
+        listed = manifest(data).get("sts", {}).get(TASK, {})
+        return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
+
+    @cached_property
     def splits(self) -> dict[str, sts.Subset]:
         """The pairs of STS-B by split, as far as the data has them, and "all" of them together.
 
         Raises:
             NotApplicable: the data lists no STS-B.
         """
-        data = self.context.data
-        listed = manifest(data).get("sts", {}).get(TASK, {})
-        found = {split: sts.read(TASK, data, split).subsets[0] for split in sts.SPLITS if split in listed}
+        found = {task.split: task.subsets[0] for task in self.tasks}
         if not found:
             raise NotApplicable(f"the data of '{self.run.data}' has no {TASK}")
         parts = list(found.values())
@@ -99,7 +105,11 @@ class Material:
 
     @property
     def test(self) -> sts.Subset:
-        """The test pairs of STS-B."""
+        """The test pairs of STS-B.
+
+        Raises:
+            NotApplicable: the data has none.
+        """
         if "test" not in self.splits:
             raise NotApplicable(f"{TASK} of '{self.run.data}' has no test pairs")
         return self.splits["test"]
@@ -174,7 +184,11 @@ def _alignment(encoder: Encoder, material: Material, pairs: sts.Subset, split: s
 
 
 def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """SetSim between neighbouring layers and TokSim of each layer, on both sides of the test pairs."""
+    """SetSim between neighbouring layers and TokSim of each layer, on both sides of the test pairs.
+
+    Raises:
+        NotApplicable: the Encoder is no transformer with two special tokens, or there are no test pairs with words.
+    """
     transformer = _transformer(encoder)
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
         raise NotApplicable("the tokenizer does not put one special token before a sentence and one behind it")
@@ -207,6 +221,9 @@ def tokens(encoder: Encoder, material: Material, sentence: str | None = None) ->
 
     Args:
         sentence: by default the first of the test pairs, in the order of the file, with 8 to 14 words.
+
+    Raises:
+        NotApplicable: the Encoder is no transformer, or no sentence has so many words.
     """
     transformer = _transformer(encoder)
     if sentence is None:
@@ -239,6 +256,9 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Largest cosines within random batches of the run's corpus, and with as many Gaussian vectors.
 
     Draws depend on nothing but the size and the repeat, so runs on one corpus are compared on the same batches.
+
+    Raises:
+        NotApplicable: the corpus has fewer different sentences than the smallest batch.
     """
     corpus = material.run.corpus
     sentences = material.context.sentences(corpus)
@@ -284,7 +304,11 @@ def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """What the newest sentences would have retrieved from IS-CSE's memory at the selected step (`READING`)."""
+    """What the newest sentences would have retrieved from IS-CSE's memory at the selected step (`READING`).
+
+    Raises:
+        NotApplicable: nothing was trained, or not on single sentences.
+    """
     run, step = material.run, material.best_step
     if not run.trained or step is None:
         raise NotApplicable("nothing was trained, so there is no order of training to fill a memory by")

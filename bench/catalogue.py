@@ -96,7 +96,11 @@ class Backbone:
         return self.location if self.source == "folder" and self.name not in local_models() else self.name
 
     def folder(self, suite_folder: Path) -> Path:
-        """Where its files are; a hub backbone is fetched into the cache if it is not there yet."""
+        """Where its files are; a hub backbone is fetched into the cache if it is not there yet.
+
+        Raises:
+            UserError: it is a table of word vectors, or cannot be fetched.
+        """
         if self.kind == "words":
             raise UserError(f"'{self.name}' is {KINDS['words']}, so it is no folder with a model")
         if self.source == "toy":
@@ -108,7 +112,11 @@ class Backbone:
         return Path(self.location)
 
     def table(self, suite_folder: Path) -> Path:
-        """The file of its word vectors; one of the hub is fetched unless the folder `BENCH_MODELS` holds it."""
+        """The file of its word vectors; one of the hub is fetched unless the folder `BENCH_MODELS` holds it.
+
+        Raises:
+            UserError: it cannot be fetched, or `BENCH_MODELS` names no folder.
+        """
         if self.source == "toy":
             return suite_folder / "backbones" / self.name / "vectors.txt"
         if self.source == "hub":
@@ -138,7 +146,11 @@ NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 
 def local_models() -> dict[str, Path]:
-    """Backbones by name in the folder that `BENCH_MODELS` names: folders with a model, and tables of word vectors."""
+    """Backbones by name in the folder that `BENCH_MODELS` names: folders with a model, and tables of word vectors.
+
+    Raises:
+        UserError: `BENCH_MODELS` names no folder.
+    """
     root = os.environ.get("BENCH_MODELS")
     if not root:
         return {}

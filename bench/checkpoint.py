@@ -2,7 +2,7 @@
 
 A file is called STEP-SUM.safetensors, SUM being the SHA-256 of its bytes: what was cut short or has rotted is known by
 its name alone. Tensors are the file's own, everything else is JSON in its metadata. It appears whole or not at all, and
-the one before it stays, so that there is always one to go back to.
+the one before it stays, so that there is always one to go back to. Files and folders of other names are left alone.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from bench.files import atomic_file, sha256_file, sync, writing
 INTERVAL = 120.0  # seconds: what a kill costs at most. A checkpoint of BERT-base is 1.7 GB, and short runs need none
 GENERATIONS = 2
 _NAME = re.compile(r"(\d{8})-([0-9a-f]{64})\.safetensors")
+_UNFINISHED = re.compile(r"\d{8}\.unsummed|\.\d{8}\.unsummed\..*\.part")  # what a killed process may leave
 
 
 def interval() -> float:
@@ -87,10 +88,8 @@ class Checkpoints:
         with writing(named):
             os.replace(whole, named)
             sync(self.folder)
-        kept = self._newest_first()[:GENERATIONS]
-        for path in self.folder.iterdir():  # a killed process may have left others than checkpoints
-            if path not in kept:
-                path.unlink()
+        for path in (*_newest_first(self.folder)[GENERATIONS:], *_files(self.folder, _UNFINISHED)):
+            path.unlink()
         self._last = time.monotonic()
 
     def newest(self) -> Checkpoint | None:
@@ -99,7 +98,7 @@ class Checkpoints:
         Raises:
             UserError: it is of another training.
         """
-        files = self._newest_first()
+        files = _newest_first(self.folder)
         for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:
                 return self._read(path)
@@ -109,24 +108,33 @@ class Checkpoints:
             print(f"no checkpoint in {self.folder} is whole: the training starts anew", file=sys.stderr, flush=True)
         return None
 
-    def forget(self) -> None:
-        """Delete all of them."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _newest_first(self) -> list[Path]:
-        found = self.folder.iterdir() if self.folder.is_dir() else []
-        return sorted((path for path in found if _NAME.fullmatch(path.name)), reverse=True)
-
     def _read(self, path: Path) -> Checkpoint:
         with safe_open(path, framework="pt") as file:
             said = {name: json.loads(text) for name, text in file.metadata().items()}
             if other := list(_differences(said["origin"], self.origin)):
                 raise UserError(
-                    f"{path} is of another training: {', '.join(other)}; delete its folder, or name another"
+                    f"{path} is of another training: {', '.join(other)}; move its folder away, or name another suite"
                 )
             # Copies: a tensor mapped from the file need not lie where processors read fastest, nor survive the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
         return Checkpoint(path, tensors, said["facts"])
+
+
+def forget(folder: Path) -> None:
+    """Delete all checkpoints in a folder, finished or not, and the folder too where nothing else is in it."""
+    with suppress(OSError):  # the folder is not there or holds what is not ours; or it cannot be written
+        for path in (*_files(folder, _NAME), *_files(folder, _UNFINISHED)):
+            path.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted(_files(folder, _NAME), reverse=True)
+
+
+def _files(folder: Path, name: re.Pattern[str]) -> list[Path]:
+    found = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in found if name.fullmatch(path.name) and path.is_file()]
 
 
 def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:

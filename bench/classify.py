@@ -27,7 +27,10 @@ BLOCK = 32  # folds trained at once: enough to hide what a call costs, few enoug
 
 @dataclass(frozen=True)
 class Settings:
-    """How classifiers are trained; the two that SimCSE's evaluation offers are `MODES`."""
+    """How classifiers are trained (methods.md d.3); the two that SimCSE's evaluation offers are `MODES`.
+
+    `epoch_size` and `max_epoch` count passes over the training part; it ends once more than `max_epoch` are done.
+    """
 
     folds: int
     optimiser: str  # "adam" (rate 1e-3) or "rmsprop" (rate 1e-2), with torch's other defaults
@@ -79,7 +82,10 @@ def _with_ones(features: Tensor) -> Tensor:
 
 
 def initial_weights(width: int, classes: int, hidden: int = 0) -> list[Tensor]:
-    """SentEval's first weights, bias as the last column: [(classes, width + 1)], or two such layers."""
+    """SentEval's first weights, float32 on the CPU, bias as the last column: [(classes, width + 1)].
+
+    With hidden units there are two layers, (hidden, width + 1) and (classes, hidden + 1).
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         sizes = [width, hidden, classes] if hidden else [width, classes]

@@ -171,7 +171,11 @@ class Planned:
 
 
 def planned(config: Mapping[str, Any]) -> list[Planned]:
-    """What a validated configuration asks for, in order; lines that meet in one run add up."""
+    """What a validated configuration asks for, in order; lines that meet in one run add up.
+
+    Raises:
+        UserError: a line cannot be run, or what is compared with is not planned.
+    """
     found: dict[str, Planned] = {}
     for run, entry in _runs(config):
         tasks = entry.get("tasks") or tasks_of(config, run.backbone.name)
@@ -192,7 +196,11 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
 
 
 def runs(config: Mapping[str, Any]) -> list[Run]:
-    """Every run of a validated configuration, in order, without repetitions."""
+    """Every run of a validated configuration, in order, without repetitions.
+
+    Raises:
+        UserError: as in `planned`.
+    """
     return [found.run for found in planned(config)]
 
 

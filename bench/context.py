@@ -67,7 +67,10 @@ def first_layers(model: Any, count: int) -> Any:
 
 
 class RunContext:
-    """The tools of one run. What is large is read when it is first asked for."""
+    """The tools of one run, as `methods.base.Context` states them. What is large is read when it is first asked for.
+
+    Whatever reads raises `UserError` where the run's corpus, data or backbone is missing or wrong.
+    """
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:
         self.run, self.suite, self.device = run, suite, device

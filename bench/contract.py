@@ -19,7 +19,7 @@ from bench.checkpoint import Checkpoints
 from bench.encoders import load_encoder, save_encoder
 from bench.errors import UserError, nearest
 from bench.evaluate import encoded, read_tasks, score_tasks
-from bench.plugins import line_of, name_paths, read_file, said
+from bench.plugins import files_of, name_paths, read_file, said
 from bench.suite import RECIPE_FIELDS, convert, convert_recipe, resolve
 from bench.train import Training
 from bench.trial import HALF, STEPS, Fault, Trial, advance, first_loss, make_inputs
@@ -52,12 +52,16 @@ def check(path: Path) -> Iterator[Clause]:
     """Try every clause of the contract on each method of a file, which joins `BENCH_METHODS`; the outcomes in order.
 
     Where a clause does not hold that others rest on, those are left out.
+
+    Raises:
+        UserError: it is no Python file.
     """
     path = path.resolve()
+    if not path.is_file():
+        raise UserError(f"{path} is no file; name a Python file with a method")
+    files_of(path)
     claim = f"{path.name} can be imported and holds methods"
     try:
-        if not path.is_file():
-            raise UserError(f"{path} is no file; name a Python file with a method")
         _, classes = read_file(path)
         yield Clause(claim)
         claim = "no other method has its name"
@@ -75,14 +79,14 @@ def check(path: Path) -> Iterator[Clause]:
             with contextlib.redirect_stderr(io.StringIO()):  # bars of what is short
                 make_inputs(Path(folder))
             for cls in classes:
-                yield from clauses(Trial(cls, Path(folder)), path)
+                yield from clauses(Trial(cls, Path(folder)))
     finally:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1])
 
 
-def clauses(trial: Trial, path: Path) -> Iterator[Clause]:
-    """Try the clauses that are about one method of a file."""
+def clauses(trial: Trial) -> Iterator[Clause]:
+    """Try the clauses that are about one method."""
     owed: list[tuple[str, Callable[[Trial], None]]] = [
         ("its tables name hyper-parameters and recipe fields", tables),
         ("its text names the same run again", text),
@@ -110,7 +114,7 @@ def clauses(trial: Trial, path: Path) -> Iterator[Clause]:
         except (Fault, UserError) as error:
             fault = str(error)
         except (Exception, SystemExit) as error:
-            fault = f"it fails{line_of(error, path).rstrip(',')} ({said(error)}); mend it"
+            fault = f"it fails ({said(error)}); mend it"
         yield Clause(f"{trial.cls.name}: {claim}", fault)
         if fault and tried in (text, loss):  # the others rest on these
             return
@@ -160,7 +164,7 @@ def text(trial: Trial) -> None:
 def _word(value: Any) -> str:
     """A hyper-parameter's value in a run's text; nothing where that cannot hold it."""
     word = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return "" if set(word) & set("[],=+@") else word
+    return "" if set(word) & set("[],=") else word
 
 
 def loss(trial: Trial) -> None:

@@ -92,7 +92,11 @@ def sts_sentences(data: Path) -> list[str]:
 
 
 def cnsd_sentences(data: Path) -> list[str]:
-    """Both sentences of every training pair of Chinese STS-B: the corpus "cnsd" (methods.md b.11)."""
+    """Both sentences of every training pair of Chinese STS-B: the corpus "cnsd" (methods.md b.11).
+
+    Raises:
+        UserError: the data folder does not have it, or its file is wrong.
+    """
     from bench.tasks import sts
 
     (pairs,) = sts.read("CNSD-STS-B", data, "train").subsets

@@ -209,7 +209,11 @@ def _stores_pooler(folder: Path) -> bool:
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
-    """Word pieces that fit, special tokens included; RoBERTa's positions start after the padding index."""
+    """Word pieces that fit, special tokens included; RoBERTa's positions start after the padding index.
+
+    Raises:
+        UserError: the tokenizer's `model_max_length` is no number, or too small for a word between special tokens.
+    """
     longest = tokenizer.model_max_length
     positions = getattr(model.config, "max_position_embeddings", None) or longest
     if model.config.model_type in ("roberta", "xlm-roberta"):
@@ -253,6 +257,9 @@ class TransformerEncoder:
         Args:
             known: token ids of sentences that are encoded again and again.
             work: where the passes of `encode` are counted.
+
+        Raises:
+            UserError: there is no such pooler, or the tokenizer does not say how much fits.
         """
         check_pooler(pooler)
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
@@ -295,11 +302,13 @@ class TransformerEncoder:
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
     ) -> np.ndarray:
-        """Vectors of tokenized sentences.
+        """Vectors of tokenized sentences, float32 (n, width), in order.
 
         Args:
+            tokens: token ids of each sentence, special tokens included.
             progress: told how many more are done.
             pool: what makes vectors of `width` of all hidden states and the attention mask, in place of the pooler.
+            width: that of the backbone where there is no `pool`.
         """
         device = next(self.model.parameters()).device
         vectors = np.zeros((len(tokens), width or self.model.config.hidden_size), dtype=np.float32)
@@ -336,7 +345,11 @@ class TransformerEncoder:
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
-    """Write an Encoder to a folder, whole or not at all."""
+    """Write an Encoder to a folder, whole or not at all.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
         if base := getattr(encoder, "base", None):

@@ -118,6 +118,7 @@ class Batch:
 
     @classmethod
     def of(cls, tokens: Tokens, pad_id: int, device: str | torch.device = "cpu") -> Batch:
+        """At least one token sequence, none of them empty, padded with `pad_id` and sent to a device."""
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
         real = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(real.shape, pad_id, np.int64)
@@ -151,7 +152,10 @@ class Batch:
 
 
 class States(Sequence[Tensor]):
-    """Hidden states of all layers, embeddings first: each (n, length, d), zeros or anything where there is no token."""
+    """Hidden states of all layers, embeddings first: each (n, length, d), zeros or anything where there is no token.
+
+    A last layer of which only the first tokens were computed is given by `first`; by its index it is a `LookupError`.
+    """
 
     def __init__(self, layers: Sequence[Tensor], batch: Batch, first_only: bool = False) -> None:
         self._layers, self._batch, self._first_only = layers, batch, first_only

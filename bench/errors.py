@@ -17,16 +17,25 @@ class UserError(Exception):
 LISTED = 10  # names that a message lists; of more, the most alike
 
 
+def guess(word: str, known: Iterable[str]) -> str:
+    """Say which of `known` was probably meant; nothing where none is like it.
+
+    >>> guess("simsce", ["simcse", "sscl"])
+    "; did you mean 'simcse'?"
+    """
+    alike = {name.lower(): name for name in sorted(known)}
+    close = difflib.get_close_matches(word.lower(), alike, n=1, cutoff=0.5)
+    return f"; did you mean '{alike[close[0]]}'?" if close else ""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Say which of `known` was probably meant, as the end of an error message.
+    """Say which of `known` was probably meant, and which there are, as the end of an error message.
 
     >>> nearest("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'? (known: simcse, sscl)"
     """
     known = sorted(known)
-    alike = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), alike, n=1, cutoff=0.5)
-    guess = f"; did you mean '{alike[close[0]]}'?" if close else ""
+    meant = guess(word, known)
     if len(known) > LISTED:
         known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{len(known) - LISTED} more"]
-    return f"{guess} (known: {', '.join(known)})" if known else ""
+    return f"{meant} (known: {', '.join(known)})" if known else ""

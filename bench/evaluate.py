@@ -75,7 +75,12 @@ def score_tasks(encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None
 
 
 def adapted(task: Task, vectors: Vectors, adapt: Adaptation) -> Vectors:
-    """Vectors of a task's sentences after a map of all of them, as they are read; made when first asked for."""
+    """Vectors of a task's sentences after a map of all of them, repeated ones too; made when first asked for.
+
+    Args:
+        vectors: before the map, float32 [n, d].
+        adapt: [n, d] -> [n, k], of a task's sentences in their order (`bench.encoders.adaptation`).
+    """
 
     @cache
     def made() -> tuple[dict[str, int], np.ndarray]:
@@ -93,7 +98,17 @@ def adapted(task: Task, vectors: Vectors, adapt: Adaptation) -> Vectors:
 
 
 def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
-    """Records of an encoder on tasks; `work` keeps what is finished until it is all there, so it can go on later."""
+    """Records of an encoder on tasks, as `score` gives them.
+
+    Args:
+        mode: of `bench.classify.MODES`.
+        device: of the classifiers.
+        work: a folder that keeps vectors and finished tasks until all is there, so that a later call goes on.
+
+    Raises:
+        UserError: an unknown mode; vectors of a wrong shape, not finite or all alike; `work` cannot be written or is
+            in use.
+    """
     with closing(VectorStore(work / "vectors", encoder)) as store:
         store.add(sentences(tasks))
         kept = work / store.identity
@@ -111,10 +126,13 @@ def score(
 ) -> list[Record]:
     """Records (task, split, metric, aggregation, value) of each task, and the averages of whole groups.
 
+    Values are in points: correlations and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
+
     Args:
         vectors: of any sentence of the tasks, float32 [n, d].
         adapt: what is still to be done with all vectors of one task (`bench.encoders.adaptation`).
         mode: of `bench.classify.MODES`, for tasks with a classifier.
+        device: of the classifiers.
         kept: folder for the records of finished tasks, which are not computed again.
 
     Raises:

@@ -176,7 +176,9 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run the rule or command that writes it first") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not a readable JSON file ({error}); delete it and make it again") from None
+        raise UserError(
+            f"{path} is not a readable JSON file ({error}); name another, mend it, or move it away and make it again"
+        ) from None
 
 
 def sha256_file(path: Path) -> str:

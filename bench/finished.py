@@ -22,6 +22,13 @@ Key = tuple[str, str, str]  # task, split, metric
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
+def fault(error: Exception) -> str:
+    """What one of `DAMAGE` says of a file, as a clause."""
+    if isinstance(error, KeyError):
+        return f"it lacks '{error.args[0]}'"
+    return str(error) if isinstance(error, ValueError) else "a part of it has another form"
+
+
 @dataclass(frozen=True)
 class Scored:
     """A planned run with what became of it.
@@ -106,7 +113,7 @@ def _scores(records: list[Record]) -> dict[Key, float]:
 
 def _check_outcome(outcome: Mapping[str, Any]) -> None:
     if outcome["status"] not in STATUSES:
-        raise ValueError(f"a training cannot end as {outcome['status']!r}")
+        raise ValueError(f"a training cannot end as '{outcome['status']}'")
     for point in outcome.get("curve") or []:
         if not isinstance(point["step"], int) or not all(isinstance(x, int | float | None) for x in point.values()):
             raise ValueError("its training curve holds more than numbers")
@@ -123,7 +130,7 @@ def read_analyses(path: Path) -> dict[str, Any]:
     content = read_json(path)
     found = content.get("analyses") if isinstance(content, dict) else None
     if not isinstance(found, dict) or not all(isinstance(result, dict) for result in found.values()):
-        raise UserError(f"{path} does not hold analyses; delete it and analyse again")
+        raise UserError(f"{path} does not hold analyses; move it away and analyse again")
     return found
 
 
@@ -139,12 +146,14 @@ def _read_run(plan: Mapping[str, Any], folder: Path) -> Scored:
         _check_outcome(outcome)
         scores = _scores(records)
     except DAMAGE as error:
-        raise UserError(f"{path} is not a scores file of this suite ({error!r}); delete it and score again") from None
+        raise UserError(
+            f"{path} is not a scores file of this suite ({fault(error)}); move it away and score again"
+        ) from None
     found = read_analyses(analysed)
     try:
         scores |= dict(_derived(scores, outcome, found))
     except DAMAGE as error:
-        raise UserError(f"{analysed} does not hold analyses ({error!r}); delete it and analyse again") from None
+        raise UserError(f"{analysed} does not hold analyses ({fault(error)}); move it away and analyse again") from None
     return Scored(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, found)
 
 
@@ -174,6 +183,7 @@ def read_suite(folder: Path) -> Suite:
         name, data, stand_ins = str(plan["suite"]), str(plan["data"]), plan.get("stand_ins") or {}
     except DAMAGE as error:
         raise UserError(
-            f"{folder / 'plan.json'} is not a plan ({error!r}); delete it and plan the suite again"
+            f"{folder / 'plan.json'} is not a plan ({fault(error)}); "
+            f"write it again with: python -m bench plan --config FILE --out {folder / 'plan.json'}"
         ) from None
     return Suite(name, data, stand_ins, [_read_run(run, folder) for run in plan["runs"]])

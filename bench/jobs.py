@@ -12,12 +12,13 @@ import torch
 
 from bench import paths
 from bench.context import RunContext
+from bench.corpora import corpus_identity
 from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import Task, read_tasks, score_encoder
 from bench.files import read_json, write_json
 from bench.finished import read_analyses
-from bench.models import Model
+from bench.models import Model, files
 from bench.provenance import provenance, task_sums
 from bench.records import (
     CHINESE_TASKS,
@@ -37,16 +38,28 @@ from methods.base import Refusal
 
 
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
-    """Train a run of a suite in its own folder; one that has ended there is not trained again."""
+    """Train a run of a suite in its own folder; one that has ended there is not trained again.
+
+    Returns and raises what `bench.train.train` does.
+    """
     from bench.train import train
 
     return train(run, suite, paths.run_folder(suite, run.id), device)
 
 
 def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:
-    """Score a run of a suite; one that was skipped or diverged leaves a file without records that says so."""
+    """Score a run of a suite; one that was skipped or diverged leaves a file without records that says so.
+
+    Args:
+        tasks: names of tasks and groups.
+        mode: of `bench.classify.MODES`.
+        out: the file of records with their provenance.
+
+    Raises:
+        UserError: the run is not trained yet, or its encoder, a task or a data file is not as it should be.
+    """
     data, started = paths.data_folder(run.data, suite), time.monotonic()
-    described = _described(run, suite, device) | {"mode": mode}
+    described = _described(run, suite, device, () if run.trained else run.corpora) | {"mode": mode}
     if described["outcome"]["status"] != "finished":
         write_scores(out, described, [])
         return
@@ -72,19 +85,25 @@ def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: 
 
     What `out` holds already is measured anew with the rest, so that all of it has one origin.
     """
-    from bench.analyse import Material, analyse
+    from bench.analyse import ON_CORPUS, Material, analyse
 
     names = list(dict.fromkeys((*read_analyses(out), *names)))
-    started, described = time.monotonic(), _described(run, suite, device)
+    read = [*(() if run.trained else run.corpora), *([run.corpus] if set(names) & set(ON_CORPUS) else ())]
+    started, described = time.monotonic(), _described(run, suite, device, read)
     found: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":
         material = Material(run, suite, device, described["outcome"].get("best_step"))
         found = analyse(run_encoder(run, suite, device), material, names)
+        described["tasks"] = task_sums(material.tasks) if set(names) - set(ON_CORPUS) else {}
     write_json(out, {"provenance": described | {"seconds": _seconds(started)}, "analyses": found})
 
 
-def _described(run: Run, suite: Path, device: str) -> dict[str, Any]:
-    """Where numbers of a run come from: the run, its data and corpora with their sums, how its training ended."""
+def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[str, Any]:
+    """Where numbers of a run come from: the run, its data and corpora with their sums, how its training ended.
+
+    Args:
+        read: corpora that are read now, and not by its training alone.
+    """
     name = manifest(paths.data_folder(run.data, suite))["name"]
     described: dict[str, Any] = {"run": run.describe(), "data": {"name": name}}
     stamp = suite / "inputs" / "data.json"
@@ -92,10 +111,27 @@ def _described(run: Run, suite: Path, device: str) -> dict[str, Any]:
         described["data"] |= stamped
     if run.data == "senteval":  # BENCH_DATA may hold other data, which say so themselves
         described["data"]["name"] = name
-    stamps = [paths.corpus_stamp(suite, corpus) for corpus in run.corpora]
-    described["corpora"] = [read_json(stamp) for stamp in stamps if stamp.is_file()]
-    described["outcome"] = _outcome(run, suite)
+    ended = _ended(run, suite)
+    described["outcome"] = ended["outcome"]
+    described["corpora"] = list(_corpora(run, suite, read if ended["outcome"]["status"] == "finished" else (), ended))
     return described | provenance(device, torch.get_num_threads())
+
+
+def _corpora(run: Run, suite: Path, read: Sequence[str], ended: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Sums of corpora: of a workflow's stamps; else of the file where it is read now, or as the training left them.
+
+    Trainings of earlier versions left that of the training corpus alone.
+    """
+    told = ended.get("provenance", {})
+    left = dict(zip(run.corpora, told.get("corpora") or [told.get("corpus")], strict=False))
+    for name in dict.fromkeys((*run.corpora, *read)):
+        stamp = paths.corpus_stamp(suite, name)
+        if stamp.is_file():
+            yield read_json(stamp)
+        elif name in read:
+            yield corpus_identity(paths.corpus_file(name, suite, run.data))
+        elif left.get(name):
+            yield left[name]
 
 
 def _seconds(started: float) -> float:
@@ -166,12 +202,13 @@ def run_plan(
         yield run
 
 
-def _outcome(run: Run, suite: Path) -> dict[str, Any]:
+def _ended(run: Run, suite: Path) -> dict[str, Any]:
+    """How a run's training ended, and where; what needs none has finished."""
     if run.skip:
-        return {"status": "skipped", "reason": run.skip}
+        return {"outcome": {"status": "skipped", "reason": run.skip}}
     if not run.trained:
-        return {"status": "finished"}
-    return read_json(paths.trained_file(suite, run.id))["outcome"]
+        return {"outcome": {"status": "finished"}}
+    return read_json(paths.trained_file(suite, run.id))
 
 
 def score_model(
@@ -204,16 +241,11 @@ def score_models(
     Raises:
         UserError: two models would be written to one file, or no model could be scored whatever it is.
     """
-    files: dict[str, Model] = {}
-    for model in models:
-        if model.file in files:
-            other = files[model.file].label
-            raise UserError(f"'{other}' and '{model.label}' would both be written to {model.file}; evaluate one alone")
-        files[model.file] = model
+    named = files(models)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out {folder} is a file; of several models, name a folder")
     read, found, errors = read_tasks(tasks, data), {}, []
-    for file, model in files.items():
+    for file, model in named.items():
         try:
             found[model.label] = evaluate(model, read, mode, data, folder / file, device, again=False)
         except UserError as error:  # the others are scored all the same

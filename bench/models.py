@@ -12,9 +12,9 @@ import os
 import re
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError, nearest
 from bench.modular import Normalised
 from bench.paths import slug
+from bench.plugins import said
 
 Function = Callable[[list[str]], Any]
 
@@ -57,9 +58,13 @@ class Model:
             UserError: it cannot be read.
         """
         model = replace(common, source=word) if common else cls(word)
-        found = None if Path(word).exists() else OPTIONS.fullmatch(word)
-        if not found:
+        if Path(word).exists() or not {"[", "]"} & set(word):
             return model
+        if not (found := OPTIONS.fullmatch(word)):
+            raise UserError(
+                f"'{word}' has a bracket without its other half, or something behind it; "
+                f"write MODEL[pooler=avg,prompt=query,normalize]"
+            )
         options: dict[str, Any] = {}
         for item in found["options"].split(","):
             key, _, value = (part.strip() for part in item.partition("="))
@@ -111,11 +116,14 @@ class Model:
         """As it stands in a table."""
         return f"{self.name}[{','.join(self.options)}]" if self.options else self.name
 
-    @property
-    def file(self) -> str:
-        """A name for its file of results: the folder's own name, or the whole name of anything else."""
+    def file(self, above: int = 0) -> str:
+        """A name for its file of results: the folder's own name, or the whole name of anything else.
+
+        Args:
+            above: how many of the folders above it stand before a folder's name.
+        """
         folder = Path(self.name)
-        name = folder.resolve().name if folder.is_dir() else self.name
+        name = "-".join(folder.resolve().parts[-1 - above :]) if folder.is_dir() else self.name
         return "-".join(slug(word) or "none" for word in (name, *self.options)) + ".json"
 
     def describe(self) -> dict[str, Any]:
@@ -139,6 +147,23 @@ class Model:
         return Normalised(encoder) if self.normalize else encoder
 
 
+def files(models: Sequence[Model]) -> dict[str, Model]:
+    """Models by the names of their files of results, with as many folders above in them as tell all apart.
+
+    Raises:
+        UserError: no number of them does.
+    """
+    for above in range(max(len(Path(model.name).resolve().parts) for model in models)):
+        named = {model.file(above): model for model in models}
+        if len(named) == len(models):
+            return named
+    first, second = next((a, b) for a, b in combinations(models, 2) if a.file(above) == b.file(above))
+    raise UserError(
+        f"'{first.label}' and '{second.label}' would both be written to {first.file()}; "
+        f"leave one out, or evaluate each into a folder of its own with --out"
+    )
+
+
 def imported(name: str) -> Function:
     """The function that `module:function` names, from where Python finds modules and the present folder.
 
@@ -155,7 +180,7 @@ def imported(name: str) -> Function:
             f"'{name}' cannot be imported ({error}); run where {module} lies, or set PYTHONPATH to its folder"
         ) from None
     except (Exception, SystemExit) as error:  # the user's module may raise anything
-        raise UserError(f"'{name}' cannot be imported, {_where(error)}; mend that module") from error
+        raise UserError(f"'{name}' cannot be imported ({said(error)}); mend that module") from error
     for part in path.split("."):
         if not hasattr(found, part):
             raise UserError(f"'{name}': {module} has no '{part}'{nearest(part, _functions(found))}")
@@ -167,14 +192,6 @@ def imported(name: str) -> Function:
 
 def _functions(holder: Any) -> list[str]:
     return [name for name, value in vars(holder).items() if callable(value) and not name.startswith("_")]
-
-
-def _where(error: BaseException) -> str:
-    """What went wrong and in which line, the last one outside of installed packages."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = [frame for frame in frames if "site-packages" not in frame.filename][-1]
-    told = " ".join(str(error).split())[:200]
-    return f"{type(error).__name__} in {last.filename}, line {last.lineno}: {told}"
 
 
 class FunctionEncoder:
@@ -207,7 +224,8 @@ class FunctionEncoder:
         except UserError:
             raise
         except (Exception, SystemExit) as error:  # the user's function may raise anything
-            raise UserError(f"'{self.name}' failed on {len(sentences)} texts, {_where(error)}; mend it") from error
+            reason = said(error, self.function)
+            raise UserError(f"'{self.name}' failed on {len(sentences)} texts ({reason}); mend it") from error
         if hasattr(found, "detach"):
             found = found.detach().float().cpu()
         try:

@@ -60,7 +60,7 @@ def data_folder(name: str, suite: Path) -> Path:
     """
     if name == "senteval":
         return data.fetch_senteval()
-    folder = suite / "world" if name == "world" else Path(name)
+    folder = _world(suite) if name == "world" else Path(name)
     if not (folder / "downstream").is_dir():
         raise UserError(f"data folder {folder} holds no downstream/; name a folder in SentEval's layout")
     return folder
@@ -76,7 +76,7 @@ def corpus_file(name: str, suite: Path, data_name: str = "senteval") -> Path:
         UserError: it is not there.
     """
     if name == "world":
-        return corpora.corpus_path(name, suite / "world")
+        return corpora.corpus_path(name, _world(suite))
     if name in corpora.MADE:
         path = suite / "corpora" / slug(data_name) / f"{name}.txt"
         text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name, suite)))
@@ -84,6 +84,13 @@ def corpus_file(name: str, suite: Path, data_name: str = "senteval") -> Path:
             write_text(path, text)
         return path
     return Path(name) if "/" in name else data.fetch_corpus(name)
+
+
+def _world(suite: Path) -> Path:
+    folder = suite / "world"
+    if not folder.is_dir():
+        raise UserError(f"{suite} has no embedded world; make it with: python -m bench world --out {folder}")
+    return folder
 
 
 def data_sums(folder: Path) -> dict[str, Any]:

@@ -8,8 +8,10 @@ import inspect
 import os
 import re
 import sys
+import sysconfig
+import traceback
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,12 @@ from methods.base import HyperParameters, Method
 ENTRY_POINTS = "sentbench.methods"
 NAME = r"[a-z0-9-]+"  # what a run's text can hold
 FIELD_TYPES = ("bool", "int", "float", "str", "None")  # what a text can be turned into
+LONGEST = 200  # characters of an error's words
+# Where code lies that a user has not written: this project's, and Python's.
+_OTHERS = tuple(
+    f"{folder}{os.sep}"
+    for folder in (Path(__file__).parent, Path(inspect.getfile(Method)).parent, sysconfig.get_path("stdlib"))
+)
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,14 @@ def outside(paths: Iterable[Path]) -> list[Found]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A file, or the Python files of a folder; those whose names start with an underscore are left alone.
+    """A Python file, or those of a folder; in a folder names that start with an underscore are left alone.
 
     Raises:
         UserError: it is neither.
     """
     if path.is_file():
+        if path.suffix != ".py":
+            raise UserError(f"{path} is no Python file; name one that ends in .py, or a folder of such files")
         return [path]
     if not path.is_dir():
         raise UserError(f"{path} is no file or folder with methods; mend BENCH_METHODS or 'method_paths'")
@@ -95,7 +105,7 @@ def read_file(path: Path) -> Found:
         exec(code, vars(module))  # noqa: S102 (a file that the user names to be run)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UserError(f"{path}{line_of(error, path)} cannot be imported ({said(error)}); mend it") from error
+        raise UserError(f"{path} cannot be imported ({said(error)}); mend it") from error
     classes = methods_of(module, name)
     if not classes:
         raise UserError(
@@ -114,22 +124,40 @@ def methods_of(module: types.ModuleType, within: str) -> list[type[Method]]:
     ]
 
 
-def line_of(error: BaseException, path: Path) -> str:
-    """The last line of a file that an error came through, as words; nothing where there is none."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f", line {error.lineno},"
-    lines, trace = [], error.__traceback__
-    while trace:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            lines.append(trace.tb_lineno)
-        trace = trace.tb_next
-    return f", line {lines[-1]}," if lines else ""
+def said(error: BaseException, function: Callable[..., Any] | None = None) -> str:
+    """An error of a user's code on one line: its kind, where it is in that code, and its words.
+
+    Args:
+        function: the user's, which was called; its first line is named where the error came before it, as of a wrong
+            number of arguments.
+    """
+    words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())[:LONGEST]
+    place = _place(error) or _first_line(function)
+    kind = type(error).__name__ + (f" in {place}" if place else "")
+    return f"{kind}: {words}" if words else kind
 
 
-def said(error: BaseException) -> str:
-    """An error on one line: its kind and its words."""
-    words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+def _place(error: BaseException) -> str:
+    """The last line that an error came through outside of this project, of installed packages and of Python itself."""
+    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno or 1))
+    return next((f"{file}, line {line}" for file, line in reversed(places) if _is_users(file)), "")
+
+
+def _is_users(file: str) -> bool:
+    return not (
+        file.startswith("<") or {"site-packages", "dist-packages"} & set(Path(file).parts) or file.startswith(_OTHERS)
+    )
+
+
+def _first_line(function: Callable[..., Any] | None) -> str:
+    """Where a function, a method or what an object does when it is called is written; nothing of compiled code."""
+    for called in (function, vars(type(function)).get("__call__")):
+        code = getattr(called, "__code__", None)
+        if code and _is_users(code.co_filename):
+            return f"{code.co_filename}, line {code.co_firstlineno}"
+    return ""
 
 
 @cache

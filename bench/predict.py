@@ -223,7 +223,8 @@ def report(config: Mapping[str, Any], planned: Sequence[Planned], name: str, gpu
         raise UserError(f"--gpus is {gpus}; write how many devices share the runs, 1 or more")
     if config["data"] == "world":
         raise UserError(
-            f"the suite '{config['suite']}' is on the embedded world, which takes minutes; predict one on real data"
+            f"the suite '{config['suite']}' is on the embedded world, whose runs take seconds on any device; "
+            f"hours are predicted of suites on real data, as --suite paper"
         )
     measured = Measured.read(results, device)
     lines = predict(planned, config.get("mode", "test"), device, measured)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.errors import UserError, nearest
+from bench.errors import UserError, guess
 from bench.files import read_json, write_json
 
 Record = dict[str, Any]
@@ -118,7 +118,8 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
     names = [canonical_task(name.strip()) for name in names]
     for name in names:
         if name not in GROUPS and name not in KNOWN_TASKS and not is_described(name) and not is_probing(name):
-            raise UserError(f"unknown task '{name}'{nearest(name, (*GROUPS, *KNOWN_TASKS))}")
+            listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
+            raise UserError(f"unknown task '{name}'{guess(name, (*GROUPS, *KNOWN_TASKS))} (known: {listed})")
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
 
 
@@ -140,5 +141,8 @@ def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
     """
     content = read_json(path)
     if not isinstance(content, dict) or not {"provenance", "records"} <= content.keys():
-        raise UserError(f"{path} does not hold scores (provenance and records); delete it and score again")
+        raise UserError(
+            f"{path} does not hold scores (provenance and records), as score and evaluate write them; "
+            f"name another file, or score again"
+        )
     return content["provenance"], content["records"]

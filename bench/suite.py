@@ -24,6 +24,7 @@ from bench.records import CHINESE_TASKS, is_described
 from methods.base import Method, Refusal, Shape, compose, host_fields, refuse_composition
 
 SETTINGS = ("paper", "official")
+OUTSIDE = r"{}(?![^\[]*\])"  # a character of a run's text that stands in no brackets
 
 # Raised when the training loop changes the numbers of every trained run.
 LOOP_VERSION = 2
@@ -207,7 +208,11 @@ def _identified(name: str, version: int, hyper: Mapping[str, Any]) -> list[Any]:
 
 
 def corpus_fingerprint(name: str) -> str:
-    """What decides a corpus: its name for those whose sums are pinned, its bytes for a file given by path."""
+    """What decides a corpus: its name for those whose sums are pinned, its bytes for a file given by path.
+
+    Raises:
+        UserError: it is given by path, and there is no such file.
+    """
     if "/" not in name:
         return name
     from bench.files import sha256_file
@@ -228,11 +233,14 @@ def parse(text: str) -> tuple[list[tuple[str, dict[str, str]]], str | None]:
     Raises:
         UserError: the text does not have that form.
     """
-    body, at, setting = text.strip().partition("@")
-    if at and setting not in SETTINGS:
+    if re.search(r"[][]", re.sub(r"\[[^][]*\]", "", text)):  # what is left without pairs
+        raise UserError(f"'{text}' has a bracket without its other half; write method[key=value,...]")
+    body, *rest = re.split(OUTSIDE.format("@"), text.strip(), maxsplit=1)
+    setting = rest[0] if rest else None
+    if setting not in (None, *SETTINGS):
         raise UserError(f"unknown setting '{setting}' in '{text}'{nearest(setting, SETTINGS)}")
     parts: list[tuple[str, dict[str, str]]] = []
-    for piece in re.split(r"\+(?![^\[]*\])", body):
+    for piece in re.split(OUTSIDE.format(r"\+"), body):
         match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[([^\[\]]*)\])?\s*", piece)
         if not match:
             raise UserError(f"cannot read '{piece}' in '{text}'; write method[key=value,...]+method@paper|official")
@@ -245,7 +253,7 @@ def parse(text: str) -> tuple[list[tuple[str, dict[str, str]]], str | None]:
                 raise UserError(f"'{key}' stands twice in '{text}'; write it once")
             keys[key] = value
         parts.append((match[1], keys))
-    return parts, setting or None
+    return parts, setting
 
 
 def convert(value: Any, annotation: str, name: str) -> Any:
@@ -516,6 +524,9 @@ def run_of(told: Mapping[str, Any], *, corpus: str | None = None, data: str | No
 
     Args:
         corpus, data: in place of those of the description, or where it has none.
+
+    Raises:
+        UserError: this version has no such run.
     """
     return resolve(
         f"{told['method']}@{told['setting']}",

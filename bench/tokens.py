@@ -69,6 +69,12 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
     """Sentences as token ids with special tokens, cut to `longest`; from `folder` where they are there already.
 
     The file's name holds the sum of the sentences and of everything else that decides the ids, so nothing is stale.
+
+    Args:
+        longest: word pieces, special tokens included; the rest is cut off on the right.
+
+    Raises:
+        UserError: the folder cannot be written, or the file that is there is damaged.
     """
     digest = hashlib.sha256(f"{tokenizer_identity(tokenizer)}\n{longest}\n".encode())
     for sentence in sentences:

@@ -8,7 +8,6 @@ on from a checkpoint comes to the same bits as one without a pause.
 from __future__ import annotations
 
 import math
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -22,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench import corpora, signals
-from bench.checkpoint import Checkpoint, Checkpoints
+from bench import corpora, paths, signals
+from bench.checkpoint import Checkpoint, Checkpoints, forget
 from bench.context import RunContext
 from bench.encoders import save_encoder
 from bench.errors import UserError
@@ -33,7 +32,7 @@ from bench.floor import peak, record
 from bench.geometry import alignment, uniformity
 from bench.log import Log
 from bench.progress import Progress
-from bench.provenance import provenance
+from bench.provenance import provenance, task_sums
 from bench.suite import Recipe, Run
 from bench.tasks import sts
 from bench.tasks.tables import Vectors
@@ -48,7 +47,11 @@ BLOCKS = (1.0, 0.8, 0.6, 0.4, 0.2)  # Contrastive Tension's rates in five equal 
 
 
 def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
-    """Indices of each batch: one permutation an epoch, the last batch short rather than dropped (methods.md a.1)."""
+    """Indices of each batch: one permutation an epoch, the last batch short rather than dropped (methods.md a.1).
+
+    Args:
+        count: items of an epoch; indices are 0 to count - 1.
+    """
     for epoch in range(recipe.epochs):
         order = torch.randperm(count, generator=stream(seed, "order", epoch)).tolist()
         for start in range(0, count, recipe.batch_size):
@@ -56,7 +59,11 @@ def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
 
 
 def learning_rate(index: int, total: int, recipe: Recipe) -> float:
-    """Linear warm-up over `warmup` of the steps (none by default), then the schedule: linear to 0 (methods.md a.3)."""
+    """Linear warm-up over `warmup` of the steps (none by default), then the schedule: linear to 0 (methods.md a.3).
+
+    Args:
+        index: steps done before this one, below `total`, the steps of the whole training.
+    """
     warm = round(recipe.warmup * total)
     if index < warm:
         return recipe.learning_rate * (index + 1) / warm
@@ -123,7 +130,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
             if not done.is_file():  # another process may have ended it meanwhile
                 sweep(folder)
                 write_json(done, {"run": run.describe()} | _train(run, RunContext(run, suite, device), folder, log))
-    shutil.rmtree(checkpoints, ignore_errors=True)
+    forget(checkpoints)
     return read_json(done)
 
 
@@ -133,9 +140,10 @@ def _train(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, A
     torch.use_deterministic_algorithms(True, warn_only=context.device != "cpu")
     # Nothing here reads memory that it has not written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    sums = corpora.corpus_identity(context.corpus)
-    described = provenance(context.device, run.recipe.threads) | {"corpus": sums}
-    checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums})
+    read = [paths.corpus_file(name, context.suite, run.data) for name in run.corpora]
+    sums = [corpora.corpus_identity(path) for path in read]
+    described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
+    checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
     training = Training(run, context, {key: value for key, value in described.items() if key != "date"})
     _go_on(training, checkpoints, log)
     try:
@@ -145,6 +153,7 @@ def _train(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, A
         outcome["sentences"] = diverged.batch
     else:
         outcome = training.finish(folder / "encoder")
+    described["tasks"] = task_sums(training.dev)
     if training.earlier:
         described["earlier"] = training.earlier
     return {"outcome": outcome, "provenance": described}
@@ -155,7 +164,7 @@ def _go_on(training: Training, checkpoints: Checkpoints, log: Log) -> None:
     name, found = training.run.id, checkpoints.newest()
     if found and found.facts["log"] > log.size:
         _say(f"{log.path} has lost rows since the checkpoint of step {found.facts['done']}: {name} starts anew")
-        checkpoints.forget()
+        forget(checkpoints.folder)
         found = None
     log.cut(found.facts["log"] if found else 0)
     if found:
@@ -203,6 +212,14 @@ class Training:
     """
 
     def __init__(self, run: Run, context: RunContext, here: dict[str, Any]) -> None:
+        """Prepare a training at its start.
+
+        Args:
+            here: what tells this sitting from others: code, versions, device and corpus.
+
+        Raises:
+            UserError: the method refuses the corpus or the backbone, or one of them or the dev set is missing or wrong.
+        """
         assert run.seed is not None
         recipe = run.recipe
         self.run, self.context, self.seed, self.here = run, context, run.seed, here
@@ -230,7 +247,7 @@ class Training:
 
     @property
     def seconds(self) -> float:
-        """How long the training has taken, without what a kill lost."""
+        """How many seconds the training has taken, without what a kill lost."""
         return round(time.monotonic() - self._started, 2)
 
     def batches(self) -> Iterator[list[int]]:
@@ -332,7 +349,11 @@ class Training:
                 self.curve.append({"step": row["step"], "loss": row["loss"], "dev": value} | shape)
 
     def finish(self, folder: Path) -> dict[str, Any]:
-        """Write the best Encoder to a folder; how the training ended."""
+        """Write the best Encoder to a folder; how the training ended, as the `outcome` of `train`.
+
+        Raises:
+            UserError: the folder cannot be written.
+        """
         self.modules.load_state_dict(self.best_weights)
         self.modules.eval()
         encoder = self.method.encoders(self.context)[self.best["place"]]

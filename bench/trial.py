@@ -76,7 +76,12 @@ class Trial:
         return f"untrained+{own}" if issubclass(self.cls, Transform) else own
 
     def run(self, text: str | None = None, seed: int = 1, **recipe: Any) -> Run:
-        """A run on the toy backbone of the kind that the method needs."""
+        """A run on the toy backbone of the kind that the method needs.
+
+        Raises:
+            Fault: the method leaves that backbone out.
+            UserError: the text or the recipe cannot be read.
+        """
         run = resolve(
             text or self.text(),
             backbone_name="toy-glove" if self.cls.backbone_kind == "words" else "toy-bert",
@@ -103,11 +108,14 @@ class Trial:
 
 
 def first_loss(training: Training, count: int | None = None, still: bool = False) -> Tensor:
-    """The loss of the first step.
+    """The loss of the first step, a scalar with its gradient.
 
     Args:
         count: of the batch's items only the first so many.
         still: transformers have no dropout, and so draw nothing.
+
+    Raises:
+        Fault: it is no scalar tensor, not finite, or without gradient.
     """
     rows = next(training.batches())[:count]
     training.modules.train()
@@ -130,7 +138,11 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
 
 
 def advance(training: Training, count: int) -> list[dict[str, Any]]:
-    """Rows of the log of the next steps."""
+    """Rows of the log of the next `count` steps.
+
+    Raises:
+        Fault: the training diverged.
+    """
     try:
         rows: list[dict[str, Any]] = []
         for batch in islice(training.batches(), count):

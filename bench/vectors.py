@@ -68,7 +68,11 @@ class VectorStore:
         return {content[i * KEY : (i + 1) * KEY]: i for i in range(count)}
 
     def add(self, sentences: Iterable[str]) -> None:
-        """Encode what is not there yet, longest first, so that the time left is never promised too short."""
+        """Encode what is not there yet, longest first, so that the time left is never promised too short.
+
+        Raises:
+            UserError: the encoder does not give one vector per sentence, all of one length.
+        """
         missing = [text for text in dict.fromkeys(sentences) if _key(text) not in self._rows]
         missing.sort(key=lambda text: (-len(text), text))
         with Progress(len(missing), "encode", unit="sentence") as progress:

@@ -23,7 +23,7 @@ from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import Task, read_tasks, score_encoder
 from bench.files import read_json
-from bench.finished import DAMAGE
+from bench.finished import DAMAGE, fault
 from bench.jobs import run_encoder
 from bench.models import Model
 from bench.provenance import provenance, task_sums
@@ -125,7 +125,14 @@ def _row(score: Score) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    return "not recorded" if value is None else str(value)
+    """A value of a provenance in words."""
+    if value is None:
+        return "not recorded"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(own)}" for name, own in value.items()) or "nothing"
+    return ", ".join(map(_text, value)) or "nothing" if isinstance(value, list) else str(value)
 
 
 def verify(result: Path, suite: Path | None = None, data: str | None = None, device: str = "cpu") -> Verification:
@@ -200,7 +207,7 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
     try:
         outcome = described.get("outcome", {"status": "finished"})
         if outcome["status"] != "finished":
-            why = f"{outcome['status']} ({outcome['reason']})"
+            why = f"{outcome['status']} ({_text(outcome['reason'])})"
             raise UserError(f"{result} holds no scores to verify, since its run was {why}; name a result that has some")
         stored = _cells(records)
         if not any(cell[0] != AVERAGE for cell in stored):
@@ -217,7 +224,7 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
             raise ValueError(f"it cannot be of {described['device']['threads']} threads")
     except DAMAGE as error:
         raise UserError(
-            f"{result} is not a file of scores as score and evaluate write it ({error!r}); score again"
+            f"{result} is not a file of scores as score and evaluate write it ({fault(error)}); score again"
         ) from None
     return described, stored, list(_label_faults(described, records))
 
@@ -227,7 +234,7 @@ def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> It
     if run := described.get("run"):
         for column, key in {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}.items():
             if others := {record.get(column) for record in records} - {run.get(key)}:
-                yield f"its records name {column} {min(map(str, others))}, its provenance {run.get(key)}"
+                yield f"its records name {column} {min(map(_text, others))}, its provenance {_text(run.get(key))}"
 
 
 def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]:
@@ -248,9 +255,9 @@ def _cells(records: Sequence[Record]) -> dict[Cell, float]:
     for record in records:
         cell = (record["task"], record["split"], record["metric"], record["aggregation"])
         if cell in cells or not all(isinstance(word, str) for word in cell):
-            raise ValueError(f"{cell} stands twice or is none")
+            raise ValueError(f"{' '.join(map(_text, cell))} stands twice or is no cell")
         if not isinstance(record["value"], int | float) or isinstance(record["value"], bool):
-            raise TypeError(f"{cell} is no number")
+            raise ValueError(f"{' '.join(cell)} is no number")
         cells[cell] = float(record["value"])
     return cells
 

@@ -168,6 +168,9 @@ def training(run: Run, steps: int | None = None) -> tuple[Work, int, int]:
 
     Args:
         steps: how many it took, where that is known.
+
+    Raises:
+        UserError: as in `corpus_tokens`.
     """
     recipe, (rows, mean, _) = run.recipe, corpus_tokens(run)
     known = Architecture.of(run.backbone, recipe.layers)

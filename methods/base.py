@@ -32,7 +32,10 @@ class Refusal(Exception):
 
 
 def stream_seed(seed: int, *names: object) -> int:
-    """The 63-bit seed of the random stream called `names` under `seed`; equal on every machine."""
+    """The 63-bit seed of the random stream called `names` under `seed`; equal on every machine.
+
+    It is the first 63 bits of the SHA-256 of "seed/name/...".
+    """
     text = "/".join(map(str, (seed, *names)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
@@ -134,7 +137,11 @@ class Context(Protocol):
         """The training corpus as far as the recipe takes it, or all of another one by name."""
 
     def documents(self) -> Sequence[range]:
-        """The documents of the training corpus, as ranges of its sentences; refused where they are not known."""
+        """The documents of the training corpus, as ranges of its sentences.
+
+        Raises:
+            UserError: they are not known.
+        """
 
     def tokens(self) -> Sequence[Sequence[int]]:
         """The training corpus, tokenized once and cut to the recipe's length."""
@@ -166,13 +173,17 @@ class Context(Protocol):
         """
 
     def head(self, vectors: Tensor) -> Tensor:
-        """The training head where the pooler has one (methods.md a.2), else the vectors as they are."""
+        """Vectors (n, d) through the training head where the pooler has one (methods.md a.2), else as they are."""
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         """A second transformer: equal to the backbone as it now is, or with first weights of the stream `fresh`."""
 
     def masked_language_head(self) -> nn.Module:
-        """The checkpoint's own head, from last states to logits over the vocabulary; refused where none is stored."""
+        """The checkpoint's own head, from last states (..., width) to logits over the vocabulary.
+
+        Raises:
+            UserError: none is stored.
+        """
 
     def encoder(self, pooler: str | None = None) -> Any:
         """What the recipe scores of the backbone as it now is; or, with a pooler named, all its layers and no head."""
@@ -200,7 +211,7 @@ def info_nce(
     negatives: Iterable[Negatives] = (),
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Mean over the batch of -log softmax of each anchor's own positive among all candidates (one direction).
+    """Mean over the batch of -log softmax of each anchor's own positive among all candidates (one direction): a scalar.
 
     Args:
         anchors, positives: (n, d); candidate j of every anchor is positive j.
@@ -224,12 +235,22 @@ def enqueue(rows: Tensor, filled: Tensor, vectors: Tensor, length: int) -> tuple
     """A memory of `length` rows, at least one, and how many are in use, after `vectors` entered it.
 
     The newest rows enter at the end, the oldest leave at the front.
+
+    Args:
+        rows: (length, d).
+        filled: how many of them are in use, a scalar.
+        vectors: (n, d).
     """
     return torch.cat([rows.to(vectors), vectors])[-length:], (filled + len(vectors)).clamp(max=length)
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = "mean") -> Tensor:
-    """Each of the 2n vectors finds its partner, the same row of the other side, among the 2n - 1 others (NT-Xent)."""
+    """Each of the 2n vectors finds its partner, the same row of the other side, among the 2n - 1 others (NT-Xent).
+
+    Args:
+        first, second: (n, d).
+        reduction: "mean" gives a scalar, "none" the 2n losses, those of `first` before those of `second`.
+    """
     vectors = torch.cat([first, second])
     logits = cosine(vectors, vectors) / temperature
     itself = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
@@ -307,7 +328,11 @@ class Method(nn.Module):
         return ()
 
     def prepare(self, context: Context) -> None:
-        """Called once before training; modules and buffers made here are optimised, selected and moved like others."""
+        """Called once before training; modules and buffers made here are optimised, selected and moved like others.
+
+        Raises:
+            Refusal: it cannot be done on this corpus or backbone.
+        """
 
     def items(self, context: Context) -> int:
         """How many items an epoch goes over: the sentences of the corpus."""
@@ -403,12 +428,16 @@ class Transform(Method):
         return () if hyper.source == TARGET else (hyper.source,)
 
     def prepare(self, context: Context) -> None:
-        """Look at the corpus before anything is trained, not after it."""
+        """Look at the corpus before anything is trained, not after it.
+
+        Raises:
+            Refusal: it has fewer than two different sentences.
+        """
         if self.hyper.source != TARGET and len(set(context.sentences(self.hyper.source)[: self.hyper.sentences])) < 2:
             raise Refusal(f"'{self.name}' is fitted on at least 2 different sentences; '{self.hyper.source}' has fewer")
 
     def vectors(self, encoder: Any, context: Context) -> Any:
-        """What the map is fitted on: an Encoder's vectors of the corpus, or None where each task has its own map."""
+        """What the map is fitted on: an Encoder's vectors (n, d) of the corpus, or None where each task has its own."""
         if self.hyper.source == TARGET:
             return None
         vectors = context.encode(encoder, context.sentences(self.hyper.source)[: self.hyper.sentences])
@@ -480,7 +509,7 @@ class Contrastive(Method):
         return None
 
     def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> list[tuple[float, Tensor]]:
-        """Extra terms of the loss with their coefficients."""
+        """Extra terms of the loss, each a scalar, with their coefficients."""
         return []
 
     def contrast(
@@ -490,7 +519,7 @@ class Contrastive(Method):
         negatives: Sequence[Negatives],
         weights: Tensor | None,
     ) -> Tensor:
-        """The first term of the loss."""
+        """The first term of the loss, a scalar."""
         return info_nce(anchors, positives, self.hyper.temperature, negatives, weights)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:

@@ -17,12 +17,13 @@ from test_geometry import alignment_by_loop, cosine, token_similarity_by_loop, u
 
 from bench import analyse as module
 from bench.analyse import ANALYSES, Material, analyse
-from bench.corpora import read_sentences
+from bench.corpora import corpus_identity, read_sentences
 from bench.encoders import TransformerEncoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import read_tasks, score_tasks
 from bench.files import read_json, write_json
 from bench.jobs import analyse_run
+from bench.provenance import task_sums
 from bench.records import ANALYSES as NAMES
 from bench.suite import resolve
 from bench.tasks import sts
@@ -497,3 +498,18 @@ def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_c
     assert list(both["analyses"]) == ["cosines", "nearest"]
     assert both["analyses"]["cosines"] == first["analyses"]["cosines"]
     assert both["provenance"]["data"] == {"name": manifest(tiny_data)["name"]}
+
+
+def test_an_analysis_carries_the_sums_of_what_it_read(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    run = resolve("untrained", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=None)
+    parts = [sts.read("STS-B", tiny_data, split) for split in sts.SPLITS]
+    corpus = [corpus_identity(tiny_corpus)]
+    for names, tasks, corpora in (
+        (["cosines"], task_sums(parts), []),
+        (["memory"], {}, corpus),
+        (["memory", "cosines"], task_sums(parts), corpus),
+    ):
+        out = tmp_path / f"{'-'.join(names)}.json"
+        analyse_run(run, tmp_path, names, out, "cpu")
+        told = read_json(out)["provenance"]
+        assert (told["tasks"], told["corpora"]) == (tasks, corpora)

@@ -316,12 +316,40 @@ def test_what_a_killed_process_left_is_removed(
     assert_left(folder, unstopped(run))
 
 
+def test_what_others_put_among_the_checkpoints_is_left_alone(
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    run, folder = make(), tmp_path / "run"
+    places = folder / "checkpoints"
+    foreign = {
+        places / "notes.txt": "mine",
+        places / "00000001-copy.safetensors": "mine too",
+        places / f"00000009-{'0' * 64}.safetensors" / "inside.txt": "a folder by a checkpoint's name",
+        places / "backup" / "00000001.unsummed": "half",
+        places / ".hidden.part": "of another program",
+    }
+    for path, text in foreign.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for _ in range(3):
+        assert stop(run, folder, monkeypatch)
+    assert sorted(path.name[:8] for path in places.glob("*.safetensors") if "-copy" not in path.name) == [
+        "00000002",
+        "00000003",
+        "00000009",
+    ]
+    fit(run, folder)
+    assert "is not what was written" not in capsys.readouterr().err
+    assert left(folder) == unstopped(run)
+    assert {path: path.read_text() for path in places.rglob("*") if path.is_file()} == foreign
+
+
 def test_a_checkpoint_of_another_training_is_refused(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
     assert stop(make(), tmp_path / "run", monkeypatch)
     before = [path.read_bytes() for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")]
     with pytest.raises(UserError) as caught:
         fit(make(seed=2, clip=0.5), tmp_path / "run")
-    assert "is of another training: run.recipe.clip was 1.0, is 0.5, run.seed was 1, is 2; delete" in str(caught.value)
+    assert "is of another training: run.recipe.clip was 1.0, is 0.5, run.seed was 1, is 2; move" in str(caught.value)
     assert [path.read_bytes() for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")] == before
 
 

@@ -159,6 +159,33 @@ def test_a_mistaken_evaluation_is_one_sentence(
     assert not (tmp_path / "x.json").exists()
 
 
+def test_the_bare_command_and_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    bare = capsys.readouterr()
+    assert bare.out == ""
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert capsys.readouterr().out == bare.err
+    assert "COMMAND --help says what a command takes" in bare.err
+    assert main(["tran", "simcse"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: unknown command 'tran'; did you mean 'train'? (known: train, ")
+    assert error.endswith("; python -m bench --help says what each does\n")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["train", "simcse", "--seed", "1"], ["score", "untrained"]])
+def test_without_a_world_it_is_said_how_to_make_one(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = tmp_path / "suite"
+    words = ["--backbone", "toy-bert", "--corpus", "world", "--data", "world", "--suite", str(suite)]
+    assert main([*command, *words]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {suite} has no embedded world; make it with: python -m bench world --out {suite / 'world'}\n"
+    )
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_no_permission_is_one_sentence(
     tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from bench import catalogue, config, contract, plugins
 from bench.__main__ import main
 from bench.encoders import load_encoder
 from bench.errors import UserError
+from bench.models import FunctionEncoder
 from bench.suite import Run, resolve
 from bench.trial import Fault, Trial, advance, make_inputs
 from methods.base import Method
@@ -140,8 +142,8 @@ CLAUSES = (
 
 
 @pytest.mark.slow
-def test_a_sound_method_keeps_every_clause(trial: Callable[[str], Trial], tmp_path: Path) -> None:
-    found = list(contract.clauses(trial(SOURCE), tmp_path))
+def test_a_sound_method_keeps_every_clause(trial: Callable[[str], Trial]) -> None:
+    found = list(contract.clauses(trial(SOURCE)))
     assert [clause.fault for clause in found] == [""] * len(CLAUSES)
     assert all(str(clause).startswith("ok     queue: ") for clause in found)
 
@@ -245,13 +247,15 @@ def test_every_clause_has_a_breach() -> None:
     assert {clause for _, clause, _ in BREACHES} == set(CLAUSES)
 
 
-def test_what_rests_on_a_broken_clause_is_left_out(trial: Callable[[str], Trial], write: Callable[..., Path]) -> None:
-    found = list(contract.clauses(trial(changed((LOSS, "return 1 / 0"))), write().resolve()))
+def test_what_rests_on_a_broken_clause_is_left_out(trial: Callable[[str], Trial], tmp_path: Path) -> None:
+    source = changed((LOSS, "return 1 / 0"))
+    found = list(contract.clauses(trial(source)))
     assert [bool(clause.fault) for clause in found] == [False, False, True]
-    assert str(found[-1]).startswith(
-        "fault  queue: the loss of a batch is a finite scalar with a gradient: it fails, line"
+    line = source.splitlines().index("        return 1 / 0") + 1
+    assert str(found[-1]) == (
+        "fault  queue: the loss of a batch is a finite scalar with a gradient: it fails "
+        f"(ZeroDivisionError in {tmp_path / 'queue.py'}, line {line}: division by zero); mend it"
     )
-    assert found[-1].fault.endswith("(ZeroDivisionError: division by zero); mend it")
 
 
 def test_the_command_names_what_cannot_be_imported(
@@ -261,14 +265,57 @@ def test_the_command_names_what_cannot_be_imported(
     assert main(["check-method", str(path)]) == 1
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith(
-        f"fault  queue.py can be imported and holds methods: {path}, line 2, cannot be imported (Mod"
+        f"fault  queue.py can be imported and holds methods: {path} cannot be imported "
+        f"(ModuleNotFoundError in {path}, line 2: "
     )
     assert last == "1 fault"
     taken = write(SOURCE.replace('"queue"', '"simcse"', 1), "taken.py")
     assert main(["check-method", str(taken)]) == 1
     assert f"two methods are called 'simcse', one of methods.simcse and one of {taken}" in capsys.readouterr().out
-    assert main(["check-method", str(path.parent)]) == 1
-    assert "is no file; name a Python file with a method" in capsys.readouterr().out
+
+
+def test_what_is_no_python_file_is_refused(write: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write().parent
+    for path, said in {
+        folder: "is no file; name a Python file with a method",
+        folder / "gone.py": "is no file; name a Python file with a method",
+        write(SOURCE, "queue.txt"): "is no Python file; name one that ends in .py, or a folder of such files",
+    }.items():
+        assert main(["check-method", str(path)]) == 2
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err) == ("", f"error: {path} {said}\n")
+    plugins.name_paths([folder / "queue.txt"])
+    with pytest.raises(UserError, match=r"queue\.txt is no Python file"):
+        run_of("simcse")
+
+
+def test_an_error_is_placed_in_the_users_own_code() -> None:
+    """Not in this project, in Python's library or in a package, where the error may come from."""
+
+    def first_line(function: Callable[..., object]) -> str:
+        return f"TypeError in {__file__}, line {function.__code__.co_firstlineno}: "
+
+    def short() -> None:
+        pass
+
+    def parsing(texts: list[str]) -> None:
+        json.loads(texts[0])
+
+    class Held:
+        def __call__(self) -> None:
+            pass
+
+    def told(function: Callable[..., object]) -> str:
+        with pytest.raises(UserError) as caught:
+            FunctionEncoder(function, "mine:encode").encode(["{"])
+        assert "\n" not in str(caught.value)
+        return str(caught.value).partition("failed on 1 texts (")[2]
+
+    assert told(short).startswith(first_line(short))
+    assert told(Held()).startswith(first_line(Held.__call__))
+    for function in (parsing, lambda texts: parsing(texts)):  # the innermost line counts
+        assert told(function).startswith(f"JSONDecodeError in {__file__}, line {parsing.__code__.co_firstlineno + 1}: ")
+    assert told(int).startswith("TypeError: int() argument")
 
 
 # Files
@@ -277,10 +324,10 @@ def test_the_command_names_what_cannot_be_imported(
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("x = 1\ndef broken(:\n", r"queue.py, line 2, cannot be imported \(SyntaxError: .*\); mend it"),
-        ("x = 1\n\nraise OSError('no\\nnet')", r"queue.py, line 3, cannot be imported \(OSError: no net\); mend it"),
-        ("raise SystemExit", r"queue.py, line 1, cannot be imported \(SystemExit\)"),
-        ("from . import other", r"line 1, cannot be imported \(ImportError: attempted relative import"),
+        ("x = 1\ndef broken(:\n", r"queue.py cannot be imported \(SyntaxError in .*queue.py, line 2: .*\); mend it"),
+        ("x = 1\n\nraise OSError('no\\nnet')", r"imported \(OSError in .*queue.py, line 3: no net\); mend it"),
+        ("raise SystemExit", r"queue.py cannot be imported \(SystemExit in .*queue.py, line 1\)"),
+        ("from . import other", r"cannot be imported \(ImportError in .*queue.py, line 1: attempted relative import"),
         ("\0", "cannot be imported"),
         ("x = 1", "queue.py holds no method; write a class that extends"),
         ("from methods.simcse import SimCSE", "queue.py holds no method"),
@@ -288,7 +335,7 @@ def test_the_command_names_what_cannot_be_imported(
         (changed(('    title = "Queue"\n', "")), "Queue has no title; write title = '...' beside its name"),
         (changed(('    reference = "a test"\n', "")), "Queue has no reference"),
         (changed(("length: int = 4", "length: list = ()")), "'length' of QueueHyper is of type list; make it"),
-        (changed(("length: int = 4", "length: int")), r"cannot be imported \(TypeError: .*default"),
+        (changed(("length: int = 4", "length: int")), r"imported \(TypeError in .*queue.py, line \d+: .*default"),
         (changed(("@dataclass(frozen=True)\n", "")), r"'length' of QueueHyper is no field; write @dataclass"),
         (changed(("@dataclass(frozen=True)", "@dataclass")), "cannot inherit non-frozen dataclass from a frozen one"),
         (changed(("Hyper = QueueHyper", "Hyper = dict")), "Hyper of Queue is not a dataclass that extends"),
@@ -302,7 +349,7 @@ def test_a_file_that_holds_no_whole_method_is_one_sentence(source: str, said: st
     with pytest.raises(UserError, match=said) as raised:
         run_of("simcse")
     assert "\n" not in str(raised.value)
-    if "cannot be imported" in said:
+    if "imported" in said:
         assert not [name for name in set(sys.modules) - before if name.startswith("_method_")]
 
 
@@ -443,7 +490,7 @@ def test_an_entry_point_names_a_module_or_a_method(value: str, package: Callable
         (
             "queues_of_mine.core",
             "raise OSError('no net')",
-            r"the package queues .* cannot be imported \(OSError: no net",
+            r"the package queues .* cannot be imported \(OSError in .*core.py, line 1: no net",
         ),
         ("queues_of_mine.cor", SOURCE, r"cannot be imported \(ModuleNotFoundError"),
         ("queues_of_mine.table", SOURCE, "holds no method; mend its entry point or uninstall it"),

@@ -215,7 +215,8 @@ def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_
     for told in ("simcse@official", "| Seed | 1 |", "tiny-bert", str(provenance["code"]["commit"])):
         assert told in text
     assert provenance["data"]["sha256"] in text
-    assert provenance["corpora"] == []
+    assert [corpus["name"] for corpus in provenance["corpora"]] == ["tiny"]
+    assert provenance["corpora"][0]["sha256"] in text
     for record in records:
         assert f"| {record['task']} | {record['split']} | spearman" in text
         assert f" {record['value']:.2f} |" in text
@@ -462,6 +463,10 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
     with pytest.raises(UserError, match=r"runs\.csv was changed since it was exported"):
         export(suite, "table", out)
     assert (out / "runs.csv").read_text() == "mine"
+    (out / "export.json").write_text('{"files"')
+    with pytest.raises(UserError, match=r"no whole export\.json that says they are of an export; name another folder"):
+        export(suite, "table", out)
+    assert (out / "runs.csv").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -477,7 +482,7 @@ def test_foreign_folders_and_files_are_refused(suite: Path, tmp_path: Path) -> N
     (tmp_path / "foreign" / "thesis.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "foreign")
-    for name, words in {"foreign": "not of an export", "file": "is no folder", "link": "is no folder"}.items():
+    for name, words in {"foreign": "no whole export.json", "file": "is no folder", "link": "is no folder"}.items():
         with pytest.raises(UserError, match=words):
             export(suite, "table", tmp_path / name)
     assert (tmp_path / "foreign" / "thesis.txt").read_text() == "mine"

@@ -11,7 +11,7 @@ from synthetic_suite import write_suite
 
 from bench.errors import UserError
 from bench.files import read_json, write_json
-from bench.finished import read_suite
+from bench.finished import DAMAGE, fault, read_suite
 from bench.records import STS_TASKS
 
 ROWS = dict.fromkeys(STS_TASKS, 70.0)
@@ -85,7 +85,7 @@ def test_no_nan_is_read(tmp_path):
 def test_damaged_analyses_blame_their_own_file(tmp_path, content):
     path = finished(tmp_path) / "analyses" / "run000.json"
     write_json(path, content)
-    with pytest.raises(UserError, match="delete it and analyse again") as caught:
+    with pytest.raises(UserError, match="move it away and analyse again") as caught:
         read_suite(tmp_path)
     assert str(path) in str(caught.value)
 
@@ -107,5 +107,23 @@ def test_damaged_plans_are_named(tmp_path, change):
     plan = read_json(finished(tmp_path) / "plan.json")
     change(plan)
     write_json(tmp_path / "plan.json", plan)
-    with pytest.raises(UserError, match="is not a plan"):
+    with pytest.raises(UserError, match="is not a plan") as caught:
         read_suite(tmp_path)
+    assert f"write it again with: python -m bench plan --config FILE --out {tmp_path / 'plan.json'}" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("label"), "it lacks 'label'"),
+        (ValueError("it holds those of run001"), "it holds those of run001"),
+        (TypeError("'NoneType' object is not subscriptable"), "a part of it has another form"),
+        (AttributeError("'list' object has no attribute 'get'"), "a part of it has another form"),
+        (IndexError("list index out of range"), "a part of it has another form"),
+    ],
+)
+def test_damage_is_told_in_words(error, words):
+    assert isinstance(error, DAMAGE)
+    assert fault(error) == words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import bench
 from bench.__main__ import main
 from bench.encoders import load_encoder
 from bench.errors import UserError
-from bench.models import FunctionEncoder, Model
+from bench.models import FunctionEncoder, Model, files
 from bench.records import STS_TASKS, read_scores
 from methods.word_overlap import BagOfWords
 
@@ -192,6 +193,9 @@ def test_options_stand_in_brackets() -> None:
         "a[pooler]": "cannot read 'pooler'",
         "a[normalize=2]": "cannot read 'normalize=2'",
         "a[]": "has an option ''",
+        "a[pooler=avg": "'a[pooler=avg' has a bracket without its other half",
+        "a]": "has a bracket without its other half",
+        "a[pooler=avg]/b": "or something behind it; write MODEL[pooler=avg,prompt=query,normalize]",
     }.items():
         with pytest.raises(UserError) as caught:
             Model.read(word)
@@ -199,8 +203,9 @@ def test_options_stand_in_brackets() -> None:
 
 
 def test_a_folder_with_brackets_is_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "a[pooler=avg]").mkdir()
-    assert Model.read(f"{tmp_path}/a[pooler=avg]").pooler is None
+    for name in ("a[pooler=avg]", "a[pooler=avg"):
+        (tmp_path / name).mkdir()
+        assert Model.read(f"{tmp_path}/{name}").pooler is None
 
 
 # Several models
@@ -261,13 +266,51 @@ def test_what_is_there_already_is_not_scored_again(
     assert read_scores(second)[0]["versions"]["torch"] == torch.__version__
 
 
-def test_two_models_for_one_file_are_refused(
+def test_folders_of_one_name_are_told_apart_by_those_above(
+    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [tmp_path / run / "encoder" for run in ("first", "second")]
+    for place in places:
+        shutil.copytree(tiny_bert, place)
+    words = [*map(str, places), "--pooler", "avg"]
+    assert evaluated(tiny_data, tmp_path / "out", *words) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [f"{place}[pooler=avg]" for place in places]
+    found = {path.name: read_scores(path)[0]["model"] for path in (tmp_path / "out").iterdir()}
+    assert found == {f"{place.parent.name}-encoder-pooler-avg.json": str(place) for place in places}
+
+
+def test_names_of_files_are_as_short_as_tells_all_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/x/encoder", "b/x/encoder", "b/y/encoder"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+
+    def named(*words: str) -> list[str]:
+        return list(files([Model.read(word) for word in words]))
+
+    assert named("a/x/encoder", "owner/model") == ["encoder.json", "owner-model.json"]
+    assert named("a/x/encoder", "b/y/encoder", "m:f") == ["x-encoder.json", "y-encoder.json", "m-f.json"]
+    assert named("a/x/encoder", "b/x/encoder", "b/y/encoder") == [
+        "a-x-encoder.json",
+        "b-x-encoder.json",
+        "b-y-encoder.json",
+    ]
+    assert named("a/x/encoder", "a/x/encoder[normalize]") == ["encoder.json", "encoder-normalize.json"]
+    (tmp_path / "link").symlink_to(tmp_path / "a/x/encoder")
+    for same in ("./a/x/encoder", "link", "a/x/encoder"):
+        with pytest.raises(UserError, match=r"would both be written to encoder\.json; leave one out"):
+            named("a/x/encoder", same, "b/x/encoder")
+    with pytest.raises(UserError, match=r"'owner/model' and 'owner-model' would both be written to owner-model\.json"):
+        named("owner/model", "owner-model")
+
+
+def test_a_model_that_is_named_twice_is_refused(
     tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tiny-bert").symlink_to(tiny_bert)
     words = [str(tiny_bert), str(tmp_path / "tiny-bert"), "--pooler", "avg"]
     assert evaluated(tiny_data, tmp_path / "out", *words) == 2
-    assert "would both be written to tiny-bert-pooler-avg.json" in capsys.readouterr().err
+    assert "would both be written to tiny-bert-pooler-avg.json; leave one out" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     (tmp_path / "file").write_text("mine")
     assert evaluated(tiny_data, tmp_path / "file", *words[:1], "a/b", "--pooler", "avg") == 2

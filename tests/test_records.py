@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import UserError, nearest
-from bench.records import STS_TASKS, average, canonical_task, read_scores, write_scores
+from bench.records import (
+    PROBING_TASKS,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    average,
+    canonical_task,
+    expand_tasks,
+    read_scores,
+    write_scores,
+)
 
 
 def test_the_average_is_that_of_the_printed_cells() -> None:
@@ -28,6 +37,15 @@ def test_the_average_is_within_rounding_of_the_mean(values: list[float]) -> None
 def test_what_papers_print_has_one_name() -> None:
     assert canonical_task("SICK15") == "STS15"
     assert {canonical_task(task) for task in STS_TASKS} == set(STS_TASKS)
+
+
+def test_known_tasks_are_listed_groups_first() -> None:
+    with pytest.raises(UserError) as caught:
+        expand_tasks(["STSb"])
+    listed = str(caught.value).removeprefix("unknown task 'STSb'; did you mean 'STS-B'? (known: ").removesuffix(")")
+    groups, *kinds = (part.split(", ") for part in listed.split("; "))
+    assert groups == ["sts", "transfer", "probing", "all", "xprobe", "chinese"]
+    assert kinds == [list(STS_TASKS), list(TRANSFER_TASKS), list(PROBING_TASKS)]
 
 
 def test_scores_round_trip(tmp_path: Path) -> None:

@@ -63,6 +63,15 @@ def test_one_spelling(text: str, canonical: str) -> None:
 def test_parts_and_setting_are_read() -> None:
     assert parse("a[x=1,y=b+c]+d@paper") == ([("a", {"x": "1", "y": "b+c"}), ("d", {})], "paper")
     assert parse("simcse") == ([("simcse", {})], None)
+    assert parse("a[x=b@c+d]+e[y=f@g]@official") == ([("a", {"x": "b@c+d"}), ("e", {"y": "f@g"})], "official")
+    assert parse("a[x=b@c]") == ([("a", {"x": "b@c"})], None)
+
+
+def test_a_checkpoint_is_named_with_its_revision() -> None:
+    named = run("published[model=a/b@refs/pr/1,pooler=avg]@paper", "none")
+    assert named.parts[0][2] == {"model": "a/b@refs/pr/1", "pooler": "avg"}
+    assert named.arguments[0] == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
+    assert run(named.arguments[0], "none").id == named.id != run("published[model=a/b,pooler=avg]", "none").id
 
 
 def test_without_a_setting_released_code_decides() -> None:
@@ -325,7 +334,14 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("simcse@", "unknown setting ''"),
         ("", "cannot read ''"),
         ("simcse+", "cannot read ''"),
-        ("simcse[temperature=0.1", "cannot read"),
+        ("simcse[temperature=0.1", "'simcse[temperature=0.1' has a bracket without its other half; write method[key="),
+        ("published[model=a/b@c", "has a bracket without its other half"),
+        ("simcse[temperature=0.1]]@paper", "has a bracket without its other half"),
+        ("simcse+whitening]", "has a bracket without its other half"),
+        (
+            "published[model=a/b@c]@papr",
+            "unknown setting 'papr' in 'published[model=a/b@c]@papr'; did you mean 'paper'?",
+        ),
         ("simcse[temperature]", "cannot read 'temperature' in 'simcse[temperature]'; write key=value"),
         ("simcse[temperature=0.1,temperature=0.2]", "'temperature' stands twice"),
         ("simcse[temprature=0.1]", "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?"),

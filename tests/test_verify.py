@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,10 +21,12 @@ from tiny_tasks import write_tasks
 
 import bench.verify
 from bench.__main__ import main
+from bench.corpora import read_sentences
 from bench.evaluate import read_tasks
-from bench.files import read_json, write_json
+from bench.files import read_json, sha256_file, write_json
 from bench.provenance import task_sums
 from bench.records import STS_TASKS
+from bench.tasks import sts
 from bench.verify import tolerances, verify
 from methods.simcse import SimCSE
 from methods.untrained import Untrained
@@ -112,6 +115,27 @@ def test_scores_carry_what_a_verification_needs(result: Path, tiny_data: Path) -
     assert described["arithmetic"]["cpu_capability"] == torch.backends.cpu.get_cpu_capability()
     assert described["code"].keys() == {"version", "commit", "dirty"}
     assert "scikit-learn" in described["versions"]
+
+
+def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_on(
+    suite: Path, result: Path, tiny_corpus: Path, tiny_data: Path
+) -> None:
+    trained, scored = (read_json(suite / kind / result.name)["provenance"] for kind in ("trained", "scores"))
+    sums = {"name": tiny_corpus.stem, "sha256": sha256_file(tiny_corpus), "rows": len(read_sentences(tiny_corpus))}
+    assert trained["corpora"] == scored["corpora"] == [sums]
+    assert trained["tasks"] == {"STS-B": {"dev": scored["tasks"]["STS-B"]["dev"]}}
+    assert trained["tasks"] == task_sums([sts.read("STS-B", tiny_data, "dev")])
+
+
+@pytest.mark.parametrize("left", [{"corpus": {"name": "old", "sha256": "0", "rows": 1}}, {}])
+def test_trainings_of_earlier_versions_are_scored(
+    left: dict[str, Any], suite: Path, result: Path, words: list[str]
+) -> None:
+    trained = suite / "trained" / result.name
+    change(trained, lambda c: [c["provenance"].pop(key) for key in ("corpora", "tasks")])
+    change(trained, lambda c: c["provenance"].update(left))
+    assert main(["score", "simcse", *words, "--suite", str(suite), "--tasks", "STS-B"]) == 0
+    assert read_json(result)["provenance"]["corpora"] == list(left.values())
 
 
 def test_scores_say_on_how_many_threads_they_were_made(words: list[str], tmp_path: Path) -> None:
@@ -407,7 +431,39 @@ DAMAGES: list[Callable[[dict[str, Any]], Any]] = [
 @pytest.mark.parametrize("damage", range(len(DAMAGES)))
 def test_a_damaged_result_is_one_sentence(damage: int, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(result, DAMAGES[damage])
-    assert f"{result} is not a file of scores as score and evaluate write it" in refused([str(result)], capsys)
+    error = refused([str(result)], capsys)
+    assert f"{result} is not a file of scores as score and evaluate write it" in error
+    assert not re.search(r"\bNone\b|[\[{]|Error\(", error), error
+
+
+def test_another_file_than_scores_is_not_to_be_deleted(
+    suite: Path, result: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(suite / "plan.json", {"suite": "tiny", "runs": []})
+    (suite / "broken.json").write_text("{")
+    for name in ("plan.json", "broken.json"):
+        error = refused([str(suite / name)], capsys)
+        assert "delete" not in error
+        assert "; name another" in error
+
+
+def test_a_report_is_words(result: Path) -> None:
+    def spoil(content: dict[str, Any]) -> None:
+        told = content["provenance"]
+        told["code"] |= {"dirty": None, "commit": {"of": ["one", "other"]}}
+        told["arithmetic"] |= {"cuda": True, "cudnn": False, "cpu_capability": [], "matmul_precision": None}
+        for record in content["records"]:
+            record["seed"] = None
+
+    change(result, spoil)
+    report = verify(result).report()
+    assert "  code, commit: of one, other, now " in report
+    assert "  arithmetic, cuda: yes, now not recorded\n" in report
+    assert "  arithmetic, cudnn: no, now not recorded\n" in report
+    assert "  arithmetic, cpu_capability: nothing, now " in report
+    assert "  arithmetic, matmul_precision: not recorded, now highest\n" in report
+    assert "its records name seed not recorded, its provenance 1" in report
+    assert not re.search(r"\bNone\b|\bTrue\b|\bFalse\b|[\[{]", report.partition("\n")[2]), report
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"provenance": {}}'])

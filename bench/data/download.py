@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from bench.errors import UserError
-from bench.files import cannot_write, sync
+from bench.files import sync, writing
 from bench.progress import Progress
 
 if TYPE_CHECKING:
@@ -51,15 +51,6 @@ def time_limit() -> float:
     return float(constants.HF_HUB_DOWNLOAD_TIMEOUT)
 
 
-@contextmanager
-def storing(path: Path) -> Iterator[None]:
-    """While `path` is written: whatever the system has against it becomes one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise cannot_write(path, error.errno) from error
-
-
 def fetch_verified(
     url: str,
     part: Path,
@@ -84,7 +75,7 @@ def fetch_verified(
         Failure: it cannot be had.
         UserError: it is not the right one, or cannot be stored.
     """
-    with storing(target):
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         resumed = part.exists()
         try:

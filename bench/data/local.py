@@ -53,4 +53,7 @@ def corpus_path(name: str, folder: Path) -> Path:
             return path
     present = {corpus_name(path) for path in Path(folder).glob("*.txt*") if path.name.endswith((".txt", ".txt.gz"))}
     present |= {alias for alias, file in CORPORA.items() if any(map(Path.is_file, _packed(Path(folder) / file)))}
-    raise UserError(f"corpus '{name}' is neither a file nor in {folder}{nearest(name, present)}")
+    raise UserError(
+        f"corpus '{name}' is neither a file nor in {folder}{nearest(name, present)}; "
+        f"name another, or a text file by its path, as ./FILE.txt"
+    )

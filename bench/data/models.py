@@ -10,11 +10,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from bench.data.cache import alone, held
-from bench.data.download import storing
 from bench.data.hub import COMMIT, Announced, Listing, check, fetch_listed, list_files, one_sentence
 from bench.data.pins import enforce, pinned, record
 from bench.errors import UserError
-from bench.files import read_json, sha256_file, sha256_text
+from bench.files import read_json, sha256_file, sha256_text, writing
 
 INDEX = "model.safetensors.index.json"
 # All that an encoder needs; above all no pickled weights and no code.
@@ -160,7 +159,7 @@ def _fetch_snapshot(key: str, repository: str, listing: Listing) -> tuple[Path, 
     blobs, folder = storage / "blobs", storage / "snapshots" / listing.commit
     sums = {}
     with held(storage.parent / ".locks" / storage.name / "sentbench.lock", "name a folder for models in HF_HOME"):
-        with storing(folder):
+        with writing(folder):
             blobs.mkdir(parents=True, exist_ok=True)
             folder.mkdir(parents=True, exist_ok=True)
         # The configuration last: a snapshot without it is none.

@@ -7,6 +7,7 @@ a later export knows what it may replace: a folder that holds anything else, or 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -56,10 +57,14 @@ def _refuse_foreign(out: Path) -> None:
         raise UserError(f"--out {out} is no folder, and would be replaced by one; name another")
     if not out.exists() or not any(out.iterdir()):
         return
-    written = read_json(out / MARK) if (out / MARK).is_file() else {}
+    written = None
+    with suppress(UserError):  # no such file, or a damaged one
+        written = read_json(out / MARK)
     sums = written.get("files") if isinstance(written, dict) else None
     if not isinstance(sums, dict):
-        raise UserError(f"--out {out} holds files that are not of an export; name another folder")
+        raise UserError(
+            f"--out {out} holds files, and no whole {MARK} that says they are of an export; name another folder"
+        )
     for path in sorted(path for path in out.rglob("*") if not path.is_dir() and path != out / MARK):
         known = sums.get(path.relative_to(out).as_posix())
         if known is None:

@@ -94,10 +94,9 @@ def _hub_id(told: Mapping[str, Any]) -> str | None:
 
 
 def _corpora(told: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
-    sums = {corpus["name"]: corpus for corpus in provenance.get("corpora") or []}
+    found, *_ = provenance.get("corpora") or [provenance.get("corpus") or {}]  # the training corpus first
     name = str(told.get("corpus"))
     own = (told.get("recipe") or {}).get("corpus")
-    found = sums.get(own or name) or provenance.get("corpus") or {}
     sha = f" (SHA-256 {found['sha256']}, {found['rows']} lines)" if {"sha256", "rows"} <= found.keys() else ""
     return f"{own or name}{sha}"
 

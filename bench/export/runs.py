@@ -10,7 +10,7 @@ from typing import Any
 from bench import paths
 from bench.errors import UserError, nearest
 from bench.files import read_json
-from bench.finished import DAMAGE
+from bench.finished import DAMAGE, fault
 from bench.records import Record, read_scores
 
 
@@ -58,7 +58,10 @@ def read_runs(suite: Path, only: Sequence[str] = ()) -> list[Exported]:
     try:
         planned = {str(entry["id"]): entry for entry in read_json(plan)["runs"]} if plan.is_file() else {}
     except DAMAGE as error:
-        raise UserError(f"{plan} is not a plan ({error!r}); delete it and plan the suite again") from None
+        raise UserError(
+            f"{plan} is not a plan ({fault(error)}); "
+            f"write it again with: python -m bench plan --config FILE --out {plan}"
+        ) from None
     scored = sorted(path.stem for path in (suite / "scores").glob("*.json"))
     trained = sorted(path.parent.name for path in (suite / "runs").glob("*/outcome.json"))
     known = list(dict.fromkeys([*planned, *scored, *trained]))
@@ -86,5 +89,5 @@ def _read(suite: Path, name: str, planned: Mapping[str, Any] | None) -> Exported
         if run.id != name or not {"method", "backbone", "seed", "trained"} <= run.told.keys():
             raise ValueError(f"it is of the run {run.id}")
     except DAMAGE as error:
-        raise UserError(f"{path} is damaged ({error!r}); delete it and make it again") from None
+        raise UserError(f"{path} is damaged ({fault(error)}); move it away and make it again") from None
     return run

@@ -13,7 +13,7 @@ import pandas as pd
 from bench.compare import select
 from bench.errors import UserError
 from bench.figures.described import PaperFigure, Series
-from bench.finished import Scored, Suite
+from bench.finished import DAMAGE, Scored, Suite, fault
 from bench.reported import curves, mapped
 
 METRIC = "spearman"  # what all figures of scores show
@@ -181,10 +181,10 @@ def _found(figure: PaperFigure, suite: Suite, text: str, backbone: str) -> dict[
     for place, run in enumerate(select(suite, text, backbone)):
         try:
             rows = ROWS[figure.kind](figure, run)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except DAMAGE as error:
             raise UserError(
-                f"what was measured of {run.plan['id']} for {figure.id} is damaged ({error!r}); "
-                "delete its file under analyses/ or scores/ and make it again"
+                f"what was measured of {run.plan['id']} for {figure.id} is damaged ({fault(error)}); "
+                "move its file under analyses/ or scores/ away and make it again"
             ) from None
         if rows:
             found[place] = rows

@@ -48,7 +48,7 @@ class LabelledTask:
         """What the classifier sees of a split, float32[n, d]; pairs give [|u - v|, u * v] (methods.md d.4).
 
         Raises:
-            UserError: the vectors are not one per sentence, all of one length, or not finite.
+            UserError: the vectors are not one per sentence, all of one length, or not finite; or all are equal.
         """
         columns = self.splits[split].columns
         found = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), dtype=np.float32))
@@ -61,7 +61,12 @@ class LabelledTask:
 
 
 def ordered(columns: Sequence[Sequence[str]], labels: Sequence[int]) -> Samples:
-    """Samples in SentEval's order. `columns` are sentences joined by single spaces."""
+    """Samples in SentEval's order (methods.md d.1).
+
+    Args:
+        columns: one list of n sentences or two, their words joined by single spaces.
+        labels: n, in the same order.
+    """
 
     def key(place: int) -> tuple[int, ...]:
         return (*(len(column[place].split()) for column in columns), labels[place])
@@ -74,7 +79,7 @@ def ordered(columns: Sequence[Sequence[str]], labels: Sequence[int]) -> Samples:
 
 
 def check_labels(name: str, path: Path, splits: Mapping[str, Samples], classes: int) -> None:
-    """Refuse a task whose training part lacks a label: its classifier could never give it."""
+    """Raise `UserError` for a task whose training part lacks a label: its classifier could never give it."""
     first = next(iter(splits.values()))
     missing = sorted(set(range(classes)) - set(first.labels.tolist()))
     if missing:

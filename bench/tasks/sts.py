@@ -75,7 +75,8 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
 
     Raises:
         UserError: an unknown task or split; a file that is missing, cut short, of another length than the manifest
-            says, wrongly encoded, or with a gold score that is no number.
+            says, wrongly encoded, or with a gold score that is no number from 0 to 5; a pair without a sentence; gold
+            scores that are all equal.
     """
     if task not in TASKS and not is_described(task):
         raise UserError(f"unknown STS task {task!r}{nearest(task, (*TASKS, *CHINESE_TASKS))}")
@@ -107,7 +108,11 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
 
 
 def scored_splits(task: str, data: Path) -> list[str]:
-    """The splits of a task that are scored: the test set, and the dev set where there is one."""
+    """The splits of a task that are scored: the test set, and the dev set where there is one.
+
+    Raises:
+        UserError: a set that the manifest describes has an unknown part, or neither of the two.
+    """
     if is_described(task):
         listed = sizes("sts", task, data)
         if unknown := set(listed) - set(SPLITS):

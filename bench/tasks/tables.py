@@ -47,7 +47,7 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     """Sizes of one task's parts by the manifest of a data folder.
 
     Raises:
-        UserError: `data` is no data folder, or its data set does not list the task.
+        UserError: `data` is no data folder, its data set does not list the task, or a size is no whole number above 0.
     """
     if not (Path(data) / "downstream").is_dir():
         raise UserError(f"{data} holds no folder downstream/; name the data folder with --data or BENCH_DATA")
@@ -62,7 +62,11 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
 
 
 def fields(path: Path, number: int, line: str, least: int, separator: str = "\t") -> list[str]:
-    """The fields of line `number` (from 1), at least `least` of them."""
+    """The fields of line `number` (from 1), at least `least` of them.
+
+    Raises:
+        UserError: there are fewer; file and line are named.
+    """
     found = line.split(separator)
     if len(found) < least:
         kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
@@ -73,7 +77,7 @@ def fields(path: Path, number: int, line: str, least: int, separator: str = "\t"
 
 
 def check_count(path: Path, found: int, expected: int, what: str) -> None:
-    """Refuse a file of another length than the manifest says."""
+    """Raise `UserError` for a file of another length than the manifest says."""
     if found != expected:
         raise UserError(
             f"{path}: {found} {what}, the manifest expects {expected}; fetch the file again, or, for other data, "
@@ -87,7 +91,7 @@ def clean(sentence: str) -> str:
 
 
 def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> list[np.ndarray]:
-    """Vectors [n, d] of equally long columns of sentences; `where` is named when they are not what they must be.
+    """Vectors [n, d] of each of some columns of n sentences; `where` is named when they are not what they must be.
 
     Raises:
         UserError: they are not one per sentence, all of one length, or not finite.

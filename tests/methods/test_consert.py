@@ -424,7 +424,7 @@ def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
     given = {"batch_size": 64, "epochs": 1}
     folder, again = train_tiny("consert", **given), train_tiny("consert", fresh=True, **given)
     outcome = json.loads((folder / "outcome.json").read_text())
-    assert outcome["provenance"]["corpus"]["name"] == "sts"
+    assert [corpus["name"] for corpus in outcome["provenance"]["corpora"]] == ["sts"]
     outcome = outcome["outcome"]
     assert (outcome["status"], outcome["steps"]) == ("finished", 7)
     encoder = load_encoder(folder / "encoder")
