@@ -2,10 +2,6 @@
 #
 #   snakemake --cores N --resources gpu=8                      the paper suite (config/paper.yaml)
 #   snakemake --cores 2 --configfile config/smoke.yaml         any other suite; a configuration is complete, nothing is merged
-import sys
-
-sys.path.insert(0, workflow.basedir)
-
 # Snakemake would lay a --configfile over this one, key by key, and a suite would inherit what it does not name.
 if not workflow.overwrite_configfiles:
 

@@ -18,7 +18,8 @@ from bench.plugins import files_of, name_paths
 from bench.records import ANALYSES, STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve
 
-SCHEMA = Path(__file__).parent.parent / "config" / "schema.yaml"
+# A link to config/, so that an installed package has them too.
+SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()
 
 # JSON's 1.0 is an integer, but a run with that seed would have another name than one with seed 1.
 _Validator = validators.extend(

@@ -11,7 +11,7 @@ from bench.files import read_json, write_json
 from bench.jobs import planned, run_plan
 from bench.records import read_scores
 
-OUTSIDE_THE_CORE = ("pandas", "matplotlib", "snakemake", "yaml", "jinja2", "statsmodels")
+OUTSIDE_THE_CORE = ("pandas", "matplotlib", "snakemake", "yaml", "jinja2")
 
 
 def gpu_smoke(suite: Path, out: Path) -> None:

@@ -35,7 +35,7 @@ FIGURES = f"figures/{config['suite']}"
 # Every job is a command of the Python that runs this workflow, wherever the working directory is. It takes the place of
 # its shell, which a signal to all of a job's processes would end before the command has written its checkpoint.
 shell.prefix(
-    f"export PYTHONPATH={shlex.quote(str(workflow.basedir))} "
+    f"export PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[1]))} "
     f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; exec "
 )
 

@@ -214,6 +214,8 @@ def row(what: str, hub: FakeHub, tmp_path: Path, said: str, status: int) -> str:
         .replace(f"for {LIMIT:g} s, after", "for 10 s, after")
     )
     said = re.sub(r"(s, after|off after) \d+", r"\1 N", said)  # what came within the limit, or before a reset
+    # a configuration's own sums are those of the version of transformers that wrote it
+    said = re.sub(r"(git blob )[0-9a-f]{40}(, announced )[0-9a-f]{40}", r"\1d2d03f75…\g<2>00ec56ad…", said)
     said = re.sub(r"http://127\.0\.0\.1:\d+", "https://huggingface.co", said)
     said = (
         re.sub(r"\b[0-9a-f]{40,64}\b", lambda found: f"{found[0][:8]}…", said).replace("\\", "\\\\").replace("|", "\\|")
