@@ -8,7 +8,10 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 # The only torch that was tested, so both the lowest and the newest.
 TORCH := torch==2.13.0
-FAST_TESTS := -m "not slow and not reported" -n $(CORES) --dist loadfile -q
+# As many workers as cores, one thread each: threads that share a core wait for each other.
+WORKERS := -n $(CORES) --dist loadfile -q
+FAST_TESTS := -m "not slow and not reported" $(WORKERS)
+test test-lowest test-slow: export OMP_NUM_THREADS := 1
 SMOKE_REFERENCE := results/reference/smoke.json
 
 .PHONY: help smoke test test-lowest test-slow reported check bench reference gpu-smoke gpu-bench kill-test slurm wiki-mini lock clean
@@ -59,7 +62,7 @@ test-lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pytest $(FAST_TESTS)
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow -n $(CORES) --dist loadfile -q
+	$(BIN)/python -m pytest -m slow $(WORKERS)
 
 reported: $(READY)
 	$(BIN)/python -m pytest -m reported -rs -q
