@@ -9,8 +9,8 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 # The only torch that was tested, so both the lowest and the newest.
 TORCH := torch==2.13.0
 # As many workers as cores, one thread each: threads that share a core wait for each other.
-WORKERS := -n $(CORES) --benchmark-disable -q
-FAST_TESTS := -m "not slow and not reported" $(WORKERS) --dist worksteal
+WORKERS := -n $(CORES) --dist loadfile --benchmark-disable -q
+FAST_TESTS := -m "not slow and not reported" $(WORKERS)
 test test-lowest test-slow: export OMP_NUM_THREADS := 1
 SMOKE_REFERENCE := results/reference/smoke.json
 
@@ -62,7 +62,7 @@ test-lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pytest $(FAST_TESTS)
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -m slow $(WORKERS)
 
 reported: $(READY)
 	$(BIN)/python -m pytest -m reported -rs -q
