@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from bench import paths
+from bench.catalogue import method_origin
 from bench.context import RunContext
 from bench.corpora import corpus_identity
 from bench.encoders import Encoder, load_encoder
@@ -19,6 +20,7 @@ from bench.evaluate import Task, read_tasks, score_encoder
 from bench.files import read_json, write_json
 from bench.finished import read_analyses
 from bench.models import Model, files
+from bench.plugins import said
 from bench.provenance import provenance, task_sums
 from bench.records import (
     CHINESE_TASKS,
@@ -41,10 +43,22 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     """Train a run of a suite in its own folder; one that has ended there is not trained again.
 
     Returns and raises what `bench.train.train` does.
+
+    Raises:
+        UserError: besides, a method from outside fails.
     """
     from bench.train import train
 
-    return train(run, suite, paths.run_folder(suite, run.id), device)
+    try:
+        return train(run, suite, paths.run_folder(suite, run.id), device)
+    except (UserError, OSError):
+        raise
+    except (Exception, SystemExit) as error:  # a user's method may raise anything
+        if not (places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]):
+            raise
+        raise UserError(
+            f"{run.text} fails in its training ({said(error)}); mend it, with: python -m bench check-method {places[0]}"
+        ) from error
 
 
 def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:

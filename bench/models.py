@@ -25,6 +25,7 @@ from bench.errors import UserError, nearest
 from bench.modular import Normalised
 from bench.paths import slug
 from bench.plugins import said
+from bench.signals import Stopped
 
 Function = Callable[[list[str]], Any]
 
@@ -223,18 +224,23 @@ class FunctionEncoder:
             found = self.function(list(sentences))
         except UserError:
             raise
-        except (Exception, SystemExit) as error:  # the user's function may raise anything
+        except (KeyboardInterrupt, Stopped):
+            raise
+        except BaseException as error:  # the user's function may raise anything
             reason = said(error, self.function)
             raise UserError(f"'{self.name}' failed on {len(sentences)} texts ({reason}); mend it") from error
         if hasattr(found, "detach"):
             found = found.detach().float().cpu()
         try:
-            vectors = np.asarray(found, dtype=np.float32)
+            if np.iscomplexobj(found):  # whose imaginary part numpy would leave away
+                raise TypeError
+            with np.errstate(over="ignore"):  # what is beyond float32 is infinite, and said to be where it is scored
+                vectors = np.asarray(found, dtype=np.float32)
         except (TypeError, ValueError):
             raise UserError(
-                f"'{self.name}' gave a {type(found).__name__} that is no array of numbers; give one vector a text"
+                f"'{self.name}' gave a {type(found).__name__} that is no array of real numbers; give one vector a text"
             ) from None
-        if vectors.ndim != 2 or len(vectors) != len(sentences):
+        if vectors.ndim != 2 or len(vectors) != len(sentences) or not vectors.shape[1]:
             raise UserError(
                 f"'{self.name}' gave an array of shape {vectors.shape} for {len(sentences)} texts; give one vector each"
             )

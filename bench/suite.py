@@ -300,6 +300,10 @@ def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     return recipe
 
 
+MOST = 2**31 - 1  # of anything that is counted: beyond it, a slip
+MOST_THREADS = 1024  # more than any machine's cores; a hundred thousand take a process down
+
+
 def check_recipe(recipe: Recipe) -> None:
     """Raise `UserError` where a field is out of range."""
     for name, choices in _RECIPE_CHOICES.items():
@@ -323,6 +327,8 @@ def check_recipe(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if value is not None and value < bound:
             raise UserError(f"'{name}' should be at least {bound}, not {value}")
+        if value is not None and value > (most := MOST_THREADS if name == "threads" else MOST):
+            raise UserError(f"'{name}' should be at most {most}, not {value}")
     if recipe.epsilon <= 0:
         raise UserError(f"'epsilon' should be above 0, not {recipe.epsilon}")
     for name in ("learning_rate", "weight_decay", "warmup", "dropout"):

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_suite import tiny_run
 
 from bench import catalogue, config, contract, plugins
 from bench.__main__ import main
 from bench.encoders import load_encoder
 from bench.errors import UserError
+from bench.jobs import train_run
 from bench.models import FunctionEncoder
 from bench.suite import Run, resolve
 from bench.trial import Fault, Trial, advance, make_inputs
@@ -397,6 +399,33 @@ def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]
     plugins.name_paths([write()])
     with pytest.raises(UserError, match=r"unknown method 'quue'; did you mean 'queue'[^;]*$"):
         run_of("quue")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise ValueError('no\\nluck')", r"ValueError in .*queue.py, line \d+: no luck"),
+        ("raise SystemExit(0)", r"SystemExit in .*queue.py, line \d+: 0"),
+        ("return self.loss(views, step)", r"RecursionError in .*queue.py, line \d+: maximum recursion"),
+        ("return super().loss(views, step) * torch.ones(3, 3)", "RuntimeError: "),
+    ],
+)
+def test_a_method_that_fails_in_training_is_a_sentence(
+    write: Callable[..., Path],
+    tiny_bert: Path,
+    tiny_data: Path,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    body: str,
+    told: str,
+) -> None:
+    path = write(changed(("return super().loss(views, step)", body)))
+    plugins.name_paths([path])
+    with pytest.raises(UserError, match=told) as caught:
+        train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("queue fails in its training (")
+    assert str(caught.value).endswith(f"mend it, with: python -m bench check-method {path}")
 
 
 def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:

@@ -40,6 +40,18 @@ def words(texts):
 def broken(texts):
     return letters(texts) / {}[0]
 
+def flat(texts):
+    return np.zeros((len(texts), 0))
+
+def imaginary(texts):
+    return 1j * letters(texts)
+
+class Own(BaseException):
+    pass
+
+def own(texts):
+    raise Own("mine")
+
 class Held:
     def encode(self, texts):
         return letters(texts)
@@ -96,7 +108,10 @@ def test_a_function_is_scored_as_what_it_computes(mine: str, name: str, tiny_dat
     ("name", "sentence"),
     [
         ("few", "gave an array of shape ("),
-        ("words", "gave a list that is no array of numbers"),
+        ("words", "gave a list that is no array of real numbers"),
+        ("imaginary", "gave a ndarray that is no array of real numbers"),
+        ("flat", "gave an array of shape ("),
+        ("own", "Own in "),
         ("broken", "my_encoders_of_a_test.py, line 18: 0"),
         ("leters", "has no 'leters'; did you mean 'letters'?"),
         ("number", "is no function"),

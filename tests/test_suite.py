@@ -400,6 +400,8 @@ def test_a_mistake_in_a_text_is_named(text: str, message: str) -> None:
     [
         ({"batchsize": 3}, "unknown recipe field 'batchsize'; did you mean 'batch_size'?"),
         ({"batch_size": 0}, "'batch_size' should be at least 1, not 0"),
+        ({"sentences": 2**31}, "'sentences' should be at most 2147483647, not 2147483648"),
+        ({"threads": 1025}, "'threads' should be at most 1024, not 1025"),
         ({"batch_size": True}, "'batch_size' should be of type int"),
         ({"max_length": 2}, "'max_length' should be at least 3"),
         ({"patience": 0}, "'patience' should be at least 1"),
