@@ -174,7 +174,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; run the rule or command that writes it first") from None
+        raise UserError(f"{path} does not exist; name another, or run the command that writes it first") from None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(
             f"{path} is not a readable JSON file ({error}); name another, mend it, or move it away and make it again"

@@ -177,9 +177,11 @@ def imported(name: str) -> Function:
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"'{name}' cannot be imported ({error}); run where {module} lies, or set PYTHONPATH to its folder"
-        ) from None
+        if error.name and f"{module}.".startswith(f"{error.name}."):
+            remedy = f"run where {module} lies, or set PYTHONPATH to its folder"
+        else:
+            remedy = f"install '{error.name}', which {module} needs"
+        raise UserError(f"'{name}' cannot be imported ({error}); {remedy}") from None
     except (Exception, SystemExit) as error:  # the user's module may raise anything
         raise UserError(f"'{name}' cannot be imported ({said(error)}); mend that module") from error
     for part in path.split("."):

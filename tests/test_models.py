@@ -130,7 +130,9 @@ def test_a_functions_faults_are_one_sentence(
 
 def test_modules_that_cannot_be_imported_are_one_sentence(mine: str, tmp_path: Path) -> None:
     (tmp_path / "raises_of_a_test.py").write_text("x = 1\nraise RuntimeError('no\\nluck')\n")
+    (tmp_path / "needs_of_a_test.py").write_text("import a_package_of_nobody.part\n")
     for name, words in {
+        "needs_of_a_test:encode": ("No module named 'a_package_of_nobody'", "install 'a_package_of_nobody', which"),
         "nowhere_of_a_test:encode": ("No module named 'nowhere_of_a_test'", "PYTHONPATH"),
         "raises_of_a_test:encode": ("RuntimeError in", "raises_of_a_test.py, line 2: no luck"),
     }.items():
