@@ -185,12 +185,19 @@ def backbone(name: str) -> Backbone:
         return _folder_backbone(path)
     if path.is_file():
         return _table_backbone(path)
+    if "/" in name:
+        raise UserError(
+            f"backbone '{name}' is no folder here; give one in Hugging Face format. A model of the hub has to be "
+            "downloaded to a folder first"
+        )
     hint = "" if local else "; a local one is found where BENCH_MODELS names its parent folder, or by its path"
     raise UserError(f"unknown backbone '{name}'{nearest(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}")
 
 
 @cache
 def _folder_backbone(folder: Path) -> Backbone:
+    if not (folder / "config.json").is_file():
+        raise UserError(f"backbone '{folder}' holds no config.json; give a folder in Hugging Face format")
     config: dict[str, Any] = read_json(folder / "config.json")
     try:
         shape = Shape(int(config["hidden_size"]), int(config["num_hidden_layers"]), _is_cased(folder))
