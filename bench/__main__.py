@@ -53,7 +53,7 @@ def _task_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=["sts"],
         metavar="NAME",
-        help="sts, transfer, probing, all (these three), xprobe, or names",
+        help="sts, transfer, probing, all (these three), xprobe, chinese, or names",
     )
     parser.add_argument(
         "--mode", choices=["test", "dev"], default="test", help="how classifiers are trained: as papers report, or fast"
@@ -245,8 +245,6 @@ def plan(arguments: argparse.Namespace) -> None:
     from bench import config
     from bench.files import write_json
 
-    if not (arguments.out or arguments.device):
-        raise UserError("plan has nothing to do; add --out FILE.json to write it, or --device NAME to predict hours")
     try:
         if arguments.json:
             content = json.loads(arguments.json)
@@ -257,6 +255,8 @@ def plan(arguments: argparse.Namespace) -> None:
     config.validate(content)
     if arguments.seeds is not None and not 1 <= arguments.seeds <= MOST_SEEDS:
         raise UserError(f"--seeds is {arguments.seeds}; write how many, 1 to {MOST_SEEDS}")
+    if not (arguments.out or arguments.device):
+        raise UserError("plan has nothing to do; add --out FILE.json to write it, or --device NAME to predict hours")
     if arguments.seeds:
         content = config.reseeded(content, range(1, arguments.seeds + 1))
     if arguments.out:
@@ -551,7 +551,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; finished runs, tasks and vectors are kept, start again to continue", file=sys.stderr)
+        print("interrupted; start again to go on from what is finished", file=sys.stderr)
         return 130
     except PermissionError as error:
         print(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
@@ -15,7 +15,7 @@ import pandas as pd
 from bench.errors import UserError, nearest
 from bench.finished import Scored, Suite
 from bench.paired import Decision, Paired, Scores, compare_pairs, decide, strictest_level
-from bench.records import BOARDS, average
+from bench.records import Board, average
 from bench.reported import mapped, prior_sd
 from bench.verdict import tolerance
 
@@ -82,17 +82,10 @@ def find(suite: Suite, text: str) -> Candidate:
     return min(named, key=lambda one: one.setting != "official")
 
 
-def overall(board: str) -> str:
-    """The cell that a board is about: the average, or its one task."""
-    tasks = BOARDS[board][0]
-    return "Avg" if len(tasks) > 1 else tasks[0]
-
-
-def _scores(runs: Iterable[Scored], board: str, task: str) -> Scores:
-    tasks, metric = BOARDS[board]
+def _scores(runs: Iterable[Scored], board: Board, task: str) -> Scores:
     by_seed: dict[int | None, float] = {}
     for run in runs:
-        keys = [(name, "test", metric) for name in (tasks if task == "Avg" else (task,))]
+        keys = [(name, "test", board.metric) for name in (board.tasks if task == "Avg" else (task,))]
         values = [run.scores[key] for key in keys if key in run.scores]
         if len(values) == len(keys):
             by_seed[run.plan["seed"]] = average(values) if task == "Avg" else values[0]
@@ -112,13 +105,13 @@ def _diverged(backbone: str, *compared: Candidate) -> str:
 Comparison = tuple[dict[str, Any], Paired]  # its names and statistics as a row of `against`, and the pairs
 
 
-def _paired(board: str, backbone: str, ours: Candidate, theirs: Candidate, task: str) -> Comparison:
-    metric = BOARDS[board][1]
+def _paired(board: Board, backbone: str, ours: Candidate, theirs: Candidate, task: str) -> Comparison:
+    metric = board.metric
     a, b = (_scores(candidate.on(backbone), board, task) for candidate in (ours, theirs))
     small = "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
     allowed = tolerance("untrained" if metric == "spearman" else small, task)
     pair = compare_pairs(a, b, tolerance=allowed, prior_sd=prior_sd(backbone, task) if metric == "spearman" else None)
-    row: dict[str, Any] = dict(zip(IDENTITY, (board, backbone, ours.method, ours.setting, task), strict=True))
+    row: dict[str, Any] = dict(zip(IDENTITY, (board.name, backbone, ours.method, ours.setting, task), strict=True))
     row |= {"label": ours.label, "baseline": theirs.text, "kind": pair.kind, "n": pair.n, "n_a": len(a), "n_b": len(b)}
     for side, own, other in (("a", a, b), ("b", b, a)):
         values = [value for seed, value in own.items() if seed is None or None in other or seed in other]
@@ -152,7 +145,7 @@ def _claims(
     suite: Suite, row: dict[str, Any], pair: Paired, level: float, printed: dict[Any, Any]
 ) -> list[dict[str, Any]]:
     """The printed numbers that belong to a comparison, as rows of the second frame of `against`."""
-    metric = BOARDS[row["board"]][1]
+    metric = suite.boards[row["board"]].metric
 
     def numbers(method: str, backbone: str) -> list[dict[str, Any]]:
         return printed.get((method, backbone, row["task"], metric), [])
@@ -190,11 +183,11 @@ def _chosen(suite: Suite, theirs: Candidate, methods: Sequence[str], backbones: 
     return chosen or [one for one in candidates(suite) if one.text != theirs.text]
 
 
-def _families(compared: list[Comparison]) -> list[list[Comparison]]:
+def _families(compared: list[Comparison], boards: Mapping[str, Board]) -> list[list[Comparison]]:
     """What Holm's correction counts together: of each board the cells that it is about, and the rest."""
     families: dict[tuple[str, bool], list[Comparison]] = {}
     for row, pair in compared:
-        families.setdefault((row["board"], row["task"] == overall(row["board"])), []).append((row, pair))
+        families.setdefault((row["board"], row["task"] == boards[row["board"]].overall), []).append((row, pair))
     return list(families.values())
 
 
@@ -229,13 +222,13 @@ def against(
     chosen = _chosen(suite, theirs, methods, names)
     compared = [
         _paired(board, backbone, ours, theirs, task)
-        for board, (tasks, _) in BOARDS.items()
+        for board in suite.boards.values()
         for backbone in names
         for ours in chosen
         if ours.on(backbone) and theirs.on(backbone)
         # What uses no backbone on either side is one comparison, not one for each backbone.
         if backbone == "none" or backbone in ours.runs or backbone in theirs.runs
-        for task in dict.fromkeys((*tasks, overall(board)))
+        for task in dict.fromkeys((*board.tasks, board.overall))
     ]
     # Where one side diverged, the other is enough: that is told, never left out.
     compared = [
@@ -247,7 +240,7 @@ def against(
         raise UserError(f"suite {suite.name} has no scores to compare with '{theirs.text}'; run its missing runs first")
     printed = _printed(suite)
     claims = []
-    for family in _families(compared):
+    for family in _families(compared, suite.boards):
         tested = [pair for row, pair in family if not row["diverged"]]
         decided, level = iter(decide(tested)), strictest_level(tested)
         for row, pair in family:

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from bench.finished import NEUTRAL_CHANGES, Key, Scored, Suite
-from bench.records import BOARDS, average, expand_tasks
+from bench.records import average, expand_tasks
 from bench.reported import LABEL, MEASURES, mapped, prior_sd
 from bench.verdict import Cell, Verdict, tolerance, verdicts
 
@@ -200,14 +200,15 @@ def cells(suite: Suite) -> pd.DataFrame:
     return frame.astype({**dict.fromkeys(numeric, float), "seeds": "Int64"})
 
 
-def leaderboard(suite: Suite, board: str = "sts") -> pd.DataFrame:
+def leaderboard(suite: Suite, name: str = "sts") -> pd.DataFrame:
     """One of a suite's own tables: a row for each method, setting, backbone and corpus, best average first.
 
     Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark` (what became of the
-    others), `averages` (tuple, one a seed), and for each task of `BOARDS[board]` and `Avg` its mean in points and
+    others), `averages` (tuple, one a seed), and for each task of `suite.boards[name]` and `Avg` its mean in points and
     `<task> sd` (NaN for fewer than 2 seeds). Rows are sorted within a backbone.
     """
-    tasks, metric = BOARDS[board]
+    board = suite.boards[name]
+    tasks, metric = board.tasks, board.metric
     groups: dict[tuple[Any, ...], list[Scored]] = {}
     for run in suite.runs:
         if not set(tasks) & set(expand_tasks(run.plan.get("tasks", tasks))):

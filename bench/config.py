@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ import yaml
 from jsonschema import Draft202012Validator, validators
 
 from bench.catalogue import KINDS, backbone, method_class
+from bench.corpora import check_name
 from bench.errors import UserError, nearest
+from bench.paths import data_folder
 from bench.plugins import files_of, name_paths
 from bench.records import ANALYSES, STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve
@@ -68,6 +71,8 @@ def read(path: Path) -> Any:
         raise UserError(
             f"configuration {path} does not exist; see config/ for the suites that come with the project"
         ) from None
+    except IsADirectoryError:
+        raise UserError(f"configuration {path} is a folder; name a file, as config/smoke.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"configuration {path} is not YAML: {' '.join(str(error).split())}") from None
 
@@ -96,6 +101,8 @@ def validate(config: Any) -> None:
     try:
         named = [tasks_of(config, name) for name in (None, *config["backbones"])]
         tasks = expand_tasks([*itertools.chain(*named, *(entry.get("tasks", ()) for entry in _entries(config)))])
+        if config["data"] not in ("world", "senteval"):
+            data_folder(config["data"], Path())  # there is such a folder
     except UserError as error:
         raise UserError(f"configuration: {error}") from None
     if config["data"] == "world" and (foreign := [task for task in tasks if task in XPROBE_TASKS]):
@@ -154,8 +161,16 @@ def _explain(error: Any) -> str:
         return f"unknown key '{prefix}{unknown}'{nearest(unknown, known)}"
     if error.validator == "required":
         return f"{error.message.replace(' is a required property', '')} is missing at {where}; see config/README.md"
+    if error.validator == "uniqueItems":
+        twice = next(item for place, item in enumerate(error.instance) if item in error.instance[:place])
+        return f"'{where}' has {_written(twice)} twice; keep one"
     remedy = error.schema.get("description", "see config/README.md")
-    return f"'{where}' is {error.instance!r}, which cannot be; {remedy}"
+    return f"'{where}' is {_written(error.instance)}, which cannot be; {remedy}"
+
+
+def _written(value: Any) -> str:
+    """A value as YAML has it, where Python writes it in another way."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
 
 
 @dataclass(frozen=True)
@@ -175,7 +190,7 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
     """What a validated configuration asks for, in order; lines that meet in one run add up.
 
     Raises:
-        UserError: a line cannot be run, or what is compared with is not planned.
+        UserError: a line cannot be run, nobody knows its corpus, or what is compared with is not planned.
     """
     found: dict[str, Planned] = {}
     for run, entry in _runs(config):
@@ -186,6 +201,8 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
             tuple(dict.fromkeys((*earlier.tasks, *tasks))),
             tuple(dict.fromkeys((*earlier.analyses, *entry.get("analyses", ())))),
         )
+    for name in dict.fromkeys(name for one in found.values() for name in one.run.corpora):
+        check_name(name)
     if "compare" in config:
         baseline, known = config["compare"]["baseline"], [one.run for one in found.values()]
         texts = {run.text for run in known} | {f"{run.text}@{run.setting}" for run in known}
@@ -213,6 +230,11 @@ def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
         for name, options in config["backbones"].items()
     }
     return {**config, "seeds": list(seeds), "backbones": backbones, "methods": entries}
+
+
+def mode_of(config: Mapping[str, Any]) -> str:
+    """How classifiers are trained: as papers report, unless the configuration says otherwise."""
+    return str(config.get("mode", "test"))
 
 
 def tasks_of(config: Mapping[str, Any], backbone_name: str | None) -> list[str]:
@@ -268,6 +290,8 @@ def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
         odd = min(asked ^ set(sweep))
         raise UserError(f"configuration: '{{{odd}}}' should stand both in '{entry['method']}' and in its sweep")
     settings = [f"@{setting}" for setting in entry.get("settings", [])] or [""]
+    if settings != [""] and parse(entry["method"])[1]:
+        raise UserError(f"configuration: '{entry['method']}' names its setting already; leave 'settings' out")
     for values in itertools.product(*sweep.values()):
         filled = dict(zip(sweep, values, strict=True))
         text = re.sub(r"\{(\w+)\}", lambda match, filled=filled: str(filled[match[1]]), entry["method"])  # type: ignore[misc]
@@ -281,7 +305,7 @@ def plan(config: Mapping[str, Any]) -> dict[str, Any]:
         "data": config["data"],
         "corpus": config["corpus"],
         "tasks": config["tasks"],
-        "mode": config.get("mode", "test"),
+        "mode": mode_of(config),
         "stand_ins": {printed: backbone(own).name for printed, own in _stand_ins(config)},
         "runs": [found.describe() for found in planned(config)],
     }

@@ -78,11 +78,18 @@ class RunContext:
         self.work = Work()
         self._known: dict[str, list[int]] = {}
         self._others: dict[str, list[str]] = {}  # maps look at their corpus before the training and use it after
+        self._files: dict[str, Path] = {}
 
-    @cached_property
+    def corpus_file(self, name: str) -> Path:
+        """The file of a corpus by name; one that is made of the data is made when it is first asked for."""
+        if name not in self._files:
+            self._files[name] = paths.corpus_file(name, self.suite, self.run.data)
+        return self._files[name]
+
+    @property
     def corpus(self) -> Path:
         """The file of the training corpus."""
-        return paths.corpus_file(self.run.corpus, self.suite, self.run.data)
+        return self.corpus_file(self.run.corpus)
 
     @cached_property
     def data(self) -> Path:
@@ -95,7 +102,7 @@ class RunContext:
         if corpus is None:
             return self._sentences
         if corpus not in self._others:
-            self._others[corpus] = corpora.read_sentences(paths.corpus_file(corpus, self.suite, self.run.data))
+            self._others[corpus] = corpora.read_sentences(self.corpus_file(corpus))
         return self._others[corpus]
 
     def documents(self) -> Sequence[range]:

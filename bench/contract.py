@@ -19,7 +19,7 @@ from bench.checkpoint import Checkpoints
 from bench.encoders import load_encoder, save_encoder
 from bench.errors import UserError, nearest
 from bench.evaluate import encoded, read_tasks, score_tasks
-from bench.plugins import files_of, name_paths, read_file, said
+from bench.plugins import FAILURES, files_of, name_paths, read_file, said
 from bench.suite import RECIPE_FIELDS, convert, convert_recipe, resolve
 from bench.train import Training
 from bench.trial import HALF, STEPS, Fault, Trial, advance, first_loss, make_inputs
@@ -113,7 +113,7 @@ def clauses(trial: Trial) -> Iterator[Clause]:
                 tried(trial)
         except (Fault, UserError) as error:
             fault = str(error)
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             fault = f"it fails ({said(error)}); mend it"
         yield Clause(f"{trial.cls.name}: {claim}", fault)
         if fault and tried in (text, loss):  # the others rest on these
@@ -270,7 +270,7 @@ def refusals(trial: Trial) -> None:
                 if "\n" in str(refused):
                     raise Fault(f"'{text}' is refused in several lines; raise Refusal with one sentence") from None
                 continue
-            except (Exception, SystemExit) as error:
+            except FAILURES as error:
                 raise Fault(f"'{text}' ends in {said(error)}; raise Refusal in check()") from error
             if not trial.cls.trained or run.skip:
                 continue
@@ -278,7 +278,7 @@ def refusals(trial: Trial) -> None:
                 first_loss(trial.training(text))
             except UserError:  # a Refusal of prepare
                 continue
-            except (Exception, SystemExit) as error:
+            except FAILURES as error:
                 raise Fault(f"'{text}' is taken, and then {_lowered(error)}; raise Refusal in check()") from error
 
 

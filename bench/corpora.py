@@ -8,11 +8,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bench.data import DATASET, PINS, corpus_name, corpus_path, pinned, read_lines
+from bench.data import DATASET, PINS, check_corpus, corpus_name, corpus_path, pinned, read_lines
 from bench.errors import UserError
 from bench.files import read_json, sha256_file
 
-__all__ = ["corpus_identity", "corpus_name", "corpus_path", "read_documents", "read_sentences", "sts_sentences"]
+__all__ = [
+    "check_name",
+    "corpus_identity",
+    "corpus_name",
+    "corpus_path",
+    "read_documents",
+    "read_sentences",
+    "sts_sentences",
+]
 
 NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]  # of nli_for_simcse.csv: premise, entailment, contradiction
 
@@ -105,6 +113,12 @@ def cnsd_sentences(data: Path) -> list[str]:
 
 # Corpora that are made of a data folder's tasks.
 MADE = {"sts": sts_sentences, "cnsd": cnsd_sentences}
+
+
+def check_name(name: str) -> None:
+    """Raise `UserError` for the name of a corpus that no suite could ever have; a path is left to who reads it."""
+    if "/" not in name and name != "world" and name not in MADE:
+        check_corpus(name)
 
 
 def corpus_identity(path: Path) -> dict[str, Any]:

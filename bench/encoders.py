@@ -377,6 +377,9 @@ def load_encoder(
         if prompt:
             raise UserError(f"--pooler takes the transformer alone of {model}, without prompts; leave --prompt out")
     folder = Path(model)
+    if not str(model) or folder.is_file():
+        told = f"{model} is a file" if str(model) else "the model's name is empty"
+        raise UserError(f"{told}; give a folder or a hub id (vectors of words are scored as a backbone of 'glove')")
     if (folder / "encoder" / "encoder.json").is_file():  # the folder of a run
         folder = folder / "encoder"
     stored_file = folder / "encoder.json"

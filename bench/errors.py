@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -20,12 +21,22 @@ LISTED = 10  # names that a message lists; of more, the most alike
 def guess(word: str, known: Iterable[str]) -> str:
     """Say which of `known` was probably meant; nothing where none is like it.
 
+    Of runs, one with other keys or another setting is more like it than another method.
+
     >>> guess("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'?"
+    >>> guess("dclr", ["dclr[epochs=1]", "sscl"])
+    "; did you mean 'dclr[epochs=1]'?"
     """
     alike = {name.lower(): name for name in sorted(known)}
-    close = difflib.get_close_matches(word.lower(), alike, n=1, cutoff=0.5)
+    same = [name for name in alike if _bare(name) == _bare(word.lower())]
+    close = difflib.get_close_matches(word.lower(), same or alike, n=1, cutoff=0.0 if same else 0.5)
     return f"; did you mean '{alike[close[0]]}'?" if close else ""
+
+
+def _bare(run: str) -> str:
+    """A run's text without keys and setting."""
+    return re.sub(r"\[[^]]*\]|@.*", "", run)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -23,8 +23,17 @@ def cannot_write(path: Path, number: int | None) -> UserError:
     """The one sentence for a file or folder that the system, by an error's number, does not let be written."""
     if number in FULL:
         return UserError(f"no room is left for {path}; make room and start again, what is finished is kept")
+    if blocked := in_the_way(path.parent):
+        return UserError(f"cannot write {path}: {blocked} is no folder; name another, or move that away")
+    if number == errno.ENAMETOOLONG:
+        return UserError(f"cannot write {path}: the name is too long; choose a shorter one")
     reason = os.strerror(number) if number else "unknown error"
     return UserError(f"cannot write {path}: {reason}; choose a folder that can be written")
+
+
+def in_the_way(folder: Path) -> Path | None:
+    """What is no folder and stands where a folder, or one of those above it, should be."""
+    return next((path for path in (folder, *folder.parents) if os.path.lexists(path) and not path.is_dir()), None)
 
 
 @contextmanager

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from bench.errors import UserError
 from bench.files import read_json
-from bench.records import Record, read_scores
+from bench.records import Board, Record, boards_of, expand_tasks, read_scores
 
 NEUTRAL_CHANGES = {"threads", "precision"}  # recipe fields that change an experiment's cost, not the experiment
 DEV_AVERAGE = ("STS-B", "SICK-R")  # what "Avg. STS" on dev sets is: `avg_sts` of SimCSE's trainer
@@ -27,6 +28,12 @@ def fault(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"it lacks '{error.args[0]}'"
     return str(error) if isinstance(error, ValueError) else "a part of it has another form"
+
+
+def no_plan(path: Path, error: Exception) -> UserError:
+    """What to say of a plan's file in which there is one of `DAMAGE`."""
+    remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
+    return UserError(f"{path} is not a plan ({fault(error)}); {remedy}")
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,11 @@ class Suite:
     data: str
     stand_ins: Mapping[str, str]
     runs: list[Scored]
+
+    @cached_property
+    def boards(self) -> dict[str, Board]:
+        """Its own tables by name; some may hold nothing."""
+        return boards_of(expand_tasks([task for run in self.runs for task in run.plan.get("tasks") or []]))
 
     @property
     def remark(self) -> str:
@@ -182,8 +194,5 @@ def read_suite(folder: Path) -> Suite:
         _check_plan(plan)
         name, data, stand_ins = str(plan["suite"]), str(plan["data"]), plan.get("stand_ins") or {}
     except DAMAGE as error:
-        raise UserError(
-            f"{folder / 'plan.json'} is not a plan ({fault(error)}); "
-            f"write it again with: python -m bench plan --config FILE --out {folder / 'plan.json'}"
-        ) from None
+        raise no_plan(folder / "plan.json", error) from None
     return Suite(name, data, stand_ins, [_read_run(run, folder) for run in plan["runs"]])

@@ -20,7 +20,7 @@ from bench.evaluate import Task, read_tasks, score_encoder
 from bench.files import read_json, write_json
 from bench.finished import read_analyses
 from bench.models import Model, files
-from bench.plugins import said
+from bench.plugins import FAILURES, said
 from bench.provenance import provenance, task_sums
 from bench.records import (
     CHINESE_TASKS,
@@ -53,7 +53,7 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         return train(run, suite, paths.run_folder(suite, run.id), device)
     except (UserError, OSError):
         raise
-    except (Exception, SystemExit) as error:  # a user's method may raise anything
+    except FAILURES as error:
         if not (places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]):
             raise
         raise UserError(
@@ -230,7 +230,8 @@ def score_model(
 ) -> str:
     """Score any encoder on tasks, write the records, and return tables to print.
 
-    What is finished stands in `OUT.part` until all is, so that an interrupted evaluation goes on.
+    What is finished stands in `OUT.part` until all is, so that an interrupted evaluation goes on; of an encoder that
+    no other process knows again, which is a function without identity, nothing stays.
 
     Raises:
         UserError: the model, the pooler, a task or a data file is not as it should be.
@@ -299,7 +300,12 @@ def evaluate(
         "variant": None,
         "seed": None,
     }
-    records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
+    try:
+        records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
+    except BaseException:
+        if not getattr(encoder, "lasting", True):  # no later evaluation would go on with these vectors
+            shutil.rmtree(work, ignore_errors=True)
+        raise
     write_scores(out, described | {"seconds": _seconds(started)}, records)
     shutil.rmtree(work)
     return records

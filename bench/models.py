@@ -24,8 +24,7 @@ from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError, nearest
 from bench.modular import Normalised
 from bench.paths import slug
-from bench.plugins import said
-from bench.signals import Stopped
+from bench.plugins import FAILURES, said
 
 Function = Callable[[list[str]], Any]
 
@@ -182,7 +181,7 @@ def imported(name: str) -> Function:
         else:
             remedy = f"install '{error.name}', which {module} needs"
         raise UserError(f"'{name}' cannot be imported ({error}); {remedy}") from None
-    except (Exception, SystemExit) as error:  # the user's module may raise anything
+    except FAILURES as error:
         raise UserError(f"'{name}' cannot be imported ({said(error)}); mend that module") from error
     for part in path.split("."):
         if not hasattr(found, part):
@@ -201,7 +200,7 @@ class FunctionEncoder:
     """An Encoder: what a function of a list of texts gives, an array (n, d) of numbers, of numpy or torch.
 
     Where the function has an attribute `identity`, a text, that and its name are its identity, so that an interrupted
-    evaluation goes on; one that says nothing of itself is another one in each process.
+    evaluation goes on; one that says nothing of itself is another one in each process (`lasting` is false).
     """
 
     kind = "function"
@@ -209,7 +208,8 @@ class FunctionEncoder:
     def __init__(self, function: Function, name: str) -> None:
         self.function, self.name = function, name
         said = getattr(function, "identity", None)
-        described = f"{name}\n{said}" if isinstance(said, str) else f"{name}\n{os.getpid()}\n{time.time_ns()}"
+        self.lasting = isinstance(said, str)
+        described = f"{name}\n{said}" if self.lasting else f"{name}\n{os.getpid()}\n{time.time_ns()}"
         self._identity = f"{self.kind}-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
 
     @property
@@ -226,9 +226,7 @@ class FunctionEncoder:
             found = self.function(list(sentences))
         except UserError:
             raise
-        except (KeyboardInterrupt, Stopped):
-            raise
-        except BaseException as error:  # the user's function may raise anything
+        except FAILURES as error:
             reason = said(error, self.function)
             raise UserError(f"'{self.name}' failed on {len(sentences)} texts ({reason}); mend it") from error
         if hasattr(found, "detach"):

@@ -306,6 +306,11 @@ class Normalised(Mapped):
     def identity(self) -> str:
         return f"{self.kind}-{_sum(self.base.identity)}"
 
+    @property
+    def lasting(self) -> bool:
+        """Whether another process knows its vectors again."""
+        return getattr(self.base, "lasting", True)
+
     def through(self, vectors: np.ndarray) -> np.ndarray:
         return F.normalize(torch.from_numpy(np.ascontiguousarray(vectors)).double(), dim=-1).float().numpy()
 

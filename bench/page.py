@@ -20,10 +20,9 @@ from bench.errors import UserError
 from bench.figures import board_stem, paper_stems
 from bench.files import atomic_file, write_text
 from bench.finished import Scored, Suite, read_suite
-from bench.records import BOARDS, average
+from bench.records import average
 from bench.reported import MEASURES, SOURCES, mapped
 from bench.tables import (
-    BOARD_TITLES,
     METRICS,
     TASK_ORDER,
     leaderboards,
@@ -35,13 +34,6 @@ from bench.tables import (
 from bench.verdict import MEANINGS, SYMBOLS
 from bench.versus import comparison_stem
 
-FAMILIES = {
-    "sts": "STS",
-    "transfer": "Transfer",
-    "probing": "Probing",
-    "probing_mlp": "Probing, network",
-    "chinese": "Chinese STS",
-}
 CURVE = {
     "dev": "Selection score (Spearman x 100)",
     "loss": "Training loss",
@@ -146,7 +138,8 @@ def _side(name: str, runs: Iterable[tuple[int, float | None]]) -> dict[str, Any]
 
 def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[dict[str, Any]]) -> dict[str, Any]:
     """One of the suite's own tables, the average before the tasks; what a row opens goes to `entries`."""
-    tasks, metric = BOARDS[name]
+    about = suite.boards[name]
+    tasks, metric = about.tasks, about.metric
     names = ("backbone", "label", "method", "setting", "corpus")
     shown = ["Avg", *tasks] if len(tasks) > 1 else list(tasks)
     texts = {"Setting": "setting", "Backbone": "backbone"}
@@ -200,8 +193,8 @@ def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[dict[str,
         "stem": name,
         "figure": board_stem(name),
         "comparison": comparison_stem(name),
-        "family": FAMILIES[name],
-        "caption": f"{BOARD_TITLES[name]}, mean ± standard deviation over n seeds",
+        "family": about.family,
+        "caption": f"{about.title}, mean ± standard deviation over n seeds",
         "texts": list(texts),
         "tasks": shown,
         "rows": rows,

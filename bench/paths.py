@@ -124,4 +124,6 @@ def describe_input(
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite, data_name))}
     known = backbone(name)
     weights = [known.table(suite)] if known.kind == "words" else sorted(known.folder(suite).glob("*.safetensors"))
+    if not weights or not weights[0].is_file():
+        raise UserError(f"{suite / 'backbones'} has no {name}; run the suite's workflow, which makes it")
     return {"kind": kind, "name": name, "weights": {path.name: sha256_file(path) for path in weights}}

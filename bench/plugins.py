@@ -26,6 +26,7 @@ ENTRY_POINTS = "sentbench.methods"
 NAME = r"[a-z0-9-]+"  # what a run's text can hold
 FIELD_TYPES = ("bool", "int", "float", "str", "None")  # what a text can be turned into
 LONGEST = 200  # characters of an error's words
+FAILURES = (Exception, SystemExit)  # what a user's code may raise; a stop or an interrupt is none of it
 # Where code lies that a user has not written: this project's, and Python's.
 _OTHERS = tuple(
     f"{folder}{os.sep}"
@@ -103,7 +104,7 @@ def read_file(path: Path) -> Found:
         # Not by way of importlib, whose bytecode may be of an older file with the same time and size.
         code = compile(source, str(path), "exec", dont_inherit=True)
         exec(code, vars(module))  # noqa: S102 (a file that the user names to be run)
-    except (Exception, SystemExit) as error:
+    except FAILURES as error:
         del sys.modules[name]
         raise UserError(f"{path} cannot be imported ({said(error)}); mend it") from error
     classes = methods_of(module, name)
@@ -171,7 +172,7 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
     where = f"the package {entry.dist.name if entry.dist else entry.module} ({entry.value})"
     try:
         loaded = entry.load()
-    except (Exception, SystemExit) as error:
+    except FAILURES as error:
         raise UserError(f"{where} cannot be imported ({said(error)}); mend or uninstall it") from error
     top = entry.module.partition(".")[0]
     if isinstance(loaded, types.ModuleType):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.classify import MODES, Settings
-from bench.config import Planned
+from bench.config import Planned, mode_of
 from bench.errors import UserError, nearest
 from bench.files import read_json
 from bench.floor import floor, floor_of_record, peak
@@ -227,7 +227,7 @@ def report(config: Mapping[str, Any], planned: Sequence[Planned], name: str, gpu
             f"hours are predicted of suites on real data, as --suite paper"
         )
     measured = Measured.read(results, device)
-    lines = predict(planned, config.get("mode", "test"), device, measured)
+    lines = predict(planned, mode_of(config), device, measured)
     return "\n".join([*_table(lines, gpus), "", *_remarks(planned, device, measured)])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,59 @@ GROUPS = {
     "xprobe": XPROBE_TASKS,
     "chinese": CHINESE_TASKS,
 }
-# A suite's own tables: tasks, and the metric shown.
-BOARDS = {
-    "sts": (STS_TASKS, "spearman"),
-    "transfer": (TRANSFER_TASKS, "accuracy"),
-    "probing": (PROBING_TASKS, "accuracy"),
-    "probing_mlp": (PROBING_TASKS, "accuracy_mlp"),
-    "chinese": (CHINESE_TASKS, "spearman"),
-}
+
+
+@dataclass(frozen=True)
+class Board:
+    """One of a suite's own tables.
+
+    Attributes:
+        name: as in the names of its files.
+        family: its short heading.
+        title: what its numbers are.
+        metric: the one shown, of each task.
+    """
+
+    name: str
+    family: str
+    title: str
+    tasks: tuple[str, ...]
+    metric: str
+
+    @property
+    def overall(self) -> str:
+        """The cell that it is about: the average, or its one task."""
+        return "Avg" if len(self.tasks) > 1 else self.tasks[0]
+
+
+def _probing_boards(name: str, family: str, which: str, tasks: tuple[str, ...]) -> list[Board]:
+    regression, network = f"accuracy on {which}, logistic regression", f"accuracy on {which}, tuned network"
+    return [
+        Board(name, family, regression, tasks, "accuracy"),
+        Board(f"{name}_mlp", f"{family}, network", f"{network} with one hidden layer", tasks, "accuracy_mlp"),
+    ]
+
+
+_BOARDS = [
+    Board("sts", "STS", "Spearman x 100 on seven STS tasks", STS_TASKS, "spearman"),
+    Board("transfer", "Transfer", "accuracy on seven transfer tasks", TRANSFER_TASKS, "accuracy"),
+    *_probing_boards("probing", "Probing", "ten probing tasks", PROBING_TASKS),
+    Board("xprobe", "X-Probe", "accuracy on nine probing tasks of X-Probe", XPROBE_TASKS, "accuracy"),
+    Board("chinese", "Chinese STS", "Spearman x 100 on Chinese STS-B", CHINESE_TASKS, "spearman"),
+]
+BOARDS = {board.name: board for board in _BOARDS}
+
+
+def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
+    """The tables that a suite of some tasks may have, by name: those of `BOARDS`, and two of tasks of a user's own."""
+    tasks = list(dict.fromkeys(tasks))
+    sts = tuple(task for task in tasks if task.startswith(OWN_STS))
+    probing = tuple(task for task in tasks if task.startswith(OWN_PROBING))
+    own = [Board("own_sts", "Own STS", "Spearman x 100 on STS sets of its own", sts, "spearman")] if sts else []
+    own += _probing_boards("own_probing", "Own probing", "probing tasks of its own", probing) if probing else []
+    return BOARDS | {board.name: board for board in own}
+
+
 # Measurements of a run's encoder that are no scores (bench/analyse.py).
 ANALYSES = ("alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest")
 

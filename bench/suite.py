@@ -331,10 +331,11 @@ def check_recipe(recipe: Recipe) -> None:
             raise UserError(f"'{name}' should be at most {most}, not {value}")
     if recipe.epsilon <= 0:
         raise UserError(f"'epsilon' should be above 0, not {recipe.epsilon}")
-    for name in ("learning_rate", "weight_decay", "warmup", "dropout"):
+    for name, upper in {"learning_rate": None, "weight_decay": None, "warmup": 1, "dropout": 1}.items():
         value = getattr(recipe, name)
-        if value is not None and (value < 0 or (name in ("warmup", "dropout") and value >= 1)):
-            raise UserError(f"'{name}' is out of range: {value}")
+        if value is not None and (value < 0 or (upper and value >= upper)):
+            span = f"at least 0 and below {upper}" if upper else "at least 0"
+            raise UserError(f"'{name}' should be {span}, not {_short(value)}")
     if recipe.dimension is not None and recipe.pooler != "cls_mlp":
         raise UserError(f"'dimension' is of the head that pooler 'cls_mlp' trains, and '{recipe.pooler}' has none")
     tasks = set(recipe.select_on.split("+"))

@@ -14,11 +14,16 @@ import pandas as pd
 from bench.compare import cells, leaderboard
 from bench.files import write_text
 from bench.finished import Suite, read_suite
-from bench.records import BOARDS, GROUPS
+from bench.records import GROUPS, is_described, is_probing
 from bench.reported import SOURCES
 from bench.verdict import SYMBOLS
 
-TASK_ORDER = [*GROUPS["all"], *GROUPS["chinese"], "Avg"]
+TASK_ORDER = [*GROUPS["all"], *GROUPS["xprobe"], *GROUPS["chinese"], "Avg"]
+
+
+def holds_numbers(column: str) -> bool:
+    """Whether a column of texts is of scores or counts, which stand to the right."""
+    return column in TASK_ORDER or column == "n" or is_described(column) or is_probing(column)
 
 
 def score_text(mean: float, sd: float, digits: int = 2) -> str:
@@ -42,7 +47,7 @@ def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
     """`leaderboard` as texts for print."""
     names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
     shown = board[list(names)].astype(str).rename(columns=names)
-    for task in [name for name in board.columns if name in TASK_ORDER]:
+    for task in [name for name in board.columns if f"{name} sd" in board.columns]:
         shown[task] = [score_text(mean, sd) for mean, sd in zip(board[task], board[f"{task} sd"], strict=True)]
     if board["remark"].any():
         shown["Remark"] = board["remark"]
@@ -142,7 +147,7 @@ def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
     def line(texts: Iterable[str]) -> str:
         return " & ".join(map(latex_text, texts)) + " \\\\"
 
-    columns = "".join("r" if name in TASK_ORDER or name == "n" else "l" for name in frame.columns)
+    columns = "".join("r" if holds_numbers(name) else "l" for name in frame.columns)
     lines = [
         "\\begin{table}",
         "\\centering",
@@ -171,7 +176,7 @@ def templates() -> jinja2.Environment:
 
 def html_parts(frame: pd.DataFrame, caption: str) -> dict[str, Any]:
     """What the template of a table is filled with."""
-    numeric = [name in TASK_ORDER or name == "n" for name in frame.columns]
+    numeric = [holds_numbers(name) for name in frame.columns]
     return {"caption": caption, "columns": list(frame.columns), "rows": frame.to_numpy().tolist(), "numeric": numeric}
 
 
@@ -201,27 +206,18 @@ def captioned(suite: Suite, table: pd.DataFrame) -> str:
     return f"{text} {suite.remark}".strip()
 
 
-BOARD_TITLES = {
-    "sts": "Spearman x 100 on seven STS tasks",
-    "transfer": "accuracy on seven transfer tasks",
-    "probing": "accuracy on ten probing tasks, logistic regression",
-    "probing_mlp": "accuracy on ten probing tasks, tuned network with one hidden layer",
-    "chinese": "Spearman x 100 on Chinese STS-B",
-}
-
-
 def leaderboard_caption(suite: Suite, board: str) -> str:
     """The caption of one of the suite's own tables."""
-    text = f"Suite {suite.name}: {BOARD_TITLES[board]}, mean ± standard deviation over n seeds."
+    text = f"Suite {suite.name}: {suite.boards[board].title}, mean ± standard deviation over n seeds."
     return f"{text} {suite.remark}".strip()
 
 
 def leaderboards(suite: Suite) -> dict[str, pd.DataFrame]:
     """The suite's own tables that hold any score; the one of STS in any case."""
     boards = {}
-    for name, (tasks, _) in BOARDS.items():
+    for name, about in suite.boards.items():
         board = leaderboard(suite, name)
-        if name == "sts" or board[list(tasks)].notna().any(axis=None):
+        if name == "sts" or board[list(about.tasks)].notna().any(axis=None):
             boards[name] = board
     return boards
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench import corpora, paths, signals
+from bench import corpora, signals
 from bench.checkpoint import Checkpoint, Checkpoints, forget
 from bench.context import RunContext
 from bench.encoders import save_encoder
@@ -140,8 +140,7 @@ def _train(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, A
     torch.use_deterministic_algorithms(True, warn_only=context.device != "cpu")
     # Nothing here reads memory that it has not written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    read = [paths.corpus_file(name, context.suite, run.data) for name in run.corpora]
-    sums = [corpora.corpus_identity(path) for path in read]
+    sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
     checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
     training = Training(run, context, {key: value for key, value in described.items() if key != "date"})

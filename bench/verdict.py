@@ -239,9 +239,8 @@ def verdicts(table: Sequence[Cell]) -> list[Verdict]:
     Cells that are not comparable, not run or diverged do not belong in `table`: they were settled before.
     """
     predictions = [cell.prediction for cell in table]
-    adjusted = iter(
-        holm([found.p_value(cell.printed) for cell, found in zip(table, predictions, strict=True) if found])
-    )
+    tested = [found.p_value(cell.printed) for cell, found in zip(table, predictions, strict=True) if found]
+    adjusted = iter(holm(tested))
     return [
         _judge(cell, prediction, next(adjusted) if prediction else 1.0)
         for cell, prediction in zip(table, predictions, strict=True)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from bench import paths
+from bench.classify import MODES
 from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import Task, read_tasks, score_encoder
@@ -222,6 +223,8 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
             raise ValueError("it does not name what was scored")
         if not 0 < described["device"]["threads"] < 2**16:
             raise ValueError(f"it cannot be of {described['device']['threads']} threads")
+        if (mode := described.get("mode", "test")) not in MODES:
+            raise ValueError(f"there is no mode {mode!r}")
     except DAMAGE as error:
         raise UserError(
             f"{result} is not a file of scores as score and evaluate write it ({fault(error)}); score again"

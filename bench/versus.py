@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bench.baseline import IDENTITY, against, overall
+from bench.baseline import IDENTITY, against
 from bench.errors import UserError
 from bench.files import write_text
 from bench.finished import Suite, read_suite
 from bench.paired import SYMBOLS
-from bench.tables import BOARD_TITLES, csv, markdown, score_text, write_table
+from bench.tables import csv, markdown, score_text, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,11 +81,11 @@ def caption(suite: Suite, frame: pd.DataFrame) -> str:
     ours = f"{'every method' if 'Method' in names else _method(first)} (A)"
     ours = ours if "Task" in names else f"{first['task']} of {ours}"
     text = (
-        f"Suite {suite.name}: {ours} against {first['baseline']} (B), {BOARD_TITLES[first['board']]}. A and B: mean ± "
-        "standard deviation over the n seeds that both have; A - B: mean of their differences with its 95 % t "
-        "interval; P(A > B): share of the seeds at which A is higher, with Wilson's interval; p of the permutation "
-        "test, which flips signs, and of the paired t test after Holm's correction, which decides; then what is in "
-        "print, the difference there, and the seeds that would show one of that size. "
+        f"Suite {suite.name}: {ours} against {first['baseline']} (B), {suite.boards[first['board']].title}. "
+        "A and B: mean ± standard deviation over the n seeds that both have; A - B: mean of their differences with its "
+        "95 % t interval; P(A > B): share of the seeds at which A is higher, with Wilson's interval; p of the "
+        "permutation test, which flips signs, and of the paired t test after Holm's correction, which decides; then "
+        "what is in print, the difference there, and the seeds that would show one of that size. "
         f"{LEGEND}; ≠ not comparable with ours. {suite.remark}"
     )
     return text.strip()
@@ -113,7 +113,7 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
     if len(claims) and suite.remark:
         note.append("Print is shown for its size alone.")
     title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
-    scale = f"difference in points ({BOARD_TITLES[first['board']]})"
+    scale = f"difference in points ({suite.boards[first['board']].title})"
     figure, axes = style.panels([len(rows) for rows in panels.values()], title, " ".join(note).strip(), scale)
     for panel, (backbone, rows) in zip(axes, panels.items(), strict=True):
         style.heading(panel, backbone)
@@ -170,7 +170,7 @@ def render_versus(
     frame, claims = against(suite, baseline, methods, backbones)
     texts = []
     for board, rows in frame.groupby("board", sort=False):
-        averages = rows[rows["task"] == overall(board)]
+        averages = rows[rows["task"] == suite.boards[board].overall]
         decisive = averages if "Method" in _names(rows) and len(averages) else rows
         printed = claims.merge(decisive[IDENTITY], on=IDENTITY)
         stem = comparison_stem(board)

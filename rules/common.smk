@@ -9,6 +9,7 @@ from bench import config as suites
 from bench.catalogue import TOY_VERSION
 from bench.corpora import MADE
 from bench.errors import UserError
+from bench.files import in_the_way
 from bench.paths import slug
 from bench.records import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
@@ -31,6 +32,8 @@ CORPORA = {
 }
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
+for blocked in filter(None, map(in_the_way, (Path(RESULTS), Path(FIGURES)))):
+    raise WorkflowError(f"{blocked} is no folder, where results go; move it away")
 
 # Every job is a command of the Python that runs this workflow, wherever the working directory is. It takes the place of
 # its shell, which a signal to all of a job's processes would end before the command has written its checkpoint.
@@ -136,7 +139,7 @@ def told(run_ids, *more):
     plan = {
         "corpus": config["corpus"],
         "data": config["data"],
-        "mode": config.get("mode", "test"),
+        "mode": suites.mode_of(config),
         "runs": [{key: entry[key] for key in keys} for entry in entries],
     }
     text = json.dumps(plan, ensure_ascii=False, sort_keys=True)

@@ -38,7 +38,7 @@ rule score:
         run=run_arguments,
         suite=suite_folder,
         tasks=run_tasks,
-        mode=config.get("mode", "test"),
+        mode=suites.mode_of(config),
     shell:
         "python -m bench score {params.run:q} --suite {params.suite:q}"
         " --tasks {params.tasks:q} --mode {params.mode:q} > {log:q} 2>&1"

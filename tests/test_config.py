@@ -58,17 +58,23 @@ def runs(**changes: Any) -> list[Run]:
         ({"bakbones": {"toy-bert": None}}, "unknown key 'bakbones'; did you mean 'backbones'?"),
         ({"suite": "My Suite"}, "'suite' is 'My Suite', which cannot be; use small letters, digits and dashes"),
         ({"tasks": ["TRECC"]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
-        ({"tasks": []}, "'tasks' is [], which cannot be; list tasks or groups of them"),
+        ({"tasks": []}, "'tasks' is [], which cannot be; list tasks by name, or groups of them: sts"),
         ({"mode": "tset"}, "'mode' is 'tset', which cannot be; name how classifiers are trained"),
         ({"seeds": []}, "'seeds' is [], which cannot be; list at least one seed"),
         ({"seeds": [1, -1]}, "'seeds.1' is -1, which cannot be; seeds are whole numbers from 0 on"),
-        ({"seeds": [1, 1]}, "'seeds' is [1, 1], which cannot be"),
+        ({"seeds": [1, 1]}, "'seeds' has 1 twice; keep one"),
         ({"seeds": [1.5]}, "'seeds.0' is 1.5"),
         ({"seeds": "42"}, "'seeds' is '42', which cannot be"),
         ({"seeds": [1.0]}, "'seeds.0' is 1.0, which cannot be; seeds are whole numbers from 0 on, below 2**63"),
         ({"seeds": [1e23]}, "'seeds.0' is 1e+23, which cannot be"),
         ({"seeds": [2**63]}, "'seeds.0' is 9223372036854775808, which cannot be"),
-        ({"seeds": [True]}, "'seeds.0' is True, which cannot be"),
+        ({"seeds": [True]}, "'seeds.0' is true, which cannot be"),
+        ({"seeds": [1, None]}, "'seeds.1' is null, which cannot be"),
+        ({"suite": "a" * 81}, "which cannot be; use small letters, digits and dashes, at most 80"),
+        ({"tasks": ["sts", "TREC", "sts"]}, "'tasks' has 'sts' twice; keep one"),
+        ({"methods": [{"method": "simcse", "sweep": {"x": [1, 1]}}]}, "'methods.0.sweep.x' has 1 twice; keep one"),
+        ({"methods": [{"method": "simcse", "backbones": []}]}, "'methods.0.backbones' is [], which cannot be; write"),
+        ({"data": "/nowhere"}, "data folder /nowhere holds no downstream/; name a folder in SentEval's layout"),
         ({"methods": [{"method": "simcse", "seeds": [-1]}]}, "'methods.0.seeds.0' is -1, which cannot be"),
         ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; leave it out of 'tasks'"),
         ({"backbones": {}}, "'backbones' is {}, which cannot be"),
@@ -111,11 +117,18 @@ def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, t
         ({"methods": [{"method": "simcse", "sweep": {"t": [1]}}]}, "'{t}' should stand both in"),
         ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
         ({"compare": {"baseline": "simsce"}}, "'compare.baseline' is 'simsce', which no line plans; did you mean"),
+        ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "'simcse@paper' names its setting already"),
+        ({"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}}, "mean 'simcse[dropout=0.2]"),
+        ({"corpus": "wiki2m"}, "corpus 'wiki2m' is not on the hub; did you mean 'wiki1m'?"),
+        ({"methods": ["simcse[corpus=text.txt]"]}, "or name a text file by its path, as ./FILE.txt"),
         ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
         ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "'toy-bert' is a transformer; name another"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_the_content_is_named(changes: dict[str, Any], message: str) -> None:
+def test_a_mistake_in_the_content_is_named(
+    changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BENCH_DATA", raising=False)
     with pytest.raises(UserError) as caught:
         runs(**changes)
     assert message in str(caught.value)

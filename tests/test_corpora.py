@@ -118,15 +118,19 @@ def test_damaged_files(tmp_path: Path) -> None:
         corpora.read_sentences(tmp_path)
 
 
-def test_a_corpus_is_found_by_name_or_path(tmp_path: Path) -> None:
+def test_a_corpus_is_found_by_name_or_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, packed = write(tmp_path / "world.txt", b"a\n"), write(tmp_path / "wiki1m_for_simcse.txt.gz", b"a\n")
     assert corpora.corpus_path("world", tmp_path) == plain
     assert corpora.corpus_path("wiki1m", tmp_path) == corpora.corpus_path("wiki1m_for_simcse", tmp_path) == packed
     assert corpora.corpus_path(str(plain), tmp_path / "elsewhere") == plain
     with pytest.raises(
-        UserError, match=r"'wrld' is neither a file nor in .*did you mean 'world'\? \(known: wiki1m, .*\); name another"
+        UserError, match=r"'wrld' is not in .*did you mean 'world'\? \(known: wiki1m, .*\); name another"
     ):
         corpora.corpus_path("wrld", tmp_path)
+    monkeypatch.chdir(tmp_path)  # a bare name would identify a run, whatever is in the file later
+    assert corpora.corpus_path("./world.txt", tmp_path / "elsewhere") == Path("world.txt")
+    with pytest.raises(UserError, match=r"a text file by its path, as \./FILE\.txt"):
+        corpora.corpus_path("world.txt", tmp_path / "elsewhere")
 
 
 @pytest.fixture

@@ -325,7 +325,7 @@ def test_a_local_folder_goes_before_the_hub(online: FakeHub, monkeypatch: pytest
     (tmp_path / "own" / "wiki1m_for_simcse.txt").write_bytes(WIKI)
     assert data.fetch_senteval() == tmp_path / "own"
     assert data.fetch_corpus("wiki1m") == tmp_path / "own" / "wiki1m_for_simcse.txt"
-    with pytest.raises(UserError, match=r"'wiki1n' is neither a file nor in .*did you mean 'wiki1m'"):
+    with pytest.raises(UserError, match=r"'wiki1n' is not in .*did you mean 'wiki1m'"):
         data.fetch_corpus("wiki1n")
     assert not online.requests
 

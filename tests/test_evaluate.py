@@ -334,9 +334,7 @@ def test_an_evaluation_interrupted_between_tasks_goes_on(
     interrupt(protocol, "nested", call)
     assert run(tiny_bert, data, out, *names) == 130
     error = capsys.readouterr()
-    assert (
-        error.err.splitlines()[-1] == "interrupted; finished runs, tasks and vectors are kept, start again to continue"
-    )
+    assert error.err.splitlines()[-1] == "interrupted; start again to go on from what is finished"
     assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
     classified.clear()
     interrupt(TransformerEncoder, "encode", 1)  # nothing is left to encode

@@ -13,6 +13,7 @@ from bench.errors import UserError
 from bench.files import (
     atomic_file,
     atomic_folder,
+    in_the_way,
     read_json,
     refuse_other,
     sha256_file,
@@ -42,6 +43,18 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
         fail_halfway(atomic_file(path), "")
     assert path.read_text() == "old"
     assert os.listdir(path.parent) == ["file.txt"]
+
+
+def test_what_is_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    assert in_the_way(tmp_path / "new" / "folder") is None
+    for name in ("file", "nowhere"):
+        assert in_the_way(tmp_path / name / "folder") == tmp_path / name
+        with pytest.raises(UserError, match=f"{name} is no folder; name another, or move that away"):
+            write_text(tmp_path / name / "folder" / "x.txt", "x")
+    with pytest.raises(UserError, match="the name is too long; choose a shorter one"):
+        write_text(tmp_path / ("a" * 300), "x")
 
 
 def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:

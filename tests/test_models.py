@@ -46,12 +46,6 @@ def flat(texts):
 def imaginary(texts):
     return 1j * letters(texts)
 
-class Own(BaseException):
-    pass
-
-def own(texts):
-    raise Own("mine")
-
 class Held:
     def encode(self, texts):
         return letters(texts)
@@ -111,7 +105,6 @@ def test_a_function_is_scored_as_what_it_computes(mine: str, name: str, tiny_dat
         ("words", "gave a list that is no array of real numbers"),
         ("imaginary", "gave a ndarray that is no array of real numbers"),
         ("flat", "gave an array of shape ("),
-        ("own", "Own in "),
         ("broken", "my_encoders_of_a_test.py, line 18: 0"),
         ("leters", "has no 'leters'; did you mean 'letters'?"),
         ("number", "is no function"),
@@ -124,7 +117,7 @@ def test_a_functions_faults_are_one_sentence(
     assert evaluated(tiny_data, tmp_path / "scores.json", f"{mine}:{name}") == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ")
-    assert not (tmp_path / "scores.json").exists()
+    assert not list(tmp_path.glob("scores.json*"))  # of a function without identity nothing could be gone on with
     assert sentence in error
 
 

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from synthetic_suite import seeds, write_suite
 
 from bench import finished
+from bench.baseline import against
 from bench.compare import cells
+from bench.figures import render_figures
 from bench.finished import read_suite
+from bench.page import render_page
 from bench.records import STS_TASKS, read_scores
 from bench.tables import (
     captioned,
@@ -205,3 +208,36 @@ def test_rendering_twice_gives_the_same_bytes(rendered, tmp_path):
     render_tables(folder, tmp_path)
     for path in out.iterdir():
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path) -> None:
+    own = {"task": "probing:negation", "split": "test", "metric": "accuracy", "aggregation": "all"}
+    tasks = ["sts:weather", "sts:law", "probing:negation"]
+    folder = write_suite(
+        tmp_path / "suite",
+        [
+            run | {"tasks": tasks, "records": [own | {"value": 80.0 + (run["method"] == "sscl")}]}
+            for method, low in (("simcse", 50.0), ("sscl", 60.0))
+            for run in seeds(
+                method, [{"sts:weather": low, "sts:law": low + 4}, {"sts:weather": low + 2, "sts:law": low}]
+            )
+        ],
+        data="mine",
+    )
+    render_tables(folder, tmp_path / "tables")
+    board = pd.read_csv(tmp_path / "tables" / "own_sts.csv").set_index("method")
+    assert list(board.index) == ["sscl", "simcse"]
+    assert board.loc["sscl", ["sts:weather", "sts:law", "Avg"]].to_list() == [61.0, 62.0, 61.5]
+    assert pd.read_csv(tmp_path / "tables" / "own_probing.csv")["probing:negation"].to_list() == [81.0, 80.0]
+    assert not (tmp_path / "tables" / "own_probing_mlp.csv").exists()
+    assert "Spearman x 100 on STS sets of its own" in (tmp_path / "tables" / "own_sts.md").read_text(encoding="utf-8")
+    assert "{lllrrrr}" in (tmp_path / "tables" / "own_sts.tex").read_text(encoding="utf-8")
+    frame, _ = against(read_suite(folder), "simcse")
+    found = frame.set_index(["board", "task"])["difference"]
+    assert found["own_sts", "sts:weather"] == 10.0
+    assert found["own_sts", "Avg"] == 10.0
+    assert found["own_probing", "probing:negation"] == 1.0
+    render_figures(folder, tmp_path / "figures")
+    assert (tmp_path / "figures" / "leaderboard_own_sts.png").is_file()
+    render_page(folder, tmp_path / "figures", tmp_path / "report")
+    assert "Own STS" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")

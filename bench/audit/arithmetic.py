@@ -26,7 +26,7 @@ CLASSES = {
 }
 
 # The tasks that an "Avg" beside them is the mean of.
-_AVERAGED = [tasks for tasks, _ in BOARDS.values() if len(tasks) > 1]
+_AVERAGED = [board.tasks for board in BOARDS.values() if len(board.tasks) > 1]
 
 
 @cache

@@ -10,7 +10,7 @@ https://raw.githubusercontent.com.
 
 from bench.data.archive import unpack
 from bench.data.cache import cache_folder
-from bench.data.fetch import fetch_corpus, fetch_senteval, fetch_words
+from bench.data.fetch import check_corpus, fetch_corpus, fetch_senteval, fetch_words
 from bench.data.hub import DATASET, fetch_file
 from bench.data.local import CORPORA, corpus_name, corpus_path, local_folder
 from bench.data.models import BACKBONE_FILES, fetch_backbone
@@ -26,6 +26,7 @@ __all__ = [
     "LONGEST_LINE",
     "PINS",
     "cache_folder",
+    "check_corpus",
     "corpus_name",
     "corpus_path",
     "enforce",

@@ -10,8 +10,9 @@ from bench.data.archive import take, unpack
 from bench.data.cache import alone, cache_folder
 from bench.data.hub import fetch_file
 from bench.data.local import CORPORA, corpus_path, local_folder
+from bench.data.pins import PINS
 from bench.errors import UserError, nearest
-from bench.files import atomic_folder, sha256_file
+from bench.files import atomic_folder, read_json, sha256_file
 
 
 def fetch_corpus(name: str) -> Path:
@@ -24,10 +25,28 @@ def fetch_corpus(name: str) -> Path:
     if folder:
         return corpus_path(name, folder)
     if name not in CORPORA:
-        raise UserError(
-            f"corpus '{name}' is not on the hub{nearest(name, CORPORA)}; set BENCH_DATA to a folder with it"
-        )
+        raise _unknown(name)
     return fetch_file(CORPORA[name])
+
+
+def check_corpus(name: str) -> None:
+    """Raise `UserError` for a name that is of no known corpus, and of no file in the folder BENCH_DATA if that is set.
+
+    A known one may still be absent here.
+    """
+    if name in CORPORA or name in read_json(PINS)["corpora"]:
+        return
+    folder = local_folder()
+    if not folder:
+        raise _unknown(name)
+    corpus_path(name, folder)
+
+
+def _unknown(name: str) -> UserError:
+    return UserError(
+        f"corpus '{name}' is not on the hub{nearest(name, CORPORA)}; "
+        f"set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
+    )
 
 
 def fetch_words(archive: str, repository: str, member: str) -> Path:

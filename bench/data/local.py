@@ -40,7 +40,7 @@ def _packed(file: Path) -> tuple[Path, Path]:
 
 
 def corpus_path(name: str, folder: Path) -> Path:
-    """The file of a corpus: `name` is that of `NAME.txt` or `NAME.txt.gz` in a data folder, or a path.
+    """The file of a corpus: `name` is that of `NAME.txt` or `NAME.txt.gz` in a data folder, or a path with a `/`.
 
     A corpus of the hub's data set has its file's name there: `nli` is `nli_for_simcse.csv` or `.csv.gz`, and no other.
 
@@ -48,12 +48,13 @@ def corpus_path(name: str, folder: Path) -> Path:
         UserError: there is no such file.
     """
     file = Path(folder) / CORPORA.get(name, f"{name}.txt")
-    for path in (*_packed(file), Path(name)):
+    # A bare name is never a file here: a run is identified by the name of its corpus, or by the bytes at its path.
+    for path in (*_packed(file), *([Path(name)] if "/" in name else [])):
         if path.is_file():
             return path
     present = {corpus_name(path) for path in Path(folder).glob("*.txt*") if path.name.endswith((".txt", ".txt.gz"))}
     present |= {alias for alias, file in CORPORA.items() if any(map(Path.is_file, _packed(Path(folder) / file)))}
     raise UserError(
-        f"corpus '{name}' is neither a file nor in {folder}{nearest(name, present)}; "
+        f"corpus '{name}' is not in {folder}{nearest(name, present)}; "
         f"name another, or a text file by its path, as ./FILE.txt"
     )

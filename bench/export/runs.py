@@ -10,7 +10,7 @@ from typing import Any
 from bench import paths
 from bench.errors import UserError, nearest
 from bench.files import read_json
-from bench.finished import DAMAGE, fault
+from bench.finished import DAMAGE, fault, no_plan
 from bench.records import Record, read_scores
 
 
@@ -58,10 +58,7 @@ def read_runs(suite: Path, only: Sequence[str] = ()) -> list[Exported]:
     try:
         planned = {str(entry["id"]): entry for entry in read_json(plan)["runs"]} if plan.is_file() else {}
     except DAMAGE as error:
-        raise UserError(
-            f"{plan} is not a plan ({fault(error)}); "
-            f"write it again with: python -m bench plan --config FILE --out {plan}"
-        ) from None
+        raise no_plan(plan, error) from None
     scored = sorted(path.stem for path in (suite / "scores").glob("*.json"))
     trained = sorted(path.parent.name for path in (suite / "runs").glob("*/outcome.json"))
     known = list(dict.fromkeys([*planned, *scored, *trained]))

@@ -24,9 +24,9 @@ from bench.figures.style import (
     panels,
 )
 from bench.finished import Suite
-from bench.records import BOARDS, STS_TASKS, TRANSFER_TASKS
+from bench.records import STS_TASKS, TRANSFER_TASKS
 from bench.reported import SOURCES
-from bench.tables import BOARD_TITLES, printed_tables, row_name, score_text
+from bench.tables import printed_tables, row_name, score_text
 from bench.verdict import SYMBOLS
 
 SCALES = {
@@ -96,8 +96,8 @@ def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure
     """A `leaderboard` of the suite: a panel for each backbone, a mark for the average of each seed."""
     backbones = board["backbone"].unique()
     parts = [board[board["backbone"] == backbone] for backbone in backbones]
-    title = f"Suite {suite.name}: every seed of every method, {BOARD_TITLES[name]}"
-    figure, axes = panels([len(rows) for rows in parts], title, suite.remark, SCALES[BOARDS[name][1]])
+    title = f"Suite {suite.name}: every seed of every method, {suite.boards[name].title}"
+    figure, axes = panels([len(rows) for rows in parts], title, suite.remark, SCALES[suite.boards[name].metric])
     for panel, backbone, rows in zip(axes, backbones, parts, strict=True):
         heading(panel, backbone if backbone != "none" else "no backbone")
         names(panel, [row.label if row.corpus == "" else f"{row.label}, {row.setting}" for row in rows.itertuples()])
