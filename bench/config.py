@@ -18,8 +18,9 @@ from bench.corpora import check_name
 from bench.errors import UserError, nearest
 from bench.paths import data_folder
 from bench.plugins import files_of, name_paths
+from bench.recipe import RECIPE_FIELDS, convert_recipe
 from bench.records import ANALYSES, STS_TASKS, XPROBE_TASKS, expand_tasks
-from bench.suite import RECIPE_FIELDS, Run, convert_recipe, parse, resolve
+from bench.suite import Run, parse, resolve
 
 # A link to config/, so that an installed package has them too.
 SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()

@@ -20,7 +20,8 @@ from bench.encoders import load_encoder, save_encoder
 from bench.errors import UserError, nearest
 from bench.evaluate import encoded, read_tasks, score_tasks
 from bench.plugins import FAILURES, files_of, name_paths, read_file, said
-from bench.suite import RECIPE_FIELDS, convert, convert_recipe, resolve
+from bench.recipe import RECIPE_FIELDS, convert, convert_recipe
+from bench.suite import resolve
 from bench.train import Training
 from bench.trial import HALF, STEPS, Fault, Trial, advance, first_loss, make_inputs
 from methods.base import Contrastive, stream_seed

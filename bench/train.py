@@ -33,7 +33,8 @@ from bench.geometry import alignment, uniformity
 from bench.log import Log
 from bench.progress import Progress
 from bench.provenance import provenance, task_sums
-from bench.suite import Recipe, Run
+from bench.recipe import Recipe
+from bench.suite import Run
 from bench.tasks import sts
 from bench.tasks.tables import Vectors
 from methods.base import Method, Refusal, Step, stream, stream_seed

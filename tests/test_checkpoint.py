@@ -26,7 +26,8 @@ from bench.errors import UserError
 from bench.files import sha256_file, write_json
 from bench.log import Log
 from bench.progress import Progress
-from bench.suite import Recipe, Run
+from bench.recipe import Recipe
+from bench.suite import Run
 from bench.train import Training, batches, train
 from methods.simcse import SimCSE
 

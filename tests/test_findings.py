@@ -30,9 +30,10 @@ from bench.files import read_json
 from bench.finished import read_suite
 from bench.paired import seeds_to_decide
 from bench.predict import ASSUMED, Device, Measured, predict
+from bench.recipe import RECIPE_FIELDS
 from bench.records import STS_TASKS
 from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd
-from bench.suite import RECIPE_FIELDS, resolve
+from bench.suite import resolve
 from bench.tables import score_text
 from bench.verdict import LEVEL
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from bench import catalogue
 from bench.catalogue import method_classes
 from bench.errors import UserError
-from bench.suite import RECIPE_FIELDS, Recipe, Run, parse, resolve
+from bench.recipe import RECIPE_FIELDS, Recipe
+from bench.suite import Run, parse, resolve
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 

@@ -23,7 +23,8 @@ from bench.corpora import read_sentences
 from bench.encoders import load_backbone, load_encoder
 from bench.errors import UserError
 from bench.evaluate import score_tasks
-from bench.suite import Recipe, resolve, run_of
+from bench.recipe import Recipe
+from bench.suite import resolve, run_of
 from bench.tasks import sts
 from bench.train import batches, learning_rate, optimiser_of, set_rate, train
 from methods.simcse import SimCSE
