@@ -14,17 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from bench import corpora, paths
+from bench.backbones import load_backbone, load_language_head, longest_input
 from bench.catalogue import NO_BACKBONE
-from bench.encoders import (
-    FIRST_ONLY,
-    POOLERS,
-    Encoder,
-    TransformerEncoder,
-    load_backbone,
-    load_encoder,
-    load_language_head,
-    longest_input,
-)
+from bench.encoders import FIRST_ONLY, POOLERS, Encoder, TransformerEncoder, load_encoder
 from bench.engine import Batch, States, Work, forward
 from bench.errors import UserError
 from bench.progress import Progress

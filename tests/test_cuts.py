@@ -14,8 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from bench.backbones import load_backbone
 from bench.context import Head, RunContext, first_layers
-from bench.encoders import TransformerEncoder, load_backbone, load_encoder, save_encoder
+from bench.encoders import TransformerEncoder, load_encoder, save_encoder
 from bench.errors import UserError
 from bench.evaluate import score_tasks
 from bench.files import read_json

@@ -16,15 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from bench.encoders import (
-    POOLER_NAMES,
-    TransformerEncoder,
-    length_batches,
-    load_backbone,
-    load_encoder,
-    longest_input,
-    save_encoder,
-)
+from bench.backbones import load_backbone, longest_input
+from bench.encoders import POOLER_NAMES, TransformerEncoder, length_batches, load_encoder, save_encoder
 from bench.errors import UserError
 from methods.word_overlap import BagOfWords
 

@@ -12,10 +12,10 @@ import torch
 
 from bench import classify, config, workload
 from bench.__main__ import main
+from bench.backbones import load_backbone
 from bench.catalogue import backbone
 from bench.config import Planned
 from bench.context import RunContext
-from bench.encoders import load_backbone
 from bench.errors import UserError
 from bench.floor import record
 from bench.predict import ASSUMED, SHEETS, Device, Measured, predict, report

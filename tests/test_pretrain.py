@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from bench.backbones import load_backbone
 from bench.corpora import corpus_path, read_sentences
-from bench.encoders import load_backbone
 from bench.errors import UserError
 from bench.pretrain import SIZE, _batches, _cooccurrence_vectors, pretrain
 from bench.tasks.world import build

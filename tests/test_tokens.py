@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.encoders import load_backbone
+from bench.backbones import load_backbone
 from bench.errors import UserError
 from bench.tokens import TokenFile, tokenized, tokenizer_identity
 

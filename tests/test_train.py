@@ -18,9 +18,10 @@ from outcomes import timeless
 from safetensors.torch import load_file
 
 import bench.train
+from bench.backbones import load_backbone
 from bench.context import Head, RunContext
 from bench.corpora import read_sentences
-from bench.encoders import load_backbone, load_encoder
+from bench.encoders import load_encoder
 from bench.errors import UserError
 from bench.evaluate import score_tasks
 from bench.recipe import Recipe

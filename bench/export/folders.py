@@ -19,7 +19,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bench import paths
-from bench.encoders import FIRST_ONLY, TransformerEncoder, load_encoder, longest_input
+from bench.backbones import longest_input
+from bench.encoders import FIRST_ONLY, TransformerEncoder, load_encoder
 from bench.errors import UserError
 from bench.export.card import card
 from bench.export.runs import Exported

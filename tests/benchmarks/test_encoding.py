@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from bench.encoders import TransformerEncoder, load_backbone
+from bench.backbones import load_backbone
+from bench.encoders import TransformerEncoder
 from bench.engine import Batch
 from bench.evaluate import read_tasks, sentences
 from bench.tasks import sts

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 import methods.declutr as declutr
+from bench.backbones import load_backbone
 from bench.context import RunContext
-from bench.encoders import load_backbone, load_encoder
+from bench.encoders import load_encoder
 from bench.errors import UserError
 from bench.evaluate import score_tasks
 from bench.suite import resolve

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from bench.backbones import load_backbone
 from bench.context import RunContext
 from bench.corpora import read_sentences
-from bench.encoders import load_backbone
 from bench.suite import resolve
 from bench.train import train
 from methods.simcse import without_a_word
