@@ -106,8 +106,8 @@ def test_sentences_are_cut_as_the_folder_says(copy: Path) -> None:
     write(copy, [pooling(**MEAN)], longest=5)
     encoder = load_encoder(copy)
     assert len(encoder.tokenize([SENTENCES[3]])[0]) == 5  # type: ignore[attr-defined]
-    same = encoder.encode(["two small birds two small", "two small birds"])
-    assert np.array_equal(same[0], same[1])
+    # Each by itself: a row's last bits may depend on its place in a product.
+    assert np.array_equal(encoder.encode(["two small birds two small"]), encoder.encode(["two small birds"]))
     assert not np.array_equal(
         encoder.encode(["two small birds"]), load_encoder(copy, pooler="avg").encode([SENTENCES[3]])
     )
