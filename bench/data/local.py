@@ -53,6 +53,7 @@ def corpus_path(name: str, folder: Path) -> Path:
         if path.is_file():
             return path
     present = {corpus_name(path) for path in Path(folder).glob("*.txt*") if path.name.endswith((".txt", ".txt.gz"))}
+    present -= CORPORA.keys()  # another file of such a name is not that corpus
     present |= {alias for alias, file in CORPORA.items() if any(map(Path.is_file, _packed(Path(folder) / file)))}
     raise UserError(
         f"corpus '{name}' is not in {folder}{nearest(name, present)}; "
