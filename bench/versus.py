@@ -110,6 +110,8 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
     panels = dict(list(frame.groupby("backbone", sort=False)))
     first, note = frame.to_dict("records")[0], [suite.remark]
     ours = f"every {'trained ' * len(trained[:1])}method" if several else f"{_method(first)},"
+    if len(frame) > 1:
+        note.append("An interval is of its difference alone; the verdict holds after Holm's correction.")
     if len(claims) and suite.remark:
         note.append("Print is shown for its size alone.")
     title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
