@@ -116,7 +116,14 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
         note.append("Print is shown for its size alone.")
     title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
     scale = f"difference in points ({suite.boards[first['board']].title})"
-    figure, axes = style.panels([len(rows) for rows in panels.values()], title, " ".join(note).strip(), scale)
+    handles = [
+        Line2D([], [], **seed, label="a seed's difference"),
+        Line2D([], [], **mean, label="their mean with its 95 % interval"),
+    ]
+    if claims["claimed"].notna().any():
+        handles.append(Line2D([], [], **claim, label="the difference in print"))
+    counts = [len(rows) for rows in panels.values()]
+    figure, axes = style.panels(counts, title, " ".join(note).strip(), handles, scale)
     for panel, (backbone, rows) in zip(axes, panels.items(), strict=True):
         style.heading(panel, backbone)
         records = rows.to_dict("records")
@@ -134,13 +141,6 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
             text = f"{SYMBOLS[row['verdict']]} {row['verdict']}"
             panel.text(1.02, y, text, transform=panel.get_yaxis_transform(), va="center", color=INK,
                        weight="normal" if row["verdict"] == "undecided" else "bold")  # fmt: skip
-    handles = [
-        Line2D([], [], **seed, label="a seed's difference"),
-        Line2D([], [], **mean, label="their mean with its 95 % interval"),
-    ]
-    if claims["claimed"].notna().any():
-        handles.append(Line2D([], [], **claim, label="the difference in print"))
-    style.legend(figure, handles)
     return figure
 
 

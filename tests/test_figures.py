@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -10,12 +11,14 @@ import pytest
 from PIL import Image
 from synthetic_suite import seeds, write_suite
 
+from bench.baseline import against
 from bench.compare import cells, leaderboard
 from bench.figures import figure_stems, render_figures
 from bench.figures.compared import board_figure, comparison
 from bench.figures.style import STYLE
 from bench.finished import read_suite
 from bench.records import STS_TASKS
+from bench.versus import versus_figure
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]
 
@@ -100,7 +103,9 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
     with matplotlib.rc_context(STYLE):
         whole, other = read_suite(suite), read_suite(tmp_path)
         drawn = {stem: comparison(whole, table) for stem, table in figure_stems(cells(whole)).items()}
+        other = replace(other, name="an-unusually-long-name-of-a-suite" * 2)
         drawn["leaderboard"] = board_figure(other, leaderboard(other))
+        drawn["compare"] = versus_figure(replace(whole, name=other.name), *against(whole, "simcse"))
     for stem, figure in drawn.items():
         with matplotlib.rc_context(STYLE):
             canvas = FigureCanvasAgg(figure)

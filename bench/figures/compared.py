@@ -19,7 +19,6 @@ from bench.figures.style import (
     PRINTED,
     UNTRAINED,
     heading,
-    legend,
     names,
     panels,
 )
@@ -70,12 +69,6 @@ def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
         [len(rows) for rows in parts],
         f"{SOURCES[source].partition(' (')[0]}, {name}: printed and measured",
         suite.remark,
-        SCALES[table.iloc[0]["metric"]],
-    )
-    for panel, backbone, rows in zip(axes, backbones, parts, strict=True):
-        _compared(panel, backbone, rows)
-    legend(
-        figure,
         [
             Line2D([], [], **PRINTED, label="printed"),
             Line2D([], [], **OFFICIAL, label="ours, official settings"),
@@ -83,7 +76,10 @@ def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
             Line2D([], [], **UNTRAINED, label="untrained"),
             Line2D([], [], color=GREY, lw=0.9, label="95 % interval of a further seed"),
         ],
+        SCALES[table.iloc[0]["metric"]],
     )
+    for panel, backbone, rows in zip(axes, backbones, parts, strict=True):
+        _compared(panel, backbone, rows)
     return figure
 
 
@@ -97,7 +93,14 @@ def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure
     backbones = board["backbone"].unique()
     parts = [board[board["backbone"] == backbone] for backbone in backbones]
     title = f"Suite {suite.name}: every seed of every method, {suite.boards[name].title}"
-    figure, axes = panels([len(rows) for rows in parts], title, suite.remark, SCALES[suite.boards[name].metric])
+    handles = [
+        Line2D([], [], **OFFICIAL, label="a seed, official settings"),
+        Line2D([], [], **PAPER, label="a seed, paper settings"),
+        Line2D([], [], **UNTRAINED, label="untrained"),
+        Line2D([], [], **MEAN, ls="", label="mean"),
+    ]
+    scale = SCALES[suite.boards[name].metric]
+    figure, axes = panels([len(rows) for rows in parts], title, suite.remark, handles, scale)
     for panel, backbone, rows in zip(axes, backbones, parts, strict=True):
         heading(panel, backbone if backbone != "none" else "no backbone")
         names(panel, [row.label if row.corpus == "" else f"{row.label}, {row.setting}" for row in rows.itertuples()])
@@ -108,15 +111,6 @@ def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure
                 panel.plot(row.Avg, y, **MEAN, zorder=2)
             text = score_text(row.Avg, board.loc[row.Index, "Avg sd"])
             panel.text(1.02, y, text, transform=panel.get_yaxis_transform(), va="center", color=INK)
-    legend(
-        figure,
-        [
-            Line2D([], [], **OFFICIAL, label="a seed, official settings"),
-            Line2D([], [], **PAPER, label="a seed, paper settings"),
-            Line2D([], [], **UNTRAINED, label="untrained"),
-            Line2D([], [], **MEAN, ls="", label="mean"),
-        ],
-    )
     return figure
 
 

@@ -54,13 +54,19 @@ LINES: list[dict[str, Any]] = [
 MARKS = ["o", "s", "^", "D", "v"]
 
 
-def panels(rows: Sequence[int], title: str, note: str, scale: str) -> tuple[Figure, list[Axes]]:
-    """A figure with one panel of `rows[i]` rows each, one below the other, over one axis of scores."""
-    note = _wrapped(note, NOTE_WIDTH)
-    height = TOP + BOTTOM + note.count("\n") * LINE + sum(count * ROW + PANEL for count in rows)
+def panels(
+    rows: Sequence[int], title: str, note: str, handles: Sequence[Artist], scale: str
+) -> tuple[Figure, list[Axes]]:
+    """A figure with one panel of `rows[i]` rows each, one below the other, over one axis of scores.
+
+    Between title and panels is a legend of `handles`.
+    """
+    title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
+    above = TOP + title.count("\n") * TITLE
+    height = above + BOTTOM + note.count("\n") * LINE + sum(count * ROW + PANEL for count in rows)
     figure = Figure(figsize=(WIDTH, height))
     axes: list[Axes] = []
-    top = height - TOP
+    top = height - above
     for count in rows:
         bottom = top - PANEL - count * ROW
         box = (LEFT / WIDTH, bottom / height, 1 - (LEFT + RIGHT) / WIDTH, count * ROW / height)
@@ -78,6 +84,7 @@ def panels(rows: Sequence[int], title: str, note: str, scale: str) -> tuple[Figu
         last.locator_params(axis="x", nbins=8)
         last.set_xlabel(scale)
     _frame(figure, title, note)
+    _legend(figure, handles, len(handles), title)
     return figure, axes
 
 
@@ -119,7 +126,7 @@ def grid(
         axes.append(panel)
     _frame(figure, title, note)
     if handles:
-        legend(figure, handles, keys, 0.09 + TITLE * (title.count("\n") + 1))
+        _legend(figure, handles, keys, title)
     return figure, axes
 
 
@@ -159,11 +166,11 @@ def names(panel: Axes, texts: Sequence[str]) -> None:
         label.set_fontsize(6 if little else None)
 
 
-def legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None, down: float = 0.24) -> None:
-    """A legend in `columns` (all in one row by default), `down` inches below the upper edge."""
+def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str) -> None:
+    """A legend in `columns`, below the figure's title."""
     height = figure.get_size_inches()[1]
-    anchor = (0.1 / WIDTH, 1 - down / height)
-    figure.legend(handles=list(handles), loc="upper left", bbox_to_anchor=anchor, ncols=columns or len(handles),
+    anchor = (0.1 / WIDTH, 1 - (0.09 + TITLE * (title.count("\n") + 1)) / height)
+    figure.legend(handles=list(handles), loc="upper left", bbox_to_anchor=anchor, ncols=columns,
                   frameon=False, borderaxespad=0, handletextpad=0.4, columnspacing=1.4, borderpad=0.2,
                   labelspacing=0.25)  # fmt: skip
 
