@@ -33,6 +33,12 @@ def _seed(word: str) -> int:
     return int(word)
 
 
+def _suite(word: str) -> Path:
+    if not word:  # the working folder, as a Path
+        raise UserError("--suite is empty; name the suite's folder, results/<suite>, or . for the working folder")
+    return Path(word)
+
+
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method", help="method[key=value,...]+ingredient@paper|official")
     parser.add_argument("--backbone", required=True, help="a backbone by name, or a folder in Hugging Face format")
@@ -44,7 +50,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recipe", nargs="*", default=[], metavar="KEY=VALUE", help="recipe fields laid over the method's own"
     )
-    parser.add_argument("--suite", type=Path, required=True, help="the suite's folder, results/<suite>")
+    parser.add_argument("--suite", type=_suite, required=True, help="the suite's folder, results/<suite>")
 
 
 def _task_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +79,8 @@ def _run(arguments: argparse.Namespace) -> Run:
         key, equals, value = item.partition("=")
         if not equals:
             raise UserError(f"cannot read '{item}' after --recipe; write key=value")
+        if key in recipe:
+            raise UserError(f"--recipe has '{key}' twice; keep one")
         recipe[key] = value
     run = resolve(
         arguments.method,
@@ -127,7 +135,7 @@ def analyse(arguments: argparse.Namespace) -> None:
 def runs(arguments: argparse.Namespace) -> int:
     """Train, score and analyse runs of a suite's plan, without a workflow: in this process, or several at once."""
     from bench import gpu
-    from bench.files import read_json
+    from bench.finished import read_plan
     from bench.jobs import planned, run_plan
     from bench.progress import Progress
 
@@ -137,7 +145,7 @@ def runs(arguments: argparse.Namespace) -> int:
     if arguments.together < 1:
         raise UserError(f"--together is {arguments.together}; write how many runs go at once, from 1 on")
     try:
-        content = json.loads(arguments.json) if arguments.json else read_json(arguments.suite / "plan.json")
+        content = json.loads(arguments.json) if arguments.json else read_plan(arguments.suite / "plan.json")
     except json.JSONDecodeError as error:
         raise UserError(f"--json is not JSON: {error}; write the text itself, not a file's name") from None
     entries = planned(content, int(words[0]), int(words[1]), arguments.only)
@@ -162,9 +170,11 @@ def evaluate(arguments: argparse.Namespace) -> int:
     from bench.jobs import score_model, score_models
     from bench.models import Model
 
-    data = paths.data_folder(arguments.data, Path("."))
     common = Model("", arguments.pooler, arguments.prompt, arguments.normalize)
     models = [Model.read(word, common) for word in arguments.model]
+    if len(models) == 1:  # of several each says for itself what is wrong
+        models[0].check()
+    data = paths.data_folder(arguments.data, Path("."))  # which may have to be fetched
     tasks, mode, out = _tasks(arguments), arguments.mode, arguments.out
     with gpu.lease() as device:
         if len(models) == 1:
@@ -423,7 +433,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
 
     added = command(verify)
     added.add_argument("result", nargs="+", type=Path, help="results/<suite>/scores/<run>.json, or what evaluate wrote")
-    added.add_argument("--suite", type=Path, help="the folder that has the run's encoder, if not where RESULT lies")
+    added.add_argument("--suite", type=_suite, help="the folder that has the run's encoder, if not where RESULT lies")
     added.add_argument("--data", help="the data, if not where RESULT says")
     added.add_argument("--device", choices=["cpu", "cuda"], help="a GPU where there is one, if left out")
 
@@ -453,7 +463,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     added.add_argument("name")
     added.add_argument("--tasks", nargs="*", default=[], metavar="NAME", help="of data: what will be scored on it")
     added.add_argument("--data", default="senteval", help="of a corpus that is made of the evaluation data: which")
-    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--suite", type=_suite, required=True)
     added.add_argument("--out", type=Path, required=True)
 
     added = command(plan)
@@ -467,7 +477,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     added.add_argument("--gpus", type=int, default=1, metavar="N", help="how many devices share the runs")
 
     added = command(runs)
-    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--suite", type=_suite, required=True)
     added.add_argument("--share", default="1/1", metavar="K/N", help="every N-th run, from the K-th on")
     added.add_argument("--json", metavar="PLAN", help="the text of a plan, in place of the suite's plan.json")
     added.add_argument("--only", nargs="+", default=[], metavar="ID", help="these runs of the plan")
@@ -476,13 +486,13 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
 
     for function in (tables, figures, page):
         added = command(function)
-        added.add_argument("--suite", type=Path, required=True)
+        added.add_argument("--suite", type=_suite, required=True)
         added.add_argument("--out", type=Path, required=True)
         if function is page:
             added.add_argument("--figures", type=Path, required=True)
 
     added = command(compare)
-    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--suite", type=_suite, required=True)
     added.add_argument(
         "--baseline", required=True, metavar="METHOD", help="as in configurations: method[key=value,...]"
     )
@@ -492,7 +502,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     added.add_argument("--figures", type=Path, help="folder for figures, if another")
 
     added = command(export)
-    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--suite", type=_suite, required=True)
     added.add_argument("--what", choices=["sentence-transformers", "mteb", "table", "tensorboard"], required=True)
     added.add_argument(
         "--run", nargs="+", default=[], metavar="ID", help="every run that has what it takes if left out"
@@ -500,7 +510,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     added.add_argument("--out", type=Path, required=True, help="a folder of its own, which a later export may replace")
 
     added = command(coverage)
-    added.add_argument("--suite", type=Path, nargs="+", default=[], help="results/<suite>; without, nothing has run")
+    added.add_argument("--suite", type=_suite, nargs="+", default=[], help="results/<suite>; without, nothing has run")
     added.add_argument("--config", type=Path, nargs="+", help="planned where no suite is named; paper and chinese")
     added.add_argument("--out", type=Path, help="FILE.md, or FILE.csv with a row for each printed number")
 
@@ -515,11 +525,11 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     added.add_argument("--steps", type=int, default=500, metavar="N", help="how many are timed, a multiple of 125")
 
     added = command(gpu_smoke)
-    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--suite", type=_suite, required=True)
     added.add_argument("--out", type=Path, required=True)
 
     added = command(reference)
-    added.add_argument("--suite", type=Path, required=True)
+    added.add_argument("--suite", type=_suite, required=True)
     added.add_argument("--reference", type=Path, required=True)
     added.add_argument("--check", action="store_true")
     return parser, commands.choices

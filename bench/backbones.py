@@ -97,25 +97,30 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
             **options,
         )
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    except SafetensorError as error:
         raise UserError(
-            f"cannot load the model in {folder}: {first_line}; check its config.json, weights and tokenizer"
+            f"the weights in {folder} are truncated or broken ({error}); save or fetch them again"
         ) from error
     except Exception as error:  # transformers' own validation raises many kinds
-        if type(error).__name__ == "SafetensorError":
-            raise UserError(
-                f"the weights in {folder} are truncated or broken ({error}); save or fetch them again"
-            ) from error
         raise UserError(
-            f"cannot load the model in {folder} ({type(error).__name__}); check its config.json, weights and tokenizer"
+            f"cannot load the model in {folder}: {_told(error)}; check its config.json, weights and tokenizer"
         ) from error
-    unused = sorted(name for name in loading["unexpected_keys"] if re.search(r"\blayers?\.\d", name))
+    for name, stored, wanted in sorted(loading["mismatched_keys"]):
+        raise UserError(
+            f"{folder / 'config.json'} and the weights are not of one model: {name} is of shape {list(stored)} in the "
+            f"weights and {list(wanted)} by config.json; save or fetch both again"
+        )
+    unused = {
+        name: int(layer[1]) for name in loading["unexpected_keys"] if (layer := re.search(r"\blayers?\.(\d+)", name))
+    }
     if unused:
-        raise UserError(f"{folder / 'config.json'} has no place for the weights {unused[0]}; mend its number of layers")
+        beyond = min(unused.values()) >= getattr(config, "num_hidden_layers", float("inf"))
+        remedy = "mend its number of layers" if beyond else "they are of another kind of model, so fetch both again"
+        raise UserError(f"{folder / 'config.json'} has no place for the weights {min(unused)}; {remedy}")
     missing = sorted(loading["missing_keys"])
     if missing:
         raise UserError(f"the weights in {folder} lack {missing[0]}, which would be random; save or fetch them again")
@@ -131,6 +136,14 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
         # Tensors of a file lie as the file has them, and the last bits of products depend on how they are aligned.
         weights.data = weights.data.clone()
     return model, tokenizer
+
+
+def _told(error: Exception) -> str:
+    """What an error of the libraries says, in short: its first sentence that is no heading."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    line = next((line for line in lines if line and not line.endswith(":")), "")
+    sentence = re.split(r"\. |\.$", line.removeprefix("TypeError: "))[0].replace("Padding_idx", "pad_token_id")
+    return sentence[:200] if " " in sentence else f"{type(error).__name__} {sentence}".strip()
 
 
 def _stores_pooler(folder: Path) -> bool:

@@ -205,7 +205,7 @@ def leaderboard(suite: Suite, name: str = "sts") -> pd.DataFrame:
 
     Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark` (what became of the
     others), `averages` (tuple, one a seed), and for each task of `suite.boards[name]` and `Avg` its mean in points and
-    `<task> sd` (NaN for fewer than 2 seeds). Rows are sorted within a backbone.
+    `<task> sd` (NaN for fewer than 2 seeds) and `<task> n`, its seeds. Rows are sorted within a backbone.
     """
     board = suite.boards[name]
     tasks, metric = board.tasks, board.metric
@@ -227,13 +227,14 @@ def leaderboard(suite: Suite, name: str = "sts") -> pd.DataFrame:
         averages = [average(values) for values in map(_present, points) if len(values) == len(tasks)]
         row |= {"averages": tuple(averages)}
         for task, values in (*zip(tasks, map(_present, zip(*points, strict=True)), strict=True), ("Avg", averages)):
-            row |= {task: _mean(values), f"{task} sd": _sd(values)}
+            row |= {task: _mean(values), f"{task} sd": _sd(values), f"{task} n": len(values)}
         rows.append(row)
     scores = [name for task in (*tasks, "Avg") for name in (task, f"{task} sd")]
+    counts = [f"{task} n" for task in (*tasks, "Avg")]
     frame = pd.DataFrame(
-        rows, columns=["backbone", "label", "method", "setting", "corpus", "n", "remark", "averages", *scores]
+        rows, columns=["backbone", "label", "method", "setting", "corpus", "n", "remark", "averages", *scores, *counts]
     )
-    frame = frame.astype(dict.fromkeys(scores, float))
+    frame = frame.astype(dict.fromkeys(scores, float) | dict.fromkeys(counts, int))
     order = {name: index for index, name in enumerate(frame["backbone"].unique())}
     return frame.sort_values(
         ["backbone", "Avg"], ascending=[True, False], kind="stable", ignore_index=True,

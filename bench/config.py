@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,19 @@ from jsonschema import Draft202012Validator, validators
 
 from bench.catalogue import KINDS, backbone, method_class
 from bench.corpora import check_name
+from bench.data import local_folder
 from bench.errors import UserError, nearest
 from bench.paths import data_folder
 from bench.plugins import files_of, name_paths
 from bench.recipe import RECIPE_FIELDS, convert_recipe
 from bench.records import ANALYSES, STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.suite import Run, parse, resolve
+from bench.tasks.tables import check_listed
 
 # A link to config/, so that an installed package has them too.
 SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()
+
+MOST_RUNS = 10_000  # that a sweep may fill in; more is a slip, and listing them alone takes minutes
 
 # JSON's 1.0 is an integer, but a run with that seed would have another name than one with seed 1.
 _Validator = validators.extend(
@@ -63,7 +69,7 @@ def read(path: Path) -> Any:
     """The content of a configuration file.
 
     Raises:
-        UserError: the file is missing, is no YAML, or has a key twice.
+        UserError: the file is missing, is no YAML, is nested too deeply, or has a key twice.
     """
     try:
         with open(path, encoding="utf-8") as stream:
@@ -76,6 +82,8 @@ def read(path: Path) -> Any:
         raise UserError(f"configuration {path} is a folder; name a file, as config/smoke.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"configuration {path} is not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UserError(f"configuration {path} is nested too deeply; write it on fewer levels") from None
 
 
 def validate(config: Any) -> None:
@@ -165,12 +173,20 @@ def _explain(error: Any) -> str:
     if error.validator == "uniqueItems":
         twice = next(item for place, item in enumerate(error.instance) if item in error.instance[:place])
         return f"'{where}' has {_written(twice)} twice; keep one"
+    if (
+        error.validator == "type"
+        and error.schema["type"] == "string"
+        and isinstance(error.instance, int | float | date)
+    ):
+        return f"'{where}' is {_written(error.instance)}, which is no text; put it in quotes"
     remedy = error.schema.get("description", "see config/README.md")
     return f"'{where}' is {_written(error.instance)}, which cannot be; {remedy}"
 
 
 def _written(value: Any) -> str:
     """A value as YAML has it, where Python writes it in another way."""
+    if isinstance(value, date):
+        return str(value)
     return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
 
 
@@ -204,6 +220,9 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
         )
     for name in dict.fromkeys(name for one in found.values() for name in one.run.corpora):
         check_name(name)
+    if folder := local_folder() if config["data"] == "senteval" else _own_folder(config["data"]):
+        wanted = [task for one in found.values() for task in (*one.tasks, *one.run.recipe.select_on.split("+"))]
+        check_listed(list(dict.fromkeys(expand_tasks(wanted))), folder)
     if "compare" in config:
         baseline, known = config["compare"]["baseline"], [one.run for one in found.values()]
         texts = {run.text for run in known} | {f"{run.text}@{run.setting}" for run in known}
@@ -231,6 +250,11 @@ def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
         for name, options in config["backbones"].items()
     }
     return {**config, "seeds": list(seeds), "backbones": backbones, "methods": entries}
+
+
+def _own_folder(data: str) -> Path | None:
+    """A data folder of a user's own, which is there before anything runs."""
+    return None if data in ("world", "senteval") else data_folder(data, Path())
 
 
 def mode_of(config: Mapping[str, Any]) -> str:
@@ -293,6 +317,10 @@ def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
     settings = [f"@{setting}" for setting in entry.get("settings", [])] or [""]
     if settings != [""] and parse(entry["method"])[1]:
         raise UserError(f"configuration: '{entry['method']}' names its setting already; leave 'settings' out")
+    if (count := math.prod(map(len, [*sweep.values(), settings]))) > MOST_RUNS:
+        raise UserError(
+            f"configuration: the sweep of '{entry['method']}' has {count} combinations; leave at most {MOST_RUNS}"
+        )
     for values in itertools.product(*sweep.values()):
         filled = dict(zip(sweep, values, strict=True))
         text = re.sub(r"\{(\w+)\}", lambda match, filled=filled: str(filled[match[1]]), entry["method"])  # type: ignore[misc]

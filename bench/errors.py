@@ -21,15 +21,20 @@ LISTED = 10  # names that a message lists; of more, the most alike
 def guess(word: str, known: Iterable[str]) -> str:
     """Say which of `known` was probably meant; nothing where none is like it.
 
-    Of runs, one with other keys or another setting is more like it than another method.
+    Of runs, one with other keys or another setting is more like it than another method; so is a name whose initials it
+    is.
 
     >>> guess("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'?"
     >>> guess("dclr", ["dclr[epochs=1]", "sscl"])
     "; did you mean 'dclr[epochs=1]'?"
+    >>> guess("lr", ["learning_rate", "pooler"])
+    "; did you mean 'learning_rate'?"
+    >>> guess("", ["paper", "official"])
+    ''
     """
     alike = {name.lower(): name for name in sorted(known)}
-    same = [name for name in alike if _bare(name) == _bare(word.lower())]
+    same = [name for name in alike if _bare(word.lower()) in (_bare(name), _initials(name))]
     close = difflib.get_close_matches(word.lower(), same or alike, n=1, cutoff=0.0 if same else 0.5)
     return f"; did you mean '{alike[close[0]]}'?" if close else ""
 
@@ -37,6 +42,12 @@ def guess(word: str, known: Iterable[str]) -> str:
 def _bare(run: str) -> str:
     """A run's text without keys and setting."""
     return re.sub(r"\[[^]]*\]|@.*", "", run)
+
+
+def _initials(name: str) -> str:
+    """Those of a name of several words; a single one as it is."""
+    initials = "".join(re.findall(r"(?:^|(?<=[_-]))[a-z]", name))
+    return initials if len(initials) > 1 else name
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.errors import UserError
 from bench.files import read_json
-from bench.records import Board, Record, boards_of, expand_tasks, read_scores
+from bench.records import Board, Record, boards_of, expand_tasks, no_scores, read_scores
 
 NEUTRAL_CHANGES = {"threads", "precision"}  # recipe fields that change an experiment's cost, not the experiment
 DEV_AVERAGE = ("STS-B", "SICK-R")  # what "Avg. STS" on dev sets is: `avg_sts` of SimCSE's trainer
@@ -30,7 +30,7 @@ def fault(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else "a part of it has another form"
 
 
-def no_plan(path: Path, error: Exception) -> UserError:
+def _no_plan(path: Path, error: Exception) -> UserError:
     """What to say of a plan's file in which there is one of `DAMAGE`."""
     remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
     return UserError(f"{path} is not a plan ({fault(error)}); {remedy}")
@@ -118,8 +118,6 @@ def _scores(records: list[Record]) -> dict[Key, float]:
         if key in scores:
             raise ValueError(f"{' '.join(key)} stands twice")
         scores[key] = float(record["value"])
-        if not -100 <= scores[key] <= 100:
-            raise ValueError(f"{' '.join(key)} is {scores[key]}, and points end at 100")
     return scores
 
 
@@ -153,14 +151,15 @@ def _read_run(plan: Mapping[str, Any], folder: Path) -> Scored:
     provenance, records = read_scores(path)
     try:
         outcome, data = provenance["outcome"], provenance["data"]["name"]
-        if (scored := provenance["run"]["id"]) != plan["id"]:
-            raise ValueError(f"it holds those of {scored}")
+        if (scored := provenance["run"])["id"] != plan["id"]:
+            raise ValueError(f"it holds those of {scored['id']}")
+        for name in ("method", "setting", "backbone", "seed"):
+            if name in scored and scored[name] != plan[name]:
+                raise ValueError(f"it says that its {name} is {scored[name]!r}, which is {plan[name]!r} in the plan")
         _check_outcome(outcome)
         scores = _scores(records)
     except DAMAGE as error:
-        raise UserError(
-            f"{path} is not a scores file of this suite ({fault(error)}); move it away and score again"
-        ) from None
+        raise no_scores(path, fault(error)) from None
     found = read_analyses(analysed)
     try:
         scores |= dict(_derived(scores, outcome, found))
@@ -169,17 +168,43 @@ def _read_run(plan: Mapping[str, Any], folder: Path) -> Scored:
     return Scored(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, found)
 
 
-def _check_plan(plan: Mapping[str, Any]) -> None:
+def check_runs(plan: Any) -> None:
+    """Raise one of `DAMAGE` for a plan whose runs have not the form that `Run.describe` gives them."""
+    known: set[str] = set()
     for run in plan["runs"]:
-        texts = [run[name] for name in ("id", "method", "setting", "label", "backbone")]
+        texts = [run[name] for name in ("id", "method", "setting")]
         lists = [run.get(name) or [] for name in ("tasks", "analyses")]
         if not all(isinstance(text, str) for text in (*texts, *(text for names in lists for text in names))):
             raise ValueError("a run's names are texts")
-        if not isinstance(run["seed"], int | None) or not isinstance(run.get("recipe_changes") or {}, dict):
+        if type(run["seed"]) not in (int, type(None)) or not isinstance(run.get("recipe_changes") or {}, dict):
             raise ValueError("a run has another form")
+        if run["id"] in known or set(run["id"]) & {"/", "\0"} or run["id"] in ("", ".", ".."):
+            raise ValueError(f"'{run['id']}' stands twice" if run["id"] in known else f"'{run['id']}' names no run")
+        known.add(run["id"])
+
+
+def _check_plan(plan: Any) -> None:
+    check_runs(plan)
+    if not all(isinstance(run[name], str) for run in plan["runs"] for name in ("label", "backbone")):
+        raise ValueError("a run's names are texts")
     named = (plan.get("stand_ins") or {}).items()
     if not all(isinstance(name, str) for pair in named for name in pair):
         raise ValueError("stand_ins map texts to texts")
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Read a suite's `plan.json`, as `bench.config.plan` describes it.
+
+    Raises:
+        UserError: it is missing or something else.
+    """
+    plan = read_json(path)
+    try:
+        _check_plan(plan)
+        _ = plan["suite"], plan["data"]
+    except DAMAGE as error:
+        raise _no_plan(path, error) from None
+    return dict(plan)
 
 
 def read_suite(folder: Path) -> Suite:
@@ -189,10 +214,6 @@ def read_suite(folder: Path) -> Suite:
         UserError: there is no plan, or a file is not what it should be.
     """
     folder = Path(folder)
-    plan = read_json(folder / "plan.json")
-    try:
-        _check_plan(plan)
-        name, data, stand_ins = str(plan["suite"]), str(plan["data"]), plan.get("stand_ins") or {}
-    except DAMAGE as error:
-        raise no_plan(folder / "plan.json", error) from None
-    return Suite(name, data, stand_ins, [_read_run(run, folder) for run in plan["runs"]])
+    plan = read_plan(folder / "plan.json")
+    runs = [_read_run(run, folder) for run in plan["runs"]]
+    return Suite(str(plan["suite"]), str(plan["data"]), plan.get("stand_ins") or {}, runs)

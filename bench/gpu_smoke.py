@@ -7,7 +7,8 @@ from pathlib import Path
 
 from bench import gpu, paths
 from bench.errors import UserError
-from bench.files import read_json, write_json
+from bench.files import write_json
+from bench.finished import read_plan
 from bench.jobs import planned, run_plan
 from bench.records import read_scores
 
@@ -24,7 +25,7 @@ def gpu_smoke(suite: Path, out: Path) -> None:
     Raises:
         UserError: there is no GPU, or a library outside the core was imported.
     """
-    plan = read_json(suite / "plan.json")
+    plan = read_plan(suite / "plan.json")
     first = {(entry["method"], entry["setting"], entry["backbone"]): entry for entry in reversed(plan["runs"])}
     with gpu.lease() as device:
         if device == "cpu":

@@ -18,7 +18,7 @@ from bench.encoders import Encoder, load_encoder
 from bench.errors import UserError
 from bench.evaluate import Task, read_tasks, score_encoder
 from bench.files import read_json, write_json
-from bench.finished import read_analyses
+from bench.finished import DAMAGE, check_runs, fault, read_analyses
 from bench.models import Model, files
 from bench.plugins import FAILURES, said
 from bench.provenance import provenance, task_sums
@@ -177,9 +177,14 @@ def planned(plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequen
         only: identities of runs; empty takes all.
 
     Raises:
-        UserError: the plan has no such run.
+        UserError: it is no plan, or has no such run.
     """
-    entries = plan["runs"]
+    try:
+        check_runs(plan)
+        entries = [{"tasks": [], "analyses": []} | entry for entry in plan["runs"]]
+        _ = [(entry["reference"], entry["recipe_changes"]) for entry in entries], plan["corpus"], plan["data"]
+    except DAMAGE as error:
+        raise UserError(f"this is no plan of runs ({fault(error)}); take one that python -m bench plan wrote") from None
     if strangers := set(only) - {entry["id"] for entry in entries}:
         raise UserError(f"the plan has no run '{min(strangers)}'; plan the suite anew, or leave it out")
     chosen = [entry for entry in entries if not only or entry["id"] in only]
@@ -222,7 +227,9 @@ def _ended(run: Run, suite: Path) -> dict[str, Any]:
         return {"outcome": {"status": "skipped", "reason": run.skip}}
     if not run.trained:
         return {"outcome": {"status": "finished"}}
-    return read_json(paths.trained_file(suite, run.id))
+    if not (file := paths.trained_file(suite, run.id)).is_file():
+        raise UserError(f"{run.text} is not trained in {suite} ({file.name} is not there); train it first")
+    return read_json(file)
 
 
 def score_model(

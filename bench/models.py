@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.encoders import Encoder, load_encoder
+from bench.encoders import Encoder, check_pooler, load_encoder
 from bench.errors import UserError, nearest
 from bench.modular import Normalised
 from bench.paths import slug
@@ -130,6 +130,17 @@ class Model:
         """What a file of results holds of it; `stored` reads it back."""
         told = {"model": self.name, "pooler": self.pooler, "prompt": self.prompt, "normalize": self.normalize}
         return told | {"function": self.is_function}
+
+    def check(self) -> None:
+        """Raise `UserError` for what can be seen to be wrong before anything is fetched or loaded."""
+        if self.is_function:
+            if isinstance(self.source, str):
+                imported(self.source)
+            return
+        if self.pooler is not None:
+            check_pooler(self.pooler)
+        if str(self.source).startswith(("/", "./", "../")) and not Path(str(self.source)).exists():
+            raise UserError(f"model folder {self.source} does not exist; give a Hugging Face folder or a hub id")
 
     def load(self, device: str) -> Encoder:
         """Its Encoder.

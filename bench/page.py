@@ -29,6 +29,7 @@ from bench.tables import (
     printed_tables,
     row_name,
     score_text,
+    seeds_text,
     templates,
 )
 from bench.verdict import MEANINGS, SYMBOLS
@@ -167,10 +168,11 @@ def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[dict[str,
     rows = []
     for row in board.to_dict("records"):
         facts = [("Run", f"{row['method']}@{row['setting']}")]
-        facts += [(task, score_text(row[task], row[f"{task} sd"])) for task in shown]
+        counts = {task: seeds_text(row[f"{task} n"], row["n"]).strip() for task in shown}
+        facts += [(task, f"{score_text(row[task], row[f'{task} sd'])} {counts[task]}".strip()) for task in shown]
         title = f"{row['label']}, {row['setting']}, {row['backbone']}"
         entries.append({"title": title, "facts": facts, "sides": [_side("Runs", runs_of(row))]})
-        scores = [(row[task], row[f"{task} sd"]) for task in shown]
+        scores = [(row[task], row[f"{task} sd"], counts[task]) for task in shown]
         rows.append(
             {
                 "entry": len(entries) - 1,
@@ -183,8 +185,9 @@ def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[dict[str,
                         "value": "" if pd.isna(mean) else f"{mean:.{SCORE_DIGITS}f}",
                         "mean": score_text(mean, float("nan")),
                         "sd": "" if pd.isna(sd) else f"{sd:.2f}",
+                        "seeds": seeds,
                     }
-                    for mean, sd in scores
+                    for mean, sd, seeds in scores
                 ],
                 "remark": row["remark"],
             }

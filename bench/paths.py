@@ -13,6 +13,7 @@ from bench.errors import UserError
 from bench.files import sha256_file, sha256_text, write_text
 from bench.records import expand_tasks
 from bench.tasks import probing
+from bench.tasks.tables import check_listed
 
 
 def slug(name: str) -> str:
@@ -116,7 +117,8 @@ def describe_input(
     """
     if kind == "data":
         folder = data_folder(name, suite)
-        for task in expand_tasks(tasks):
+        check_listed(wanted := expand_tasks(tasks), folder)
+        for task in wanted:
             if task in probing.FILES:
                 data.probing_file(probing.FILES[task], folder)
         return {"kind": kind, "name": name, **data_sums(folder)}

@@ -85,7 +85,10 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise UserError(f"{path} is no file or folder with methods; mend BENCH_METHODS or 'method_paths'")
-    return sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
+    found = sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
+    if not found:
+        raise UserError(f"{path} holds no Python file with a method; mend BENCH_METHODS or 'method_paths'")
+    return found
 
 
 @cache
@@ -207,6 +210,8 @@ def malformed(cls: type[Method]) -> Iterator[str]:
         value = getattr(cls, attribute, "")
         if not isinstance(value, str) or not value.strip():
             yield f"{cls.__name__} has no {attribute}; write {attribute} = '...' beside its name"
+        elif len(value.splitlines()) > 1:
+            yield f"the {attribute} of {cls.__name__} has several lines; write it in one"
     if type(cls.version) is not int:
         yield f"the version of {cls.__name__} is {cls.version!r}; write a whole number, or leave it out"
     yield from _malformed_hyper(cls.__name__, cls.Hyper)

@@ -21,6 +21,7 @@ from bench.corpora import corpus_path, read_sentences
 from bench.errors import UserError, nearest
 from bench.files import atomic_folder, refuse_other
 from bench.progress import Progress
+from bench.recipe import MOST_THREADS
 from bench.tasks.world.chinese import in_chinese
 
 
@@ -59,10 +60,12 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
         steps: optimiser steps; default `SIZE.steps`.
 
     Raises:
-        UserError: unknown kind, or `world` holds no corpus.
+        UserError: unknown kind, `threads` out of range, or `world` holds no corpus.
     """
     if kind not in KINDS:
         raise UserError(f"there is no toy backbone of kind {kind!r}{nearest(kind, KINDS)}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"--threads is {threads}; write how many CPU threads train, 1 to {MOST_THREADS}")
     refuse_other(out, "config.json")
     lines = read_sentences(corpus_path("world", world))
     if kind == "chinese":

@@ -73,7 +73,7 @@ def convert(value: Any, annotation: str, name: str) -> Any:
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
         if "None" in kinds:
             return None
-        raise UserError(f"'{name}' cannot be empty; give a value of type {annotation}")
+        raise UserError(f"'{name}' cannot be empty; give {_worded(kinds)}")
     try:
         if "bool" in kinds:
             if isinstance(value, bool):
@@ -89,7 +89,13 @@ def convert(value: Any, annotation: str, name: str) -> Any:
             return float(value)
         return str(value)
     except (KeyError, ValueError, TypeError, OverflowError):
-        raise UserError(f"'{name}' should be of type {annotation}, not '{value}'") from None
+        raise UserError(f"'{name}' should be {_worded(kinds)}, not '{value}'") from None
+
+
+def _worded(kinds: list[str]) -> str:
+    """What a field takes, as its values are written."""
+    words = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text", "None": "none"}
+    return " or ".join(words.get(kind, kind) for kind in kinds)
 
 
 def written(value: Any) -> str:
@@ -150,6 +156,8 @@ def check_recipe(recipe: Recipe) -> None:
             raise UserError(f"'{name}' should be {span}, not {written(value)}")
     if recipe.dimension is not None and recipe.pooler != "cls_mlp":
         raise UserError(f"'dimension' is of the head that pooler 'cls_mlp' trains, and '{recipe.pooler}' has none")
-    tasks = set(recipe.select_on.split("+"))
+    tasks = recipe.select_on.split("+")
+    if twice := [task for task in tasks if tasks.count(task) > 1]:
+        raise UserError(f"'select_on' names '{twice[0]}' twice; keep one")
     for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:
         raise UserError(f"cannot select on '{task}'{nearest(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}")

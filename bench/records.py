@@ -191,4 +191,24 @@ def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
             f"{path} does not hold scores (provenance and records), as score and evaluate write them; "
             f"name another file, or score again"
         )
-    return content["provenance"], content["records"]
+    records = content["records"]
+    odd = next(filter(None, map(_odd, records)), None) if isinstance(records, list) else "its records are no list"
+    if odd:
+        raise no_scores(path, odd)
+    return content["provenance"], records
+
+
+def no_scores(path: Path, why: str) -> UserError:
+    """What to say of a file of scores in which something is not as it was written."""
+    return UserError(f"{path} is not a scores file ({why}); move it away and score again")
+
+
+def _odd(record: Any) -> str | None:
+    """What is wrong with a record that was read, as a clause."""
+    names = ("task", "split", "metric", "aggregation")
+    if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in names):
+        return f"a record lacks one of {', '.join(names)}"
+    cell, value = " ".join(record[name] for name in names[:3]), record.get("value")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return f"{cell} is {value!r}, which is no number"
+    return None if -100 <= value <= 100 else f"{cell} is {value}, and points end at 100"

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.errors import UserError
 from bench.files import read_json, write_json
+from bench.finished import read_plan
 from bench.records import Record, read_scores
 
 COVERAGE = 0.999
@@ -43,7 +44,7 @@ def _cells(suite: Path) -> tuple[Cells, dict[str, Any]]:
     """Test scores of a suite by run text and backbone, then by task and metric; and the provenance of the last run."""
     cells: Cells = defaultdict(lambda: defaultdict(list))
     provenance: dict[str, Any] = {}
-    for run in read_json(suite / "plan.json")["runs"]:
+    for run in read_plan(suite / "plan.json")["runs"]:
         provenance, records = read_scores(suite / "scores" / f"{run['id']}.json")
         name = f"{run['method']}@{run['setting']} on {run['backbone']}"
         cells[name]["status"].append(float(provenance["outcome"]["status"] == "finished"))

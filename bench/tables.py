@@ -33,6 +33,11 @@ def score_text(mean: float, sd: float, digits: int = 2) -> str:
     return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
+def seeds_text(count: int, of: int) -> str:
+    """How many seeds a number has, where a row has more: ` (n = 1)`."""
+    return f" (n = {count})" if 0 < count < of else ""
+
+
 def slug(text: str) -> str:
     """A name for files: lower-case letters, digits, dots and hyphens."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
@@ -48,7 +53,8 @@ def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
     names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
     shown = board[list(names)].astype(str).rename(columns=names)
     for task in [name for name in board.columns if f"{name} sd" in board.columns]:
-        shown[task] = [score_text(mean, sd) for mean, sd in zip(board[task], board[f"{task} sd"], strict=True)]
+        columns = (board[name] for name in (task, f"{task} sd", f"{task} n", "n"))
+        shown[task] = [score_text(mean, sd) + seeds_text(n, of) for mean, sd, n, of in zip(*columns, strict=True)]
     if board["remark"].any():
         shown["Remark"] = board["remark"]
     return shown if len(set(board["corpus"]) - {""}) > 1 else shown.drop(columns="Corpus")
@@ -99,11 +105,18 @@ def csv(frame: pd.DataFrame) -> str:
     return frame.map(text).to_csv(index=False, lineterminator="\n")
 
 
+def markdown_text(text: str) -> str:
+    """A text in a cell of Markdown, in one line, that no reader takes for HTML."""
+    for sign, written in (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("\n", " ")):
+        text = text.replace(sign, written)
+    return text
+
+
 def markdown(frame: pd.DataFrame, caption: str) -> str:
     """A table of texts in Markdown, with its caption above."""
 
     def line(texts: Iterable[str]) -> str:
-        return "| " + " | ".join(text.replace("\\", "\\\\").replace("|", "\\|") for text in texts) + " |"
+        return "| " + " | ".join(map(markdown_text, texts)) + " |"
 
     rule = "|" + "---|" * len(frame.columns)
     return "\n".join([caption, "", line(frame.columns), rule, *(line(row) for row in frame.to_numpy())]) + "\n"

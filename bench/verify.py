@@ -28,7 +28,7 @@ from bench.finished import DAMAGE, fault
 from bench.jobs import run_encoder
 from bench.models import Model
 from bench.provenance import provenance, task_sums
-from bench.records import STS_TASKS, TRANSFER_TASKS, Record, read_scores
+from bench.records import STS_TASKS, TRANSFER_TASKS, Record, no_scores, read_scores
 from bench.suite import resolve
 from bench.tasks.labelled import NESTED
 from bench.tasks.sts import StsTask
@@ -226,9 +226,7 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
         if (mode := described.get("mode", "test")) not in MODES:
             raise ValueError(f"there is no mode {mode!r}")
     except DAMAGE as error:
-        raise UserError(
-            f"{result} is not a file of scores as score and evaluate write it ({fault(error)}); score again"
-        ) from None
+        raise no_scores(result, fault(error)) from None
     return described, stored, list(_label_faults(described, records))
 
 
@@ -257,10 +255,8 @@ def _cells(records: Sequence[Record]) -> dict[Cell, float]:
     cells: dict[Cell, float] = {}
     for record in records:
         cell = (record["task"], record["split"], record["metric"], record["aggregation"])
-        if cell in cells or not all(isinstance(word, str) for word in cell):
-            raise ValueError(f"{' '.join(map(_text, cell))} stands twice or is no cell")
-        if not isinstance(record["value"], int | float) or isinstance(record["value"], bool):
-            raise ValueError(f"{' '.join(cell)} is no number")
+        if cell in cells:
+            raise ValueError(f"{' '.join(cell)} stands twice")
         cells[cell] = float(record["value"])
     return cells
 

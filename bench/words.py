@@ -71,10 +71,20 @@ def width(path: Path) -> int:
     """How many values a word has, by the first line.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or it is not a word and at least two numbers, as in any other kind of file.
     """
     with open(path, "rb") as file:
-        return len(_first(file, path)[0]) - 1
+        values = _first(file, path)[0][1:]
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        numbers = []
+    if len(numbers) < 2:
+        raise UserError(
+            f"{path} is no table of word vectors, for its first line is not a word and at least two numbers; "
+            "name another file"
+        )
+    return len(numbers)
 
 
 def read_vectors(path: Path) -> WordVectors:

@@ -130,6 +130,14 @@ def test_a_seed_that_cannot_be_is_one_sentence(
     assert not (tmp_path / "suite").exists()
 
 
+@pytest.mark.parametrize("command", [["train", "simcse"], ["score", "untrained"], ["tables"], ["coverage"]])
+def test_a_suite_without_a_name_is_one_sentence(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--suite", ""]) == 2
+    assert capsys.readouterr().err == (
+        "error: --suite is empty; name the suite's folder, results/<suite>, or . for the working folder\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -233,3 +241,43 @@ def test_a_full_disk_is_one_sentence(
         .err.strip()
         .endswith("No space left on device; make room and start again, what is finished is kept")
     )
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [
+        ("{}", "this is no plan of runs (it lacks 'runs')"),
+        ('{"runs": [null]}', "this is no plan of runs (a part of it has another form)"),
+        ('{"runs": [{"id": "a", "method": "simcse", "setting": "paper", "seed": "1"}]}', "a run has another form"),
+    ],
+)
+def test_a_text_that_is_no_plan_is_one_sentence(
+    plan: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "--suite", str(tmp_path), "--json", plan]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_recipe_field_given_twice_is_refused(run_words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "simcse", *run_words, "--suite", "s"]
+    words[words.index("--recipe") + 1 : words.index("--recipe") + 1] = ["batch_size=4", "batch_size=2"]
+    assert main(words) == 2
+    assert "--recipe has 'batch_size' twice; keep one" in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_trained_is_not_scored(
+    run_words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", "simcse", *run_words, "--suite", str(tmp_path / "suite")]) == 2
+    assert "is not trained in" in capsys.readouterr().err
+
+
+def test_a_model_is_looked_for_before_data_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("BENCH_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
+    for words, told in ((["/nope"], "/nope does not exist"), (["x/y", "--pooler", "foo"], "unknown pooler 'foo'")):
+        assert main(["evaluate", *words, "--out", str(tmp_path / "o.json")]) == 2
+        assert told in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bench.suite import Run
 ROOT = Path(__file__).parent.parent
 SHIPPED = sorted(path for path in (ROOT / "config").glob("*.yaml") if path.name != "schema.yaml")
 SEEDS = {"bert-base-uncased": 5, "bert-large-uncased": 3, "roberta-base": 5, "roberta-large": 3}
+SWEEP = {"method": "is-cse[alpha={a},buffer={b}]", "sweep": {"a": [*range(100)], "b": [*range(200)]}}
 
 
 def suite(**changes: Any) -> dict[str, Any]:
@@ -51,6 +53,14 @@ def runs(**changes: Any) -> list[Run]:
 
 
 @pytest.mark.parametrize(
+    "changes", [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}, {"recipe": {"select_on": "sts:other"}}]
+)
+def test_what_the_data_lack_is_noticed_before_anything_runs(changes: dict[str, Any], tiny_data: Path) -> None:
+    with pytest.raises(UserError, match=r"the data set \S+ lists no (MR|sts:other); choose another task or data"):
+        runs(**{"data": str(tiny_data), "tasks": ["STS-B"]} | changes)
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"suite": None}, "'suite' is missing at the top level"),
@@ -81,13 +91,17 @@ def runs(**changes: Any) -> list[Run]:
         ({"backbones": {"toy-bert": {"seed": [1]}}}, "unknown key 'backbones.toy-bert.seed'; did you mean 'seeds'?"),
         ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which cannot be; map each backbone"),
         ({"methods": []}, "'methods' is [], which cannot be; list at least one method"),
-        ({"methods": [3]}, "'methods.0' is 3, which cannot be; write a method as text"),
+        ({"methods": [3]}, "'methods.0' is 3, which is no text; put it in quotes"),
+        ({"methods": [["simcse"]]}, "'methods.0' is ['simcse'], which cannot be; write a method as text"),
+        ({"suite": 1}, "'suite' is 1, which is no text; put it in quotes"),
+        ({"suite": date(2020, 1, 1)}, "'suite' is 2020-01-01, which is no text; put it in quotes"),
+        ({"corpus": True}, "'corpus' is true, which is no text; put it in quotes"),
         ({"methods": [{"method": "simcse", "sweeps": {}}]}, "unknown key 'methods.0.sweeps'; did you mean 'sweep'?"),
         ({"methods": [{"seeds": [1]}]}, "'methods.0' is {'seeds': [1]}, which cannot be; write a method as text"),
         ({"methods": [{"method": "simcse", "settings": ["offical"]}]}, "'methods.0.settings.0' is 'offical'"),
         ({"methods": [{"method": "simcse", "sweep": {"x": 3}}]}, "'methods.0.sweep.x' is 3, which cannot be"),
         ({"recipe": {"batch_sise": 3}}, "unknown key 'recipe.batch_sise'; did you mean 'batch_size'?"),
-        ({"recipe": {"batch_size": "many"}}, "'batch_size' should be of type int, not 'many'"),
+        ({"recipe": {"batch_size": "many"}}, "'batch_size' should be a whole number, not 'many'"),
         ({"compare": {"basline": "simcse"}}, "'baseline' is missing at compare"),
         ({"compare": {"baseline": "simcse"}, "tasks": ["transfer"]}, "'compare' needs STS tasks"),
         ({"methods": [{"method": "simcse", "tasks": ["TRECC"]}]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
@@ -116,6 +130,7 @@ def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, t
         ({"methods": ["sscl[stack={n}]"]}, "'{n}' should stand both in 'sscl[stack={n}]' and in its sweep"),
         ({"methods": [{"method": "simcse", "sweep": {"t": [1]}}]}, "'{t}' should stand both in"),
         ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
+        ({"methods": [SWEEP]}, "'is-cse[alpha={a},buffer={b}]' has 20000 combinations; leave at most 10000"),
         ({"compare": {"baseline": "simsce"}}, "'compare.baseline' is 'simsce', which no line plans; did you mean"),
         ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "'simcse@paper' names its setting already"),
         ({"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}}, "mean 'simcse[dropout=0.2]"),
@@ -148,6 +163,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="is not YAML") as caught:
             suites.load(tmp_path / name)
         assert "\n" not in str(caught.value)
+    (tmp_path / "deep.yaml").write_text("suite: " + 5000 * "[")
+    with pytest.raises(UserError, match=r"deep\.yaml is nested too deeply; write it on fewer levels"):
+        suites.load(tmp_path / "deep.yaml")
 
 
 def test_the_largest_seed_is_kept_whole() -> None:

@@ -184,7 +184,7 @@ class Shifted:
 # What is changed of the method, the clause that it breaks, and what is said; every clause has one at least.
 BREACHES = [
     ([('{"length": 6}', '{"lenght": 6}')], contract.tables, "unknown key 'lenght'; did you mean 'length'?"),
-    ([('{"length": 6}', '{"length": "long"}')], contract.tables, "'length' should be of type int, not 'long'"),
+    ([('{"length": 6}', '{"length": "long"}')], contract.tables, "'length' should be a whole number, not 'long'"),
     ([('{"length": 6}', '{"batch_size": 0}')], contract.tables, "'batch_size' should be at least 1"),
     (
         [("    def negatives", "    @classmethod\n    def fit(cls, hyper, shape):\n        "
@@ -335,6 +335,7 @@ def test_an_error_is_placed_in_the_users_own_code() -> None:
         ("from methods.simcse import SimCSE", "queue.py holds no method"),
         (changed(('name = "queue"', 'name = "My Queue"')), "is 'My Queue'; write it in small letters"),
         (changed(('    title = "Queue"\n', "")), "Queue has no title; write title = '...' beside its name"),
+        (changed(('"Queue"', '"Que\\nue"')), "the title of Queue has several lines; write it in one"),
         (changed(('    reference = "a test"\n', "")), "Queue has no reference"),
         (changed(("length: int = 4", "length: list = ()")), "'length' of QueueHyper is of type list; make it"),
         (changed(("length: int = 4", "length: int")), r"imported \(TypeError in .*queue.py, line \d+: .*default"),
@@ -456,7 +457,7 @@ def test_hyper_parameters_may_have_plain_types(write: Callable[..., Path]) -> No
     for name in ("queue", "text"):
         ((_, _, hyper),) = run_of(f"{name}[length=7,temperature=0.1]").parts
         assert hyper == {"temperature": 0.1, "length": 7}
-        with pytest.raises(UserError, match="'length' should be of type int, not 'x'"):
+        with pytest.raises(UserError, match="'length' should be a whole number, not 'x'"):
             run_of(f"{name}[length=x]")
 
 

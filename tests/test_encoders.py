@@ -316,10 +316,32 @@ def test_broken_descriptions_are_one_sentence(copy: Path, name: str, content: st
     refused(lambda: encoder(copy), str(copy))
 
 
-def test_weights_of_another_shape_are_one_sentence(copy: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"intermediate_size": 64}, ("intermediate.dense.bias is of shape [48] in the weights and [64] by config",)),
+        ({"vocab_size": 99}, ("word_embeddings.weight is of shape [103, 32] in the weights and [99, 32]",)),
+        ({"max_position_embeddings": 65}, ("position_embeddings.weight is of shape [64, 32] in the weights and [65",)),
+        ({"hidden_size": "x"}, ("'hidden_size' expected int",)),
+        ({"model_type": "t5"}, ("'classifier_dropout' with value None",)),
+        ({"pad_token_id": 10**6}, ("pad_token_id must be within",)),
+        ({"num_attention_heads": 5}, ("hidden size (32) is not a multiple of the number of attention heads (5);",)),
+        ({"hidden_act": "no-such"}, ("KeyError 'no-such'",)),
+        ({"model_type": "gpt2"}, ("no place for the weights encoder.layer.0.", "of another kind of model")),
+    ],
+)
+def test_a_description_of_another_model_is_one_sentence(
+    change: dict[str, Any], words: tuple[str, ...], copy: Path
+) -> None:
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "intermediate_size": 64}))
-    refused(lambda: encoder(copy), str(copy))
+    (copy / "config.json").write_text(json.dumps(config | change))
+    refused(lambda: encoder(copy), str(copy), *words)
+
+
+def test_weights_of_another_prefix_are_refused(copy: Path) -> None:
+    weights = {f"roberta.{name}": tensor for name, tensor in load_file(copy / "model.safetensors").items()}
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    refused(lambda: encoder(copy), "no place for the weights roberta.encoder.layer.0.", "of another kind of model")
 
 
 def test_weights_that_lack_a_layer_are_refused(copy: Path) -> None:

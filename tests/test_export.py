@@ -68,10 +68,13 @@ def suite(trained: tuple[Path, str], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def with_encoder(suite: Path, trained: tuple[Path, str]) -> Callable[[Any], Path]:
-    """The suite with another encoder in its run's place."""
+    """The suite with another encoder in its run's place, as if it had been scored."""
 
     def put(encoder: Any) -> Path:
-        save_encoder(encoder, paths.run_folder(suite, trained[1]) / "encoder")
+        folder, scores = paths.run_folder(suite, trained[1]) / "encoder", paths.scores_file(suite, trained[1])
+        save_encoder(encoder, folder)
+        provenance, records = read_scores(scores)
+        write_scores(scores, provenance | {"encoder": load_encoder(folder).identity}, records)
         return suite
 
     return put
@@ -181,12 +184,23 @@ def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert: Path, with_encode
         export(with_encoder(narrow), "sentence-transformers", tmp_path / "out")
 
 
+def test_an_encoder_that_changed_after_it_was_scored_is_no_export(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path
+) -> None:
+    path = paths.run_folder(suite, trained[1]) / "encoder" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="is not the encoder that was scored; score"):
+        export(suite, "sentence-transformers", tmp_path / "out", [trained[1]])
+
+
 def test_runs_that_cannot_be_exported_are_left_out_unless_asked_for(
     suite: Path, trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = {"id": "untrained_x", "method": "untrained", "setting": "paper", "label": "U", "backbone": "b", "seed": None}
     entries = [plan | {"trained": False}, plan | {"id": "simcse_x", "trained": True, "seed": 3}]
-    write_json(suite / "plan.json", {"runs": entries})
+    write_json(suite / "plan.json", {"suite": "s", "data": "d", "runs": entries})
     words = ["export", "--suite", str(suite), "--what", "sentence-transformers", "--out", str(tmp_path / "out")]
     assert main(words) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["export.json", trained[1]]
@@ -389,7 +403,7 @@ def test_without_pyarrow_one_sentence_says_so(suite: Path, tmp_path: Path, monke
 
 def test_runs_without_scores_are_rows_too(tmp_path: Path) -> None:
     entry = {"id": "x", "method": "m", "setting": "paper", "label": "M", "backbone": "b", "seed": 4, "trained": True}
-    write_json(tmp_path / "suite" / "plan.json", {"runs": [entry]})
+    write_json(tmp_path / "suite" / "plan.json", {"suite": "s", "data": "d", "runs": [entry]})
     export(tmp_path / "suite", "table", tmp_path / "out")
     with open(tmp_path / "out" / "runs.csv", newline="") as file:
         (run,) = csv.DictReader(file)
@@ -504,7 +518,7 @@ def test_damaged_suites_are_one_sentence(suite: Path, trained: tuple[Path, str],
     scores.unlink()
     assert read_runs(suite)[0].status == "finished"  # its training says so
     write_json(suite / "plan.json", {"runs": [{"id": 3}]})
-    with pytest.raises(UserError, match="is damaged"):
+    with pytest.raises(UserError, match="is not a plan"):
         read_runs(suite)
     (tmp_path / "nothing").mkdir()
     with pytest.raises(UserError, match="holds no runs"):

@@ -437,6 +437,15 @@ def wiki_mini() -> list[str]:
             width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
             minus = f"{pair['difference']:+.2f}{width}, {pair['verdict']}"
         said.append(row(one["label"], one["n"], score_text(one["Avg"], one["Avg sd"]), minus))
+    others = [
+        ("gs-infonce", "simcse[dropout=0.2]"),
+        ("consert[epochs=1]", "consert[corpus=wiki1m_fallback,epochs=1]"),
+        ("dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
+        ("dclr[epochs=1]+is-cse", "is-cse"),
+    ]
+    for method, baseline in others:
+        (pair,) = against(suite, baseline, [method])[0].query("board == 'sts' and task == 'Avg'").to_dict("records")
+        said.append(f"{pair['difference']:+.2f} ± {pair['half_width']:.2f}, {pair['verdict']}")
     recipe = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
     return [*said, f"{recipe['sentences'] // recipe['batch_size']} steps"]
 

@@ -19,7 +19,7 @@ from bench.data import download, pins
 from bench.data.probing import REPOSITORY, git_blob
 from bench.errors import UserError
 from bench.files import sha256_file, sha256_text
-from bench.records import PROBING_TASKS
+from bench.records import PROBING_TASKS, STS_TASKS
 from bench.tasks import probing
 
 COMMIT = "5d6dc117d1ac30357ddaeb7347fb5684e9b87015"
@@ -59,7 +59,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     folder = tmp_path / "cache" / "senteval-0123456789ab"
     (folder / "downstream").mkdir(parents=True)
     (folder / "downstream" / "a.txt").write_text("a\n")
-    (folder / "manifest.json").write_text(json.dumps({"name": "few", "probing": dict.fromkeys(PROBING_TASKS, SIZES)}))
+    others = {"sts": {task: {"test": 2} for task in STS_TASKS}, "transfer": {"MR": {"mr.txt": 2}}}
+    listed = {"name": "few", "probing": dict.fromkeys(PROBING_TASKS, SIZES)} | others
+    (folder / "manifest.json").write_text(json.dumps(listed))
     return folder
 
 

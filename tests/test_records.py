@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,11 +51,30 @@ def test_known_tasks_are_listed_groups_first() -> None:
 
 
 def test_scores_round_trip(tmp_path: Path) -> None:
-    records = [{"task": "STS12", "value": 1 / 3}]
+    records = [{"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all", "value": 1 / 3}]
     write_scores(tmp_path / "s.json", {"seed": 1}, records)
     assert read_scores(tmp_path / "s.json") == ({"seed": 1}, records)
     (tmp_path / "s.json").write_text("[]")
     with pytest.raises(UserError, match="does not hold scores"):
+        read_scores(tmp_path / "s.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"value": "99"}, "STS12 test spearman is '99', which is no number"),
+        ({"value": True}, "is True, which is no number"),
+        ({"value": 999.0}, "is 999.0, and points end at 100"),
+        ({"task": 3}, "a record lacks one of task"),
+        ({"value": None}, "is None, which is no number"),
+    ],
+)
+def test_what_is_no_score_is_refused_wherever_scores_are_read(
+    change: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    record = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all", "value": 1.0}
+    write_scores(tmp_path / "s.json", {}, [record | change])
+    with pytest.raises(UserError, match=re.escape(told)):
         read_scores(tmp_path / "s.json")
 
 

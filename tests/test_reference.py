@@ -34,8 +34,9 @@ def test_one_draw_in_a_thousand_leaves_the_interval() -> None:
 
 
 def suite(folder: Path, values: dict[int, float], status: str = "finished") -> Path:
-    runs = [{"id": f"simcse_s{seed}", "method": "simcse", "setting": "official", "backbone": "toy"} for seed in values]
-    write_json(folder / "plan.json", {"runs": runs})
+    run = {"method": "simcse", "setting": "official", "label": "SimCSE", "backbone": "toy"}
+    runs = [run | {"id": f"simcse_s{seed}", "seed": seed} for seed in values]
+    write_json(folder / "plan.json", {"suite": "mine", "data": "world", "runs": runs})
     for seed, value in values.items():
         record = {"task": "Avg", "split": "test", "metric": "spearman", "aggregation": "all", "value": value}
         provenance = {"outcome": {"status": status}, "code": {"commit": "abc"}}

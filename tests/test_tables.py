@@ -15,7 +15,7 @@ from synthetic_suite import seeds, write_suite
 
 from bench import finished
 from bench.baseline import against
-from bench.compare import cells
+from bench.compare import cells, leaderboard
 from bench.figures import render_figures
 from bench.finished import read_suite
 from bench.page import render_page
@@ -28,6 +28,7 @@ from bench.tables import (
     printed_tables,
     render_tables,
     score_text,
+    shown_leaderboard,
     shown_table,
 )
 
@@ -141,7 +142,8 @@ def test_foreign_text_is_escaped_everywhere(rendered):
     page = (out / "sts.html").read_text()
     assert "<script>" not in page
     assert NASTY in [text for row in Reader(page).rows for text in row]
-    assert NASTY.replace("|", "\\|").replace("{\\", "{\\\\") in (out / "sts.md").read_text()
+    written = NASTY.replace("{\\", "{\\\\").replace("|", "\\|").replace("&", "&amp;").replace("<", "&lt;")
+    assert written in (out / "sts.md").read_text()
     tex = (out / "sts.tex").read_text()
     assert "\\& 50\\% of\\_it" in tex
 
@@ -152,6 +154,14 @@ def test_html_returns_any_text(rows):
     page = Reader(html(pd.DataFrame(rows, columns=["a<b", "c&d"]), "caption"))
     assert page.rows == [["a<b", "c&d"], *rows]
     assert page.tags == {"figure", "figcaption", "div", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+def test_a_number_of_fewer_seeds_than_its_row_says_so(tmp_path):
+    runs = seeds("simcse", [{"STS-B": 70.0}, {"STS-B": 71.0}, {"STS-B": 72.0, "SICK-R": 60.0}])
+    board = leaderboard(read_suite(write_suite(tmp_path, runs)))
+    assert board[["n", "STS-B n", "SICK-R n", "Avg n"]].to_numpy().tolist() == [[3, 3, 1, 0]]
+    shown = shown_leaderboard(board)
+    assert shown[["n", "STS-B", "SICK-R", "Avg"]].to_numpy().tolist() == [["3", "71.00 ± 1.00", "60.00 (n = 1)", "–"]]
 
 
 def test_a_pipe_does_not_split_a_markdown_cell():

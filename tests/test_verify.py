@@ -432,7 +432,7 @@ DAMAGES: list[Callable[[dict[str, Any]], Any]] = [
 def test_a_damaged_result_is_one_sentence(damage: int, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(result, DAMAGES[damage])
     error = refused([str(result)], capsys)
-    assert f"{result} is not a file of scores as score and evaluate write it" in error
+    assert f"{result} is not a scores file" in error
     assert not re.search(r"\bNone\b|[\[{]|Error\(", error), error
 
 

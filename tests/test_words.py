@@ -134,6 +134,16 @@ def test_a_table_is_no_model(tmp_path: Path) -> None:
         load_encoder(str(path))
 
 
+@pytest.mark.parametrize("line", ["# A suite", "<p align=center>", "a dog sees two birds", "chapter 1", "dog 1  2"])
+def test_another_kind_of_file_is_no_backbone(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(f"{line}\ncat 1 2\n")
+    with pytest.raises(
+        UserError, match=r"README\.md is no table of word vectors, for its first line is not a word and"
+    ):
+        backbone(str(path))
+
+
 # The toy table
 
 

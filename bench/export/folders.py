@@ -50,6 +50,7 @@ def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> l
         UserError: a run that was asked for cannot be exported, or none can.
     """
     remarks: list[str] = []
+    runs = sorted(runs, key=lambda run: not run.told["trained"])  # of what cannot have an encoder nobody wonders
     for run in runs:
         try:
             _write_run(suite, run, folder / run.id)
@@ -72,6 +73,8 @@ def _write_run(suite: Path, run: Exported, folder: Path) -> None:
     if not source.is_dir():
         raise UserError(f"{run.id} left no encoder here ({source} is not there); name the suite that has it")
     encoder = load_encoder(source)
+    if (scored := run.provenance.get("encoder")) and encoder.identity != scored:
+        raise UserError(f"{source} is not the encoder that was scored; score {run.id} again, or train it again")
     base, modules = _parts(encoder, run.id)
     folder.mkdir()
     _write_transformer(base, folder)

@@ -10,7 +10,7 @@ from typing import Any
 from bench import paths
 from bench.errors import UserError, nearest
 from bench.files import read_json
-from bench.finished import DAMAGE, fault, no_plan
+from bench.finished import DAMAGE, fault, read_plan
 from bench.records import Record, read_scores
 
 
@@ -55,10 +55,7 @@ def read_runs(suite: Path, only: Sequence[str] = ()) -> list[Exported]:
         UserError: there is none, or none of a name; or a file is damaged.
     """
     plan = suite / "plan.json"
-    try:
-        planned = {str(entry["id"]): entry for entry in read_json(plan)["runs"]} if plan.is_file() else {}
-    except DAMAGE as error:
-        raise no_plan(plan, error) from None
+    planned = {entry["id"]: entry for entry in read_plan(plan)["runs"]} if plan.is_file() else {}
     scored = sorted(path.stem for path in (suite / "scores").glob("*.json"))
     trained = sorted(path.parent.name for path in (suite / "runs").glob("*/outcome.json"))
     known = list(dict.fromkeys([*planned, *scored, *trained]))

@@ -58,7 +58,9 @@ def read(task: str, data: Path) -> LabelledTask:
     if is_probing(task):
         own = Path(data) / "probing" / f"{task.removeprefix(OWN_PROBING)}.txt"
         path = probing_file(FILES[task], data) if task in TASKS else own
-        return _task(task, SPLIT, dict.fromkeys(_SPLITS.values(), path), _read_senteval(path), counts)
+        return _task(
+            task, SPLIT, dict.fromkeys(_SPLITS.values(), path), _read_senteval(path, even=task not in TASKS), counts
+        )
     folder = Path(data) / "probing-xprobe-en" / FILES[task.removeprefix("xprobe-")]
     protocol = KFOLD if "train" in counts else NESTED
     names = {"train": "va", "test": "te"} if protocol == KFOLD else {"all": "te"}
@@ -84,10 +86,13 @@ def _task(
     return LabelledTask(name, protocol, len(known), splits)
 
 
-def _read_senteval(path: Path) -> dict[str, Rows]:
+def _read_senteval(path: Path, even: bool) -> dict[str, Rows]:
+    """Samples by split; in an `even` file all lines have as many fields as the first, or a sentence was cut in two."""
     rows: dict[str, Rows] = {split: [] for split in _SPLITS.values()}
+    width: int | None = None
     for number, line in enumerate(read_lines(path), start=1):
-        found = fields(path, number, line, 3)
+        found = fields(path, number, line, 3, exactly=width)
+        width = len(found) if even else None
         if found[0] not in _SPLITS:
             raise UserError(
                 f"{path}, line {number}: split {found[0][:20]!r} is none of tr, va, te; mend it or fetch it again"

@@ -101,10 +101,21 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
         subsets = [_read_two_files(name, year, pairs) for name, pairs in counts.items()]
     for subset in subsets:
         if np.ptp(subset.gold) == 0:
-            raise UserError(f"{task} {subset.name}: all gold scores are equal, so nothing can correlate; mend the file")
-        if not all(subset.first + subset.second):
-            raise UserError(f"{task} {subset.name}: a pair lacks a sentence; mend its file or fetch it again")
+            raise UserError(
+                f"{_called(task, subset)}: all gold scores are equal, so nothing can correlate; mend the file"
+            )
+        lacking = [not (first and second) for first, second in zip(subset.first, subset.second, strict=True)]
+        if any(lacking):
+            raise UserError(
+                f"{_called(task, subset)}: pair {lacking.index(True) + 1} lacks a sentence; mend its file or fetch it "
+                "again"
+            )
     return StsTask(task, split, tuple(subsets))
+
+
+def _called(task: str, subset: Subset) -> str:
+    """A part of a task by name, which may be all of it."""
+    return task if subset.name == task else f"{task} {subset.name}"
 
 
 def scored_splits(task: str, data: Path) -> list[str]:
@@ -127,24 +138,38 @@ def scored_splits(task: str, data: Path) -> list[str]:
 
 
 def _read_described(task: str, data: Path, split: str, pairs: int) -> Subset:
+    def wrong(what: str) -> UserError:
+        return UserError(f"the manifest of {data}, sts_files, {task}: {what}")
+
     form = manifest(data).get("sts_files", {}).get(task)
-    match {"separator": "\t", "header": False, **form} if isinstance(form, dict) else form:
-        case {
-            "path": str(path),
-            "columns": [int(first), int(second), int(gold)],
-            "separator": str(separator),
-            "header": bool(header),
-        } if separator and min(first, second, gold) >= 0:
-            if ".." in Path(path).parts or Path(path).is_absolute():
-                raise UserError(
-                    f"the manifest of {data}: the path of {task} leads out of downstream/; put its file there"
-                )
-            file = data / "downstream" / path.replace("{split}", split)
-            return _read_table(task, file, (first, second, gold), header, pairs, separator)
-    raise UserError(
-        f'the manifest of {data} does not say how {task} is read; give "path", and "columns" of the two sentences and '
-        f'the score, in its table "sts_files"'
+    if not isinstance(form, dict) or not {"path", "columns"} <= form.keys():
+        raise UserError(
+            f'the manifest of {data} does not say how {task} is read; give "path", and "columns" of the two sentences '
+            f'and the score, in its table "sts_files"'
+        )
+    if unknown := sorted(form.keys() - {"path", "columns", "separator", "header"}):
+        raise wrong(f"unknown key '{unknown[0]}'{nearest(unknown[0], ('path', 'columns', 'separator', 'header'))}")
+    path, columns, separator, header = (
+        form["path"],
+        form["columns"],
+        form.get("separator", "\t"),
+        form.get("header", False),
     )
+    if not isinstance(path, str) or not path:
+        raise wrong('"path" is no text; name a file below downstream/')
+    if ".." in Path(path).parts or Path(path).is_absolute():
+        raise UserError(f"the manifest of {data}: the path of {task} leads out of downstream/; put its file there")
+    if "{split}" not in path and len(sizes("sts", task, data)) > 1:
+        raise wrong("it has several parts, and one path for all of them; write {split} where the part's name stands")
+    whole = isinstance(columns, list) and len(columns) == 3 and all(type(each) is int for each in columns)
+    if not whole or min(columns) < 0 or len(set(columns)) < 3:
+        raise wrong('"columns" are three different whole numbers from 0 on: of the two sentences, and of the score')
+    if not isinstance(separator, str) or not separator:
+        raise wrong('"separator" is the text between two fields; leave it out where it is a tab')
+    if not isinstance(header, bool):
+        raise wrong('"header" is true or false')
+    file = data / "downstream" / path.replace("{split}", split)
+    return _read_table(task, file, tuple(columns), header, pairs, separator, even=True)
 
 
 def _read_two_files(name: str, folder: Path, pairs: int) -> Subset:
@@ -165,11 +190,19 @@ def _read_two_files(name: str, folder: Path, pairs: int) -> Subset:
 
 
 def _read_table(
-    name: str, path: Path, columns: tuple[int, int, int], header: bool, pairs: int, separator: str = "\t"
+    name: str,
+    path: Path,
+    columns: tuple[int, ...],
+    header: bool,
+    pairs: int,
+    separator: str = "\t",
+    even: bool = False,
 ) -> Subset:
+    """Pairs of a table; in an `even` one all lines have as many fields as the first, or a sentence was cut in two."""
     lines = list(enumerate(read_lines(path), start=1))[1 if header else 0 :]
     check_count(path, len(lines), pairs, "pairs")
-    rows = [(number, fields(path, number, line, max(columns) + 1, separator)) for number, line in lines]
+    width = len(lines[0][1].split(separator)) if even else None
+    rows = [(number, fields(path, number, line, max(columns) + 1, separator, width)) for number, line in lines]
     first, second, gold = columns
     return Subset(
         name,
@@ -223,8 +256,7 @@ def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
             correlation exists. (SentEval would print NaN or, for vectors of NaN, a score of something else.)
     """
     similarities = [
-        cosine(*look_up(f"{task.name} {subset.name}", (subset.first, subset.second), vectors))
-        for subset in task.subsets
+        cosine(*look_up(_called(task.name, subset), (subset.first, subset.second), vectors)) for subset in task.subsets
     ]
     golds = [subset.gold for subset in task.subsets]
     values = {"all": _spearman(task.name, np.concatenate(similarities), np.concatenate(golds))}

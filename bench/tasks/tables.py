@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.errors import UserError
+from bench.errors import UserError, nearest
 from bench.files import read_json
+from bench.records import STS_TASKS, TRANSFER_TASKS, is_described
 
+KEYS = ("name", "version", "source", "seed", "sts", "sts_files", "transfer", "probing")  # of a manifest
 Vectors = Callable[[Sequence[str]], np.ndarray]  # of any sentences of a task, float32 [n, d]
 
 
@@ -40,6 +42,8 @@ def manifest(data: Path) -> dict[str, Any]:
         raise UserError(
             f'{path} has no name, or no tables "sts", "transfer" or "probing" of tasks with their sizes; mend it'
         )
+    if unknown := sorted(content.keys() - KEYS):
+        raise UserError(f"{path} has an unknown key '{unknown[0]}'{nearest(unknown[0], KEYS)}")
     return content
 
 
@@ -61,18 +65,29 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     return counts
 
 
-def fields(path: Path, number: int, line: str, least: int, separator: str = "\t") -> list[str]:
+def check_listed(tasks: Sequence[str], data: Path) -> None:
+    """Raise `UserError` for the first of some tasks that a data folder's manifest does not list."""
+    for task in tasks:
+        sts = task in STS_TASKS or is_described(task)
+        sizes("sts" if sts else "transfer" if task in TRANSFER_TASKS else "probing", task, data)
+
+
+def fields(
+    path: Path, number: int, line: str, least: int, separator: str = "\t", exactly: int | None = None
+) -> list[str]:
     """The fields of line `number` (from 1), at least `least` of them.
 
+    Args:
+        exactly: how many there are in every line, where that is known.
+
     Raises:
-        UserError: there are fewer; file and line are named.
+        UserError: there are fewer, or not that many; file and line are named.
     """
     found = line.split(separator)
-    if len(found) < least:
+    if len(found) < least or exactly not in (None, len(found)):
         kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
-        raise UserError(
-            f"{path}, line {number}: {len(found)} {kind}, expected {least} or more; mend it or fetch it again"
-        )
+        wanted = f"{least} or more" if len(found) < least else f"{exactly} as in the lines before"
+        raise UserError(f"{path}, line {number}: {len(found)} {kind}, expected {wanted}; mend it or fetch it again")
     return found
 
 

@@ -236,7 +236,7 @@ def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None
             "'simcse' needs a transformer, and 'toy-glove' is a table of word vectors; name another",
         ),
         ("glove", "none", "'glove' needs a table of word vectors, and 'none' is no backbone; name another"),
-        ("glove[stop_words=perhaps]", "toy-glove", "'stop_words' should be of type bool"),
+        ("glove[stop_words=perhaps]", "toy-glove", "'stop_words' should be true or false"),
         ("glove+is-cse", "toy-glove", "'glove' is not trained, so nothing can be added to it"),
     ],
 )

@@ -84,6 +84,19 @@ def test_it_is_in_no_other_group_and_in_no_average(folder: Path) -> None:
     ]
 
 
+def test_several_parts_have_several_files(folder: Path) -> None:
+    form = {"path": "german/test/pairs.tsv", "columns": [1, 2, 0], "header": True}
+    describe(folder, {"sts:german": {"dev": 2, "test": 2}}, {"sts:german": form})
+    with pytest.raises(UserError, match="it has several parts, and one path for all of them"):
+        sts.read("sts:german", folder, "dev")
+
+
+def test_a_separator_in_a_sentence_is_noticed(folder: Path) -> None:
+    put(folder, "german/test/pairs.tsv", ["gold\tA\tB", "0.5\tein Hund\teine Katze", "4\tein\tHaus\tdas Haus"])
+    with pytest.raises(UserError, match="line 3: 4 tab-separated fields, expected 3 as in the lines before"):
+        sts.read("sts:german", folder)
+
+
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
@@ -91,10 +104,16 @@ def test_it_is_in_no_other_group_and_in_no_average(folder: Path) -> None:
         ("german.tsv", "does not say how sts:german is read"),
         ({"columns": [1, 2, 0]}, "does not say how"),
         ({"path": "german/{split}/pairs.tsv"}, "does not say how"),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2]}, "does not say how"),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, -1]}, "does not say how"),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, "0"]}, "does not say how"),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "separator": ""}, "does not say how"),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2]}, '"columns" are three different whole'),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, -1]}, '"columns" are three different whole'),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 1, 0]}, '"columns" are three different whole'),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, "0"]}, '"columns" are three different whole'),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "separator": ""},
+            '"separator" is the text between',
+        ),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": "no"}, '"header" is true or false'),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "sperator": "|"}, "did you mean 'separator'"),
         ({"path": "german/{split}.tsv", "columns": [1, 2, 0]}, "test.tsv does not exist"),
         ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0]}, "3 pairs, the manifest expects 2"),
         (
@@ -206,3 +225,9 @@ def test_a_set_that_cannot_be_scored_is_refused(
     describe(folder, {"sts:german": sizes}, {"sts:german": form})
     with pytest.raises(UserError, match=message):
         read_tasks(["sts:german"], folder)
+
+
+def test_an_unknown_key_of_a_manifest_is_named(folder: Path) -> None:
+    write_json(folder / "manifest.json", {"name": "own", "sts": {"sts:german": {"test": 2}}, "sts_file": {}})
+    with pytest.raises(UserError, match="unknown key 'sts_file'; did you mean 'sts_files'"):
+        sts.read("sts:german", folder)

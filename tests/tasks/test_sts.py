@@ -365,7 +365,7 @@ def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
         (f"{YEAR}/STS.gs.MSRpar.txt", "1\n1_0\n3\n", "STS12", r"line 2: gold score '1_0' is not a number"),
         (f"{YEAR}/STS.gs.MSRpar.txt", "1\n5.5\n3\n", "STS12", r"line 2: gold score '5.5' is not between 0 and 5"),
         (f"{YEAR}/STS.gs.MSRpar.txt", "2\n2\n2\n", "STS12", r"STS12 MSRpar: all gold scores are equal"),
-        (f"{YEAR}/STS.input.MSRpar.txt", "a\tb\n\td\ne\tf\n", "STS12", r"STS12 MSRpar: a pair lacks a sentence"),
+        (f"{YEAR}/STS.input.MSRpar.txt", "a\tb\n\td\ne\tf\n", "STS12", r"STS12 MSRpar: pair 2 lacks a sentence"),
         (f"{YEAR}/STS.gs.MSRpar.txt", "1\nnan\n3\n", "STS12", r"line 2: gold score 'nan' is not a number"),
         (f"{YEAR}/STS.input.MSRpar.txt", "a\tb\nc d\ne\tf\n", "STS12", r"line 2: 1 tab-separated fields, expected 2"),
         (f"{YEAR}/STS.input.MSRpar.txt", b"a\tb\nc\xff\td\ne\tf\n", "STS12", r"line 2: byte 0xff is not valid utf-8"),
