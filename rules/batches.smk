@@ -1,6 +1,7 @@
 # The rules of runs.smk for several runs at once: where runs are small, starting a process costs more than its work.
 # How many run at once is a resource, since a changed one is no reason to run anything again. A job has the threads of as
-# many runs, which share them: sums of floats depend on threads.
+# many runs, which share them: sums of floats depend on threads. What stands first in the configuration goes first: else
+# a long job may be the last one, with the other cores idle.
 TOGETHER = config.get("runs_together", 1)
 
 for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
@@ -22,6 +23,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 f"{RESULTS}/logs/train/{number}.log",
             benchmark:
                 f"{RESULTS}/benchmarks/train/{number}.tsv"
+            priority: len(RUNS) - first
             # Stopped or killed, a training goes on where it was (docs/unbreakable.md).
             retries: 3
             threads: min(TOGETHER, len(trained_ids)) * max(RUNS[run].recipe.threads for run in trained_ids)
@@ -47,6 +49,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
             f"{RESULTS}/logs/score/{number}.log",
         benchmark:
             f"{RESULTS}/benchmarks/score/{number}.tsv"
+        priority: len(RUNS) - first
         threads: min(TOGETHER, len(ids))
         resources:
             gpu=1,
@@ -74,6 +77,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 f"{RESULTS}/logs/analyse/{number}.log",
             benchmark:
                 f"{RESULTS}/benchmarks/analyse/{number}.tsv"
+            priority: len(RUNS) - first
             threads: min(TOGETHER, len(analysed_ids))
             resources:
                 gpu=1,
