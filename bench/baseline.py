@@ -110,7 +110,8 @@ def _paired(board: Board, backbone: str, ours: Candidate, theirs: Candidate, tas
     a, b = (_scores(candidate.on(backbone), board, task) for candidate in (ours, theirs))
     small = "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
     allowed = tolerance("untrained" if metric == "spearman" else small, task)
-    pair = compare_pairs(a, b, tolerance=allowed, prior_sd=prior_sd(backbone, task) if metric == "spearman" else None)
+    known = metric == "spearman" and (task != "Avg" or board.average_in_print)
+    pair = compare_pairs(a, b, tolerance=allowed, prior_sd=prior_sd(backbone, task) if known else None)
     row: dict[str, Any] = dict(zip(IDENTITY, (board.name, backbone, ours.method, ours.setting, task), strict=True))
     row |= {"label": ours.label, "baseline": theirs.text, "kind": pair.kind, "n": pair.n, "n_a": len(a), "n_b": len(b)}
     for side, own, other in (("a", a, b), ("b", b, a)):
@@ -145,10 +146,12 @@ def _claims(
     suite: Suite, row: dict[str, Any], pair: Paired, level: float, printed: dict[Any, Any]
 ) -> list[dict[str, Any]]:
     """The printed numbers that belong to a comparison, as rows of the second frame of `against`."""
-    metric = suite.boards[row["board"]].metric
+    board = suite.boards[row["board"]]
+    if row["task"] == "Avg" and not board.average_in_print:
+        return []
 
     def numbers(method: str, backbone: str) -> list[dict[str, Any]]:
-        return printed.get((method, backbone, row["task"], metric), [])
+        return printed.get((method, backbone, row["task"], board.metric), [])
 
     def together(a: dict[str, Any], b: dict[str, Any]) -> bool:
         """Of one table; of one printed backbone, where both have any; and not of different values of one setting."""

@@ -17,6 +17,7 @@ from bench.files import read_json, sha256_text, write_json
 from bench.progress import Progress
 from bench.provenance import task_sums
 from bench.records import (
+    AVERAGED,
     GROUPS,
     STS_TASKS,
     TRANSFER_TASKS,
@@ -162,7 +163,7 @@ def score(
 
 
 def _averages(records: Sequence[Record]) -> Iterator[Record]:
-    for group, metric in ((STS_TASKS, "spearman"), (TRANSFER_TASKS, "accuracy")):
+    for metric, group in AVERAGED.items():
         test = {
             record["task"]: record["value"]
             for record in records

@@ -63,6 +63,9 @@ GROUPS = {
     "chinese": CHINESE_TASKS,
 }
 
+# What an "Avg" is the mean of, in print and in files of scores, by its metric.
+AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
+
 
 @dataclass(frozen=True)
 class Board:
@@ -85,6 +88,11 @@ class Board:
     def overall(self) -> str:
         """The cell that it is about: the average, or its one task."""
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
+
+    @property
+    def average_in_print(self) -> bool:
+        """Whether an "Avg" that a paper prints is this table's; that of other tasks is another number."""
+        return AVERAGED.get(self.metric) == self.tasks
 
 
 def _probing_boards(name: str, family: str, which: str, tasks: tuple[str, ...]) -> list[Board]:

@@ -138,7 +138,8 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
 def _train(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
     """`outcome` and `provenance` of a training, from its newest checkpoint on."""
     torch.set_num_threads(run.recipe.threads)
-    torch.use_deterministic_algorithms(True, warn_only=context.device != "cpu")
+    # What `use_deterministic_algorithms` does, which imports torch's compiler too: 2 s of every process.
+    torch.set_deterministic_debug_mode("error" if context.device == "cpu" else "warn")
     # Nothing here reads memory that it has not written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]

@@ -20,7 +20,7 @@ from bench.baseline import against, candidates, find
 from bench.errors import UserError
 from bench.figures.style import BLUE, GREY, INK, ORANGE, STYLE
 from bench.finished import Scored, Suite
-from bench.records import STS_TASKS, TRANSFER_TASKS
+from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.reported import prior_sd
 from bench.versus import render_versus, shown, versus_figure
 
@@ -276,6 +276,23 @@ def test_every_board_is_compared():
 
 
 # --- What is in print ---
+
+
+@pytest.mark.parametrize(
+    ("tasks", "metric", "board"),
+    [(PROBING_TASKS, "accuracy", "probing"), (("sts:a", "sts:b"), "spearman", "own_sts")],
+)
+def test_an_average_in_print_stands_beside_the_average_of_the_same_tasks_alone(tasks, metric, board):
+    """The papers print averages of the seven STS and of the seven transfer tasks; others have the same metrics."""
+    runs = [
+        scored(method, 1, dict.fromkeys(tasks, value), metric=metric, tasks=list(tasks))
+        for method, value in (("sscl", 61.0), ("simcse", 60.5))
+    ]
+    frame, claims = against(suite(*runs), "simcse")
+    assert row_of(frame, board=board)["difference"] == 0.5
+    # How many seeds would decide is said of one seed where the spread is known, and it is known of the STS average.
+    assert pd.isna(row_of(frame, board=board)["seeds"])
+    assert "Avg" not in set(claims["task"])
 
 
 def claimed(frame: pd.DataFrame, source: str, table: str, task: str = "Avg") -> tuple[float, float, float]:

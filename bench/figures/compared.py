@@ -23,7 +23,7 @@ from bench.figures.style import (
     panels,
 )
 from bench.finished import Suite
-from bench.records import STS_TASKS, TRANSFER_TASKS
+from bench.records import AVERAGED
 from bench.reported import SOURCES
 from bench.tables import printed_tables, row_name, score_text
 from bench.verdict import SYMBOLS
@@ -119,5 +119,5 @@ def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {
         stem: table[table["task"] == "Avg"]
         for stem, table in printed_tables(all_cells[all_cells["split"] == "test"]).items()
-        if any({*tasks, "Avg"} <= set(table["task"]) for tasks in (STS_TASKS, TRANSFER_TASKS))
+        if any({*tasks, "Avg"} <= set(table["task"]) for tasks in AVERAGED.values())
     }
