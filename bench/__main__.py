@@ -15,6 +15,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import bench
 from bench import signals
 from bench.errors import UserError, nearest
 from bench.records import ANALYSES, STAGES
@@ -146,7 +147,7 @@ def runs(arguments: argparse.Namespace) -> int:
         raise UserError(f"--together is {arguments.together}; write how many runs go at once, from 1 on")
     try:
         content = json.loads(arguments.json) if arguments.json else read_plan(arguments.suite / "plan.json")
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"--json is not JSON: {error}; write the text itself, not a file's name") from None
     entries = planned(content, int(words[0]), int(words[1]), arguments.only)
     with gpu.lease() as device:
@@ -260,7 +261,7 @@ def plan(arguments: argparse.Namespace) -> None:
             content = json.loads(arguments.json)
         else:
             content = config.load(arguments.config or _configuration(arguments.suite))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"--json is not JSON: {error}; write the text itself, or name a file with --config") from None
     config.validate(content)
     if arguments.seeds is not None and not 1 <= arguments.seeds <= MOST_SEEDS:
@@ -392,6 +393,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
         description="Benchmark suite for unsupervised sentence embeddings.",
         epilog="python -m bench COMMAND --help says what a command takes; README.md has examples.",
     )
+    parser.add_argument("--version", action="version", version=bench.__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(function: Any, name: str | None = None) -> argparse.ArgumentParser:
