@@ -52,7 +52,8 @@ def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
     """`leaderboard` as texts for print."""
     names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
     shown = board[list(names)].astype(str).rename(columns=names)
-    for task in [name for name in board.columns if f"{name} sd" in board.columns]:
+    tasks = [name for name in board.columns if f"{name} sd" in board.columns]
+    for task in tasks[:1] if tasks[1:] == ["Avg"] else tasks:  # the average of one task is that task
         columns = (board[name] for name in (task, f"{task} sd", f"{task} n", "n"))
         shown[task] = [score_text(mean, sd) + seeds_text(n, of) for mean, sd, n, of in zip(*columns, strict=True)]
     if board["remark"].any():

@@ -74,8 +74,8 @@ def _share(row: dict[str, Any]) -> str:
     return f"{row['improvement']:.2f} [{row['improvement_low']:.2f}, {row['improvement_high']:.2f}]"
 
 
-def caption(suite: Suite, frame: pd.DataFrame) -> str:
-    """The caption of a table of comparisons."""
+def caption(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
+    """The caption of a table of comparisons; it tells of columns of print where there are any."""
     first = frame.to_dict("records")[0]
     names = _names(frame)
     ours = f"{'every method' if 'Method' in names else _method(first)} (A)"
@@ -84,11 +84,12 @@ def caption(suite: Suite, frame: pd.DataFrame) -> str:
         f"Suite {suite.name}: {ours} against {first['baseline']} (B), {suite.boards[first['board']].title}. "
         "A and B: mean ± standard deviation over the n seeds that both have; A - B: mean of their differences with its "
         "95 % t interval; P(A > B): share of the seeds at which A is higher, with Wilson's interval; p of the "
-        "permutation test, which flips signs, and of the paired t test after Holm's correction, which decides; then "
-        "what is in print, the difference there, and the seeds that would show one of that size. "
-        f"{LEGEND}; ≠ not comparable with ours. {suite.remark}"
+        "permutation test, which flips signs, and of the paired t test after Holm's correction, which decides"
     )
-    return text.strip()
+    if claims.empty:
+        return f"{text}. {LEGEND}. {suite.remark}".strip()
+    text += "; then what is in print, the difference there, and the seeds that would show one of that size"
+    return f"{text}. {LEGEND}; ≠ not comparable with ours. {suite.remark}".strip()
 
 
 def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
@@ -176,7 +177,7 @@ def render_versus(
         decisive = averages if "Method" in _names(rows) and len(averages) else rows
         printed = claims.merge(decisive[IDENTITY], on=IDENTITY)
         stem = comparison_stem(board)
-        table, text = shown(decisive, printed), caption(suite, decisive)
+        table, text = shown(decisive, printed), caption(suite, decisive, printed)
         texts.append(markdown(table, text))
         if out is None:
             continue

@@ -239,6 +239,8 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path) -
     assert list(board.index) == ["sscl", "simcse"]
     assert board.loc["sscl", ["sts:weather", "sts:law", "Avg"]].to_list() == [61.0, 62.0, 61.5]
     assert pd.read_csv(tmp_path / "tables" / "own_probing.csv")["probing:negation"].to_list() == [81.0, 80.0]
+    lines = (tmp_path / "tables" / "own_probing.md").read_text(encoding="utf-8").splitlines()
+    assert lines[2] == "| Backbone | Method | Setting | n | probing:negation |"
     assert not (tmp_path / "tables" / "own_probing_mlp.csv").exists()
     assert "Spearman x 100 on STS sets of its own" in (tmp_path / "tables" / "own_sts.md").read_text(encoding="utf-8")
     assert "{lllrrrr}" in (tmp_path / "tables" / "own_sts.tex").read_text(encoding="utf-8")

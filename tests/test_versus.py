@@ -443,6 +443,8 @@ def test_several_methods_show_their_averages_and_write_all(folder, tmp_path):
     text = render_versus(folder, "simcse", out=tmp_path)
     lines = text.splitlines()
     assert lines[0].startswith("Suite paper: Avg of every method (A) against simcse@official (B)")
+    assert "then what is in print" in lines[0]
+    assert "≠" in lines[0]
     assert lines[2].startswith("| Backbone | Method | n |")
     assert len([line for line in lines if line.startswith(f"| {BASE}")]) == 2
     numbers = list(csv_files.DictReader(io.StringIO((tmp_path / "compare.csv").read_text(encoding="utf-8"))))
@@ -460,6 +462,14 @@ def test_several_methods_without_an_average_show_their_tasks(tmp_path):
     named = [("is-cse, official", "STS12"), ("is-cse, official", "STS-B")]
     named += [("sscl, official", "STS12"), ("sscl, official", "STS-B")]
     assert [tuple(line.split(" | ")[1:3]) for line in lines[4:] if line.startswith(f"| {BASE}")] == named
+
+
+def test_the_caption_tells_of_print_only_where_a_number_is_printed(tmp_path):
+    runs = [run for method in ("simcse", "esimcse") for run in seeds(method, [dict.fromkeys(STS_TASKS, 70.0)])]
+    lines = render_versus(write_suite(tmp_path / "suite", runs), "simcse").splitlines()
+    assert lines[2].endswith("| Verdict |")
+    assert "which decides. ↑ better" in lines[0]
+    assert "print" not in lines[0]
 
 
 def test_nothing_is_written_without_a_folder(folder, tmp_path, monkeypatch):
