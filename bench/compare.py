@@ -43,7 +43,7 @@ def _differences(run: Scored, backbone: str) -> list[str]:
     """What makes a run another experiment than the printed one."""
     differences = []
     if run.plan["backbone"] != backbone:
-        differences.append(f"{run.plan['backbone']} stands in for {backbone}")
+        differences.append(f"{run.plan['backbone']} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
         differences.append(f"scored on {run.data}")
     if run.plan["seed"] is not None:
@@ -146,9 +146,10 @@ def _other_setting(run: str) -> str:
 def cells(suite: Suite) -> pd.DataFrame:
     """One row for each printed number that measures something, in the order of print, with our side of it.
 
-    Columns: `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`, `quoted_from` and `printed`
-    (points); `run` and `minus` (as in recipes.yaml, or empty) with `measured_on` (its backbone) and `deterministic`;
-    `ours` (tuple of points, one a seed; where there is a `minus`, of paired differences), `n`, `mean`, `sd`,
+    Columns: `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`, `quoted_from`, `ours_split`
+    (of our scores, where print means another than it says) and `printed` (points); `run` and `minus` (as in
+    recipes.yaml, or empty) with `measured_on` (its backbone) and `deterministic`; `ours` (tuple of points, one a seed;
+    where there is a `minus`, of paired differences), `n`, `mean`, `sd`,
     `difference` (mean - printed), `half_width` (of the 95 % interval, for trained cells that are judged); `verdict`,
     `reason`, `seeds` (how many would decide); and of the other setting `other_setting`, `other` (tuple), `other_n`,
     `other_mean`, `other_sd`.
@@ -169,6 +170,7 @@ def cells(suite: Suite) -> pd.DataFrame:
         less = (runs_of(_other_setting(minus), backbone) or runs_of(minus, backbone)) if minus else None
         values, other = ours.values, _Ours(runs_of(other_run, backbone), less, key, sign).values
         row = {name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]}
+        row |= {"ours_split": split}
         row |= {"printed": number["value"], "run": run, "minus": minus, "ours": tuple(values), "n": len(values)}
         row |= {"measured_on": ours.runs[0].plan["backbone"] if ours.runs else "", "deterministic": ours.deterministic}
         row |= {"mean": _mean(values), "sd": _sd(values)}

@@ -185,7 +185,7 @@ def render_coverage(suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, o
     numbers, left_out = values(suite), without_recipe()
     counts = _counted(numbers)
     shown = _shown(counts)
-    caption = f"Printed numbers of {len(SOURCES)} papers in suite {suite.name}."
+    caption = f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite {suite.name}."
     legend = "Verdicts on those with a recipe: " + "; ".join(
         f"{symbol} {kind}" for kind, symbol in SYMBOLS.items() if symbol in shown.columns
     )

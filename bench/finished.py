@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -77,9 +77,13 @@ class Suite:
     @property
     def remark(self) -> str:
         """What the suite's numbers cannot be compared with, as a sentence; empty where they can."""
+        return self.remark_on(self.stand_ins.values())
+
+    def remark_on(self, backbones: Iterable[str]) -> str:
+        """`remark` of numbers that were measured on some of the suite's backbones."""
         foreign = []
-        if self.stand_ins:
-            foreign.append("measured on " + " and ".join(sorted(set(self.stand_ins.values()))))
+        if measured := sorted(set(self.stand_ins.values()) & set(backbones)):
+            foreign.append("measured on " + " and ".join(measured))
         if self.data != "senteval":
             foreign.append(
                 "scored on " + ("the embedded world" if self.data == "world" else f"the data set {self.data}")

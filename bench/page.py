@@ -26,6 +26,7 @@ from bench.tables import (
     METRICS,
     TASK_ORDER,
     leaderboards,
+    origin,
     printed_tables,
     row_name,
     score_text,
@@ -211,6 +212,8 @@ def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[dict[str,
 def _facts(cell: Any, digits: int) -> list[tuple[str, str]]:
     """What is known of a printed number, as titled texts."""
     quoted = f", quoted from {cell.quoted_from}" if cell.quoted_from else ""
+    if cell.quoted_from == "unknown":
+        quoted = ", of unknown origin"
     facts = [("Printed", f"{cell.printed:.{digits}f}{quoted}")]
     if cell.n:
         facts.append(("Ours", f"{score_text(cell.mean, cell.sd, digits)}, n = {cell.n}"))
@@ -263,6 +266,8 @@ def _printed(suite: Suite, stem: str, table: pd.DataFrame, entries: list[dict[st
         for cell in row.itertuples():
             digits = 0 if cell.metric == "best_step" else 2
             title = f"{SOURCES[source]}, {name}: {label}, {backbone}, {cell.task} {cell.split}".strip()
+            if cell.ours_split != cell.split:
+                title += f" (ours: {cell.ours_split})"
             entries.append({"title": title, "facts": _facts(cell, digits), "sides": _sides(suite, numbers, cell)})
             shown[cell.task] = {
                 "entry": len(entries) - 1,
@@ -270,9 +275,9 @@ def _printed(suite: Suite, stem: str, table: pd.DataFrame, entries: list[dict[st
                 "ours": score_text(cell.mean, cell.sd, digits) if cell.n else "",
                 "verdict": cell.verdict,
             }
-        quoted = bool((row["quoted_from"] != "").all())
+        known = origin(row["quoted_from"])
         rows.append(
-            {"label": label, "backbone": backbone, "quoted": quoted, "cells": [shown.get(task) for task in tasks]}
+            {"label": label, "backbone": backbone, "origin": known, "cells": [shown.get(task) for task in tasks]}
         )
     return {
         "stem": stem,

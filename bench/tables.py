@@ -45,7 +45,16 @@ def slug(text: str) -> str:
 
 def row_name(method: str, variant: str) -> str:
     """A printed row's label with its remark."""
-    return f"{method} ({variant.strip('()')})" if variant else method
+    if variant.startswith("(") and variant.endswith(")"):
+        variant = variant[1:-1]
+    return f"{method} ({variant})" if variant else method
+
+
+def origin(quoted_from: pd.Series) -> str:
+    """What is known of where a printed row was taken from: "quoted", "origin unknown", or empty for its paper's own."""
+    if (quoted_from == "unknown").all():
+        return "origin unknown"
+    return "quoted" if (quoted_from != "").all() else ""
 
 
 def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
@@ -65,19 +74,23 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
     """The cells of one printed table as texts for print: a line for each printed row, and below it lines of ours."""
     tasks = sorted(table["task"].unique(), key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1)
     multiple_splits = table["split"].nunique() > 1
+    both_ways = set(DIRECTIONS) <= set(table["metric"])
     decisive = tasks[-1]
     lines = []
     for (method, backbone, variant, split), row in table.groupby(
         ["method", "backbone", "variant", "split"], sort=False, dropna=False
     ):
         by_task = row.set_index("task")
-        last = row.iloc[-1]
+        judged = row[row["task"] == decisive]
+        last = (row if judged.empty else judged).iloc[-1]
         name = row_name(method, variant)
+        if both_ways and last["metric"] in DIRECTIONS:
+            name += f", {DIRECTIONS[last['metric']]}"
         head = {"Backbone": backbone, "Method": f"{name} {split}".strip() if multiple_splits else name}
         digits = 0 if last["metric"] == "best_step" else 2
         printed = {task: f"{value:.{digits}f}" for task, value in by_task["printed"].items()}
         scored = bool((row["n"] > 0).any()) or last["verdict"] == "diverged"
-        source = "printed, quoted" if (row["quoted_from"] != "").all() else "printed"
+        source = ", ".join(filter(None, ["printed", origin(row["quoted_from"])]))
         judgement = f"{SYMBOLS[last['verdict']]} {last['verdict']}"
         if last["verdict"] in ("not run", "inconclusive", "diverged"):
             judgement += f": {last['reason']}"
@@ -202,6 +215,9 @@ def html(frame: pd.DataFrame, caption: str) -> str:
 LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in SYMBOLS.items())
 
 
+# Of the loss: which of two printed differences a row is, where a table has both.
+DIRECTIONS = {"uniformity_drop": "rise", "uniformity_gain": "fall"}
+
 METRICS = {
     "spearman": "Spearman x 100",
     "accuracy": "accuracy",
@@ -217,13 +233,19 @@ def captioned(suite: Suite, table: pd.DataFrame) -> str:
     source, name = table.iloc[0][["source", "table"]]
     metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
     text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured (mean ± standard deviation over n seeds)."
-    return f"{text} {suite.remark}".strip()
+    if (table["split"] != table["ours_split"]).any():
+        stated, ours = (" and ".join(table[name].unique()) for name in ("split", "ours_split"))
+        text += f" Printed as of the {stated} sets; ours are of the {ours} sets."
+    elif set(table["split"]) == {"dev"}:
+        averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in set(table["task"]) else ""
+        text += f" All scores are of dev sets{averaged}."
+    return f"{text} {suite.remark_on(table['measured_on'])}".strip()
 
 
-def leaderboard_caption(suite: Suite, board: str) -> str:
+def leaderboard_caption(suite: Suite, name: str, board: pd.DataFrame) -> str:
     """The caption of one of the suite's own tables."""
-    text = f"Suite {suite.name}: {suite.boards[board].title}, mean ± standard deviation over n seeds."
-    return f"{text} {suite.remark}".strip()
+    text = f"Suite {suite.name}: {suite.boards[name].title}, mean ± standard deviation over n seeds."
+    return f"{text} {suite.remark_on(board['backbone'])}".strip()
 
 
 def leaderboards(suite: Suite) -> dict[str, pd.DataFrame]:
@@ -261,6 +283,6 @@ def render_tables(suite_folder: Path, out: Path) -> None:
     all_cells = cells(suite)
     write_text(out / "cells.csv", csv(all_cells))
     for name, board in leaderboards(suite).items():
-        write_table(out, name, board, shown_leaderboard(board), leaderboard_caption(suite, name))
+        write_table(out, name, board, shown_leaderboard(board), leaderboard_caption(suite, name, board))
     for stem, table in printed_tables(all_cells).items():
         write_table(out, stem, table, shown_table(table), f"{captioned(suite, table)} {LEGEND}.")

@@ -31,6 +31,8 @@ def _names(frame: pd.DataFrame) -> list[str]:
 def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Comparisons of one board as texts for print: one a line, and lines below it where papers disagree in print."""
     by_row = dict(list(claims.groupby(IDENTITY)))
+    # Backbones that stand for more than one in print.
+    several = {backbone for backbone, found in claims.groupby("backbone") if found["printed_on"].nunique() > 1}
     lines: list[dict[str, str]] = []
     for row in frame.to_dict("records"):
         reason = f": {row['reason']}" if row["verdict"] == "undecided" else ""
@@ -49,7 +51,7 @@ def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
             gain = "–" if pd.isna(claim["claimed"]) else f"{claim['claimed']:+.2f}{remark}{needed}"
             line |= {"A, print": score_text(claim["printed_a"], nan), "B, print": score_text(claim["printed_b"], nan)}
             source = "; ".join(same["source"] + ", " + same["table"])
-            on = f" ({claim['printed_on']})" if printed["printed_on"].nunique() > 1 else ""
+            on = f" ({claim['printed_on']})" if row["backbone"] in several else ""
             line |= {"A - B, print": gain, "Source": source + on}
             lines.append(line)
             line = {}
@@ -78,7 +80,7 @@ def caption(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
     """The caption of a table of comparisons; it tells of columns of print where there are any."""
     first = frame.to_dict("records")[0]
     names = _names(frame)
-    ours = f"{'every method' if 'Method' in names else _method(first)} (A)"
+    ours = f"{'every method on its backbones' if 'Method' in names else _method(first)} (A)"
     ours = ours if "Task" in names else f"{first['task']} of {ours}"
     text = (
         f"Suite {suite.name}: {ours} against {first['baseline']} (B), {suite.boards[first['board']].title}. "
@@ -87,9 +89,9 @@ def caption(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
         "permutation test, which flips signs, and of the paired t test after Holm's correction, which decides"
     )
     if claims.empty:
-        return f"{text}. {LEGEND}. {suite.remark}".strip()
+        return f"{text}. {LEGEND}. {suite.remark_on(frame['backbone'])}".strip()
     text += "; then what is in print, the difference there, and the seeds that would show one of that size"
-    return f"{text}. {LEGEND}; ≠ not comparable with ours. {suite.remark}".strip()
+    return f"{text}. {LEGEND}; ≠ not comparable with ours. {suite.remark_on(frame['backbone'])}".strip()
 
 
 def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
@@ -109,7 +111,7 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
     several, trained = "Method" in names, frame[frame["kind"] == "paired"]
     frame = trained if several and len(trained) else frame
     panels = dict(list(frame.groupby("backbone", sort=False)))
-    first, note = frame.to_dict("records")[0], [suite.remark]
+    first, note = frame.to_dict("records")[0], [suite.remark_on(frame["backbone"])]
     ours = f"every {'trained ' * len(trained[:1])}method" if several else f"{_method(first)},"
     if len(frame) > 1:
         note.append("An interval is of its difference alone; the verdict holds after Holm's correction.")

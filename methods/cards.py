@@ -24,8 +24,9 @@ class CARDS(Contrastive):
     """Some words of the second view begin with the other case; each sentence brings one of its nearest in the corpus,
     by the untrained backbone, and all of these are negatives of every anchor (methods.md b.14).
 
-    Readings: a letter is what Unicode calls one, and of "count" only words that begin with a letter are counted, as in
-    the released code; cosines are of whole sentences. The paper's numbers are those of the code's table.
+    Readings: a letter is what Unicode calls one, and "count" counts all words, of which those that begin with a letter
+    are drawn, as in the released code; cosines are of whole sentences. The paper's numbers are those of the code's
+    table.
 
     Departures: batches of 512 on one device stand for 4 x 128, with one gradient of all; equal sentences are one in the
     search, but the training goes over all rows of the corpus, where the authors' file has each once; the search is in

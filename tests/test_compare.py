@@ -114,7 +114,9 @@ def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     )
     found = cell(folder)
     assert (found["verdict"], found["measured_on"], found["n"]) == ("not comparable", "toy-bert", 3)
-    assert found["reason"].startswith("toy-bert stands in for bert-base-uncased; scored on world")
+    assert found["reason"].startswith(
+        "toy-bert stands in for bert-base-uncased, with its own settings; scored on world"
+    )
     assert cell(folder, backbone="roberta-base")["verdict"] == "not run"
     assert "toy-bert" in read_suite(folder).remark
     assert "with no paper" in read_suite(folder).remark

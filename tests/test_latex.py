@@ -76,7 +76,7 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
     all_cells = cells(suite)
     assert set(all_cells["verdict"]) >= {"reproduced", "inconclusive", "lower", "higher", "not run"}
     texts = [
-        latex(shown_leaderboard(board), leaderboard_caption(suite, name), name)
+        latex(shown_leaderboard(board), leaderboard_caption(suite, name, board), name)
         for name, board in leaderboards(suite).items()
     ]
     texts += [

@@ -25,8 +25,10 @@ from bench.tables import (
     html,
     latex,
     markdown,
+    origin,
     printed_tables,
     render_tables,
+    row_name,
     score_text,
     shown_leaderboard,
     shown_table,
@@ -198,6 +200,52 @@ def test_differences_and_steps_in_print(tmp_path):
     assert [line[3] for line in shown_table(step).to_numpy().tolist()] == ["1500", "1375 ± 177 ?"]
     assert "the training step with the best dev score" in captioned(suite, step)
     assert all(captioned(suite, table) for table in tables.values())  # every metric has a name
+
+
+def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered):
+    folder, _ = rendered
+    suite = read_suite(folder)
+    tables = printed_tables(cells(suite))
+    # IS-CSE's Table 4 has an average of the two dev sets under the name of that of seven test sets.
+    assert "All scores are of dev sets; Avg is of two, STS-B and SICK-R." in captioned(suite, tables["is-cse_table-4"])
+    assert "All scores are of dev sets." in captioned(suite, tables["is-cse_table-5"])
+    assert "Printed as of the dev sets; ours are of the test sets." in captioned(suite, tables["sscl_table-5"])
+    assert " sets" not in captioned(suite, tables["is-cse_table-1"]).replace("data sets", "")
+
+
+def test_the_verdict_is_of_the_cell_that_the_heading_names(rendered):
+    """GS-InfoNCE's text prints the gain on the average first, and that on STS-B behind it."""
+    folder, _ = rendered
+    table = printed_tables(cells(read_suite(folder)))["gs-infonce-v2_main-results"]
+    table = table[table["backbone"] == "bert-base-uncased"].copy()
+    assert table["task"].tolist() == ["Avg", "STS-B"]
+    table[["n", "mean", "sd", "reason"]] = 5, 1.0, 0.1, ""
+    table["verdict"] = ["reproduced" if task == "Avg" else "lower" for task in table["task"]]
+    shown = shown_table(table)
+    assert shown.columns[-1] == "Verdict (Avg)"
+    assert shown.iloc[1, -1] == "= reproduced"
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [("", "M"), ("cls", "M (cls)"), ("(cls)", "M (cls)"), ("K-means (64 groups)", "M (K-means (64 groups))")],
+)
+def test_row_names(variant, name):
+    assert row_name("M", variant) == name
+
+
+@pytest.mark.parametrize(
+    ("quoted", "told"),
+    [(["", ""], ""), (["A", "A"], "quoted"), (["unknown", "unknown"], "origin unknown"), (["A", ""], "")],
+)
+def test_origins(quoted, told):
+    assert origin(pd.Series(quoted)) == told
+
+
+def test_a_rise_and_a_fall_are_told_apart(rendered):
+    folder, _ = rendered
+    shown = shown_table(printed_tables(cells(read_suite(folder)))["is-cse_figure-3-text"])
+    assert {name.rpartition(", ")[2] for name in shown["Method"] if name} == {"rise", "fall"}
 
 
 def test_a_toy_suite_says_that_it_proves_nothing(tmp_path):

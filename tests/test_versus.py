@@ -341,6 +341,12 @@ def test_numbers_of_two_values_of_one_setting_make_no_difference():
     assert own[["printed_a", "printed_b"]].to_numpy().tolist() == [[46.70, 76.25]]
 
 
+def test_a_sweep_is_compared_with_the_baselines_one_row():
+    """GS-InfoNCE's Table 3 prints SimCSE as M=0x, beside which M=1x gains 0.65."""
+    _, claims = against(suite(scored("gs-infonce[multiple=1]", 1, 76.0), scored("simcse", 1, 75.0)), "simcse")
+    assert claimed(claims, "gs-infonce-v2", "Table 3") == pytest.approx((76.90, 76.25, 0.65))
+
+
 def test_what_uses_no_backbone_is_compared_once():
     free = [scored("word-overlap", None, 50.0, backbone="none"), scored("skip-thought", 1, 40.0, backbone="none")]
     runs = [*free, *(scored("simcse", 1, 75.0, backbone=name) for name in (BASE, "roberta-base"))]
@@ -442,7 +448,7 @@ def test_files_of_a_comparison(folder, tmp_path):
 def test_several_methods_show_their_averages_and_write_all(folder, tmp_path):
     text = render_versus(folder, "simcse", out=tmp_path)
     lines = text.splitlines()
-    assert lines[0].startswith("Suite paper: Avg of every method (A) against simcse@official (B)")
+    assert lines[0].startswith("Suite paper: Avg of every method on its backbones (A) against simcse@official (B)")
     assert "then what is in print" in lines[0]
     assert "≠" in lines[0]
     assert lines[2].startswith("| Backbone | Method | n |")

@@ -28,11 +28,8 @@ from bench.reported import SOURCES
 from bench.tables import printed_tables, row_name, score_text
 from bench.verdict import SYMBOLS
 
-SCALES = {
-    "spearman": "STS average (Spearman x 100)",
-    "accuracy": "average accuracy (%)",
-    "accuracy_mlp": "average accuracy (%)",
-}
+SCALES = {"spearman": "STS average (Spearman x 100)", "accuracy": "average accuracy (%)"}  # of printed tables
+SEEDLESS = "without a seed"  # untrained, published, or fitted once
 MEAN: dict[str, Any] = {"color": INK, "marker": "|", "ms": 9, "mew": 1.2}
 
 
@@ -68,12 +65,12 @@ def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
     figure, axes = panels(
         [len(rows) for rows in parts],
         f"{SOURCES[source].partition(' (')[0]}, {name}: printed and measured",
-        suite.remark,
+        suite.remark_on(table["measured_on"]),
         [
             Line2D([], [], **PRINTED, label="printed"),
             Line2D([], [], **OFFICIAL, label="ours, official settings"),
             Line2D([], [], **PAPER, label="paper settings"),
-            Line2D([], [], **UNTRAINED, label="untrained"),
+            Line2D([], [], **UNTRAINED, label=SEEDLESS),
             Line2D([], [], color=GREY, lw=0.9, label="95 % interval of a further seed"),
         ],
         SCALES[table.iloc[0]["metric"]],
@@ -96,11 +93,12 @@ def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure
     handles = [
         Line2D([], [], **OFFICIAL, label="a seed, official settings"),
         Line2D([], [], **PAPER, label="a seed, paper settings"),
-        Line2D([], [], **UNTRAINED, label="untrained"),
+        Line2D([], [], **UNTRAINED, label=SEEDLESS),
         Line2D([], [], **MEAN, ls="", label="mean"),
     ]
-    scale = SCALES[suite.boards[name].metric]
-    figure, axes = panels([len(rows) for rows in parts], title, suite.remark, handles, scale)
+    about = suite.boards[name]
+    scale = f"average {about.title}" if about.overall == "Avg" else about.title
+    figure, axes = panels([len(rows) for rows in parts], title, suite.remark_on(backbones), handles, scale)
     for panel, backbone, rows in zip(axes, backbones, parts, strict=True):
         heading(panel, backbone if backbone != "none" else "no backbone")
         names(panel, [row.label if row.corpus == "" else f"{row.label}, {row.setting}" for row in rows.itertuples()])

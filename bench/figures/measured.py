@@ -155,10 +155,15 @@ def measure(figure: PaperFigure, suite: Suite) -> Measured | None:
         return None
     backbones = {row["backbone"] for row in rows}
     # What print has beyond our own last step would press ours into a corner.
-    last = max((row["step"] for row in rows if "step" in row), default=0)
+    last, beyond = max((row["step"] for row in rows if "step" in row), default=0), 0
     for series in figure.series:
         if series.backbone in backbones:
-            rows += [row for row in _printed(figure, series) if row.get("step", last) <= last]
+            printed = _printed(figure, series)
+            shown = [row for row in printed if row.get("step", last) <= last]
+            rows += shown
+            beyond += len(printed) - len(shown)
+    if beyond:
+        remarks.append(f"What print and released logs have beyond our last step, {last}, is not drawn.")
     if lacking:
         remarks.append(f"Not in this suite: {_listed(figure, lacking)}.")
     return Measured(pd.DataFrame(rows).astype({"seed": "Int64"}), tuple(remarks))

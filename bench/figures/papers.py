@@ -43,7 +43,7 @@ def draw(suite: Suite, figure: PaperFigure, measured: Measured) -> Figure:
     title, table = figure.heading, measured.table
     if len({series.backbone for series in figure.series}) == 1:
         title += f", {place_of(table, figure.series[0].backbone)}"
-    note = " ".join(filter(None, [figure.note, *measured.remarks, suite.remark]))
+    note = " ".join(filter(None, [figure.note, *measured.remarks, suite.remark_on(table["measured_on"])]))
     return DRAW[figure.kind](figure, table, title, note)
 
 

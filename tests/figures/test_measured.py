@@ -45,7 +45,9 @@ def run(folder: Path, method: str, setting: str = "official", backbone: str = "b
 def test_everything_is_there_without_a_remark(suite):
     found = {figure.id: measured for figure, measured in paper_figures(suite)}
     assert list(found) == list(FIGURES)
-    assert {measured.remarks for measured in found.values()} == {()}
+    remarks = {name: measured.remarks for name, measured in found.items() if measured.remarks}
+    # Its logs go on for longer than the suite's trainings.
+    assert remarks == {"L1": ("What print and released logs have beyond our last step, 3125, is not drawn.",)}
     assert paper_stems(suite) == {figure.stem: figure.heading for figure in FIGURES.values()}
 
 
