@@ -1,7 +1,7 @@
 # The rules of runs.smk for several runs at once: where runs are small, starting a process costs more than its work.
 # How many run at once is a resource, since a changed one is no reason to run anything again. A job has the threads of as
-# many runs, which share them: sums of floats depend on threads. What stands first in the configuration goes first: else
-# a long job may be the last one, with the other cores idle.
+# many runs, which share them: sums of floats depend on threads. What stands first in the configuration goes first, and
+# trainings before scorings, which nothing else waits for: else a long job may be the last one, with the other cores idle.
 TOGETHER = config.get("runs_together", 1)
 
 for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
@@ -23,7 +23,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 f"{RESULTS}/logs/train/{number}.log",
             benchmark:
                 f"{RESULTS}/benchmarks/train/{number}.tsv"
-            priority: len(RUNS) - first
+            priority: 2 * len(RUNS) - first
             # Stopped or killed, a training goes on where it was (docs/unbreakable.md).
             retries: 3
             threads: min(TOGETHER, len(trained_ids)) * max(RUNS[run].recipe.threads for run in trained_ids)

@@ -32,7 +32,7 @@ rule pretrain:
         f"{RESULTS}/logs/pretrain/{{toy}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/pretrain/{{toy}}.tsv"
-    priority: len(RUNS) + 1  # everything waits for it
+    priority: 2 * len(RUNS) + 1  # everything waits for it
     params:
         version=TOY_VERSION,
         kind=toy_kind,
