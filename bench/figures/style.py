@@ -37,7 +37,7 @@ WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL, LINE = 7.2, 2.45, 1.3, 0.44, 0.62, 
 # below, for a heading above or for none; the height of a row of the legend, and of a line of the title.
 SIDE, GAP, BELOW, ABOVE, PLAIN, KEYS, TITLE = 0.58, 0.62, 0.42, 0.2, 0.06, 0.16, 0.15
 LETTER, KEY = 0.058, 0.5  # a letter of a legend and the room of its key, inches
-NOTE_WIDTH, TITLE_WIDTH = 120, 86  # letters of a line
+NOTE_WIDTH, TITLE_WIDTH, NAME_WIDTH = 120, 86, 36  # letters of a line
 
 PRINTED: dict[str, Any] = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
 OFFICIAL: dict[str, Any] = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
@@ -159,8 +159,8 @@ def heading(panel: Axes, text: str) -> None:
 
 def names(panel: Axes, texts: Sequence[str]) -> None:
     """The rows' names, from the top; in smaller letters where two lines are not enough."""
-    small = [len(wrap(text, 38)) > 2 for text in texts]
-    filled = [fill(text, 48 if little else 38) for text, little in zip(texts, small, strict=True)]
+    small = [len(wrap(text, NAME_WIDTH)) > 2 for text in texts]
+    filled = [fill(text, 48 if little else NAME_WIDTH) for text, little in zip(texts, small, strict=True)]
     panel.set_yticks(range(len(texts)), filled, linespacing=0.9)
     for label, little in zip(panel.get_yticklabels(), small, strict=True):
         label.set_fontsize(6 if little else None)
