@@ -34,6 +34,11 @@ def _weights_files(folder: Path) -> list[Path]:
     return [folder / "model.safetensors"]
 
 
+def no_folder(folder: Any) -> UserError:
+    """What to say of the folder of a model that is not there."""
+    return UserError(f"model folder {folder} does not exist; give a Hugging Face folder or a hub id")
+
+
 def check_folder(folder: Path) -> None:
     """Check that a folder holds a transformer in Hugging Face format.
 
@@ -41,7 +46,7 @@ def check_folder(folder: Path) -> None:
         UserError: the folder, its configuration, weights or tokenizer are missing, or its weights are pickled.
     """
     if not folder.is_dir():
-        raise UserError(f"model folder {folder} does not exist; give a Hugging Face folder or a hub id")
+        raise no_folder(folder)
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
     missing = [path.name for path in _weights_files(folder) if not path.is_file()]

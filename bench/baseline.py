@@ -110,7 +110,7 @@ def _paired(board: Board, backbone: str, ours: Candidate, theirs: Candidate, tas
     a, b = (_scores(candidate.on(backbone), board, task) for candidate in (ours, theirs))
     small = "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
     allowed = tolerance("untrained" if metric == "spearman" else small, task)
-    known = metric == "spearman" and (task != "Avg" or board.average_in_print)
+    known = metric == "spearman" and board.is_in_print(task)
     pair = compare_pairs(a, b, tolerance=allowed, prior_sd=prior_sd(backbone, task) if known else None)
     row: dict[str, Any] = dict(zip(IDENTITY, (board.name, backbone, ours.method, ours.setting, task), strict=True))
     row |= {"label": ours.label, "baseline": theirs.text, "kind": pair.kind, "n": pair.n, "n_a": len(a), "n_b": len(b)}
@@ -147,7 +147,7 @@ def _claims(
 ) -> list[dict[str, Any]]:
     """The printed numbers that belong to a comparison, as rows of the second frame of `against`."""
     board = suite.boards[row["board"]]
-    if row["task"] == "Avg" and not board.average_in_print:
+    if not board.is_in_print(row["task"]):
         return []
 
     def numbers(method: str, backbone: str) -> list[dict[str, Any]]:

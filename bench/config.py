@@ -220,7 +220,7 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
         )
     for name in dict.fromkeys(name for one in found.values() for name in one.run.corpora):
         check_name(name)
-    if folder := local_folder() if config["data"] == "senteval" else _own_folder(config["data"]):
+    if folder := _present_data(config["data"]):
         wanted = [task for one in found.values() for task in (*one.tasks, *one.run.recipe.select_on.split("+"))]
         check_listed(list(dict.fromkeys(expand_tasks(wanted))), folder)
     if "compare" in config:
@@ -252,9 +252,11 @@ def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
     return {**config, "seeds": list(seeds), "backbones": backbones, "methods": entries}
 
 
-def _own_folder(data: str) -> Path | None:
-    """A data folder of a user's own, which is there before anything runs."""
-    return None if data in ("world", "senteval") else data_folder(data, Path())
+def _present_data(data: str) -> Path | None:
+    """The data folder, where it is there before anything runs: neither made by the suite nor still to be fetched."""
+    if data == "senteval":
+        return local_folder()
+    return None if data == "world" else data_folder(data, Path())
 
 
 def mode_of(config: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bench import modular
-from bench.backbones import load_backbone, longest_input
+from bench.backbones import load_backbone, longest_input, no_folder
 from bench.engine import Batch, States, Work, forward, pooler_output
 from bench.errors import UserError, nearest
 from bench.files import atomic_folder, read_json, write_json
@@ -266,9 +266,7 @@ def load_encoder(
             known = backbone(str(model))
         except UserError:
             if str(model).partition("@")[0].count("/") > 1 or str(model).startswith((".", "/", "~")):
-                raise UserError(
-                    f"model folder {model} does not exist; give a Hugging Face folder or a hub id"
-                ) from None
+                raise no_folder(model) from None
             folder = fetch_backbone(str(model))
         else:
             if known.source == "toy":

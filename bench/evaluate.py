@@ -19,13 +19,11 @@ from bench.provenance import task_sums
 from bench.records import (
     AVERAGED,
     GROUPS,
-    STS_TASKS,
-    TRANSFER_TASKS,
     Record,
     average,
     expand_tasks,
-    is_described,
     is_probing,
+    kind_of,
 )
 from bench.tasks import probing, sts, transfer
 from bench.tasks.labelled import KFOLD, NESTED, SPLIT, LabelledTask
@@ -46,10 +44,13 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
         raise UserError(f"--tasks names no task; write {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []
     for name in expand_tasks(names):
-        if name in STS_TASKS or is_described(name):
-            tasks += [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
-        else:
-            tasks.append((transfer if name in TRANSFER_TASKS else probing).read(name, data))
+        match kind_of(name):
+            case "sts":
+                tasks += [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
+            case "transfer":
+                tasks.append(transfer.read(name, data))
+            case _:
+                tasks.append(probing.read(name, data))
     return tasks
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.backbones import no_folder
 from bench.encoders import Encoder, check_pooler, load_encoder
 from bench.errors import UserError, nearest
 from bench.modular import Normalised
@@ -140,7 +141,7 @@ class Model:
         if self.pooler is not None:
             check_pooler(self.pooler)
         if str(self.source).startswith(("/", "./", "../")) and not Path(str(self.source)).exists():
-            raise UserError(f"model folder {self.source} does not exist; give a Hugging Face folder or a hub id")
+            raise no_folder(self.source)
 
     def load(self, device: str) -> Encoder:
         """Its Encoder.

@@ -169,8 +169,8 @@ def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[dict[str,
     rows = []
     for row in board.to_dict("records"):
         facts = [("Run", f"{row['method']}@{row['setting']}")]
-        counts = {task: seeds_text(row[f"{task} n"], row["n"]).strip() for task in shown}
-        facts += [(task, f"{score_text(row[task], row[f'{task} sd'])} {counts[task]}".strip()) for task in shown]
+        counts = {task: seeds_text(row[f"{task} n"], row["n"]) for task in shown}
+        facts += [(task, score_text(row[task], row[f"{task} sd"]) + counts[task]) for task in shown]
         title = f"{row['label']}, {row['setting']}, {row['backbone']}"
         entries.append({"title": title, "facts": facts, "sides": [_side("Runs", runs_of(row))]})
         scores = [(row[task], row[f"{task} sd"], counts[task]) for task in shown]
@@ -186,7 +186,7 @@ def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[dict[str,
                         "value": "" if pd.isna(mean) else f"{mean:.{SCORE_DIGITS}f}",
                         "mean": score_text(mean, float("nan")),
                         "sd": "" if pd.isna(sd) else f"{sd:.2f}",
-                        "seeds": seeds,
+                        "seeds": seeds.strip(),
                     }
                     for mean, sd, seeds in scores
                 ],

@@ -89,10 +89,9 @@ class Board:
         """The cell that it is about: the average, or its one task."""
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
 
-    @property
-    def average_in_print(self) -> bool:
-        """Whether an "Avg" that a paper prints is this table's; that of other tasks is another number."""
-        return AVERAGED.get(self.metric) == self.tasks
+    def is_in_print(self, task: str) -> bool:
+        """Whether what papers print under a task's name is this table's: their "Avg" is of certain tasks alone."""
+        return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
 
 
 def _probing_boards(name: str, family: str, which: str, tasks: tuple[str, ...]) -> list[Board]:
@@ -155,6 +154,13 @@ def canonical_task(label: str) -> str:
 def is_described(task: str) -> bool:
     """Whether it is an STS set whose files a manifest describes: CNSD's, or one of a user's own."""
     return task in CHINESE_TASKS or (task.startswith(OWN_STS) and task != OWN_STS)
+
+
+def kind_of(task: str) -> str:
+    """The table of a manifest in which a task's sizes stand: sts, transfer or probing."""
+    if task in STS_TASKS or is_described(task):
+        return "sts"
+    return "transfer" if task in TRANSFER_TASKS else "probing"
 
 
 def is_probing(task: str) -> bool:

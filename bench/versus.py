@@ -88,10 +88,11 @@ def caption(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
         "95 % t interval; P(A > B): share of the seeds at which A is higher, with Wilson's interval; p of the "
         "permutation test, which flips signs, and of the paired t test after Holm's correction, which decides"
     )
-    if claims.empty:
-        return f"{text}. {LEGEND}. {suite.remark_on(frame['backbone'])}".strip()
-    text += "; then what is in print, the difference there, and the seeds that would show one of that size"
-    return f"{text}. {LEGEND}; ≠ not comparable with ours. {suite.remark_on(frame['backbone'])}".strip()
+    legend = LEGEND
+    if len(claims):
+        text += "; then what is in print, the difference there, and the seeds that would show one of that size"
+        legend += "; ≠ not comparable with ours"
+    return f"{text}. {legend}. {suite.remark_on(frame['backbone'])}".strip()
 
 
 def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:

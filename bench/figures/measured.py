@@ -155,14 +155,11 @@ def measure(figure: PaperFigure, suite: Suite) -> Measured | None:
         return None
     backbones = {row["backbone"] for row in rows}
     # What print has beyond our own last step would press ours into a corner.
-    last, beyond = max((row["step"] for row in rows if "step" in row), default=0), 0
-    for series in figure.series:
-        if series.backbone in backbones:
-            printed = _printed(figure, series)
-            shown = [row for row in printed if row.get("step", last) <= last]
-            rows += shown
-            beyond += len(printed) - len(shown)
-    if beyond:
+    last = max((row["step"] for row in rows if "step" in row), default=0)
+    printed = [row for series in figure.series if series.backbone in backbones for row in _printed(figure, series)]
+    shown = [row for row in printed if row.get("step", last) <= last]
+    rows += shown
+    if len(shown) < len(printed):
         remarks.append(f"What print and released logs have beyond our last step, {last}, is not drawn.")
     if lacking:
         remarks.append(f"Not in this suite: {_listed(figure, lacking)}.")

@@ -39,6 +39,7 @@ from bench.tasks.tables import Vectors, check_count, clean, fields, look_up, man
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 SPLITS = ("train", "dev", "test")
+FORM = ("path", "columns", "separator", "header")  # of a described set, in a manifest
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,10 @@ def _read_described(task: str, data: Path, split: str, pairs: int) -> Subset:
             f'the manifest of {data} does not say how {task} is read; give "path", and "columns" of the two sentences '
             f'and the score, in its table "sts_files"'
         )
-    if unknown := sorted(form.keys() - {"path", "columns", "separator", "header"}):
-        raise wrong(f"unknown key '{unknown[0]}'{nearest(unknown[0], ('path', 'columns', 'separator', 'header'))}")
-    path, columns, separator, header = (
-        form["path"],
-        form["columns"],
-        form.get("separator", "\t"),
-        form.get("header", False),
-    )
+    stated: dict[str, Any] = {"separator": "\t", "header": False} | form
+    if unknown := sorted(stated.keys() - FORM):
+        raise wrong(f"unknown key '{unknown[0]}'{nearest(unknown[0], FORM)}")
+    path, columns, separator, header = (stated[key] for key in FORM)
     if not isinstance(path, str) or not path:
         raise wrong('"path" is no text; name a file below downstream/')
     if ".." in Path(path).parts or Path(path).is_absolute():

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.errors import UserError, nearest
 from bench.files import read_json
-from bench.records import STS_TASKS, TRANSFER_TASKS, is_described
+from bench.records import kind_of
 
 KEYS = ("name", "version", "source", "seed", "sts", "sts_files", "transfer", "probing")  # of a manifest
 Vectors = Callable[[Sequence[str]], np.ndarray]  # of any sentences of a task, float32 [n, d]
@@ -68,8 +68,7 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
 def check_listed(tasks: Sequence[str], data: Path) -> None:
     """Raise `UserError` for the first of some tasks that a data folder's manifest does not list."""
     for task in tasks:
-        sts = task in STS_TASKS or is_described(task)
-        sizes("sts" if sts else "transfer" if task in TRANSFER_TASKS else "probing", task, data)
+        sizes(kind_of(task), task, data)
 
 
 def fields(
