@@ -20,8 +20,10 @@ from bench.files import read_json, sha256_file
 from bench.plugins import Origin, methods_of, named_paths, outside
 from methods.base import Method, Shape
 
-# Raised when the embedded world or the pre-training of its backbones changes their numbers.
-TOY_VERSION = 2
+# Raised when the embedded world or its backbones change the numbers of what is measured with them.
+TOY_VERSION = 3
+# The toy backbones as they are shipped; `make toy-backbones` makes them and their sums anew.
+TOY_FOLDER = Path(__file__).parent / "tasks" / "world" / "backbones"
 
 
 def method_classes() -> dict[str, type[Method]]:
@@ -76,7 +78,7 @@ class Backbone:
 
     Attributes:
         name: as written in configurations.
-        source: "hub", "toy" (made by a rule), "folder" (of word vectors a file), or "none" for methods that need none.
+        source: "hub", "toy" (shipped), "folder" (of word vectors a file), or "none" for methods that need none.
         location: hub repository, toy kind ("bert", "roberta", "chinese", "glove"), folder or file.
         shape: width and depth.
         fingerprint: what decides its weights, for a run's identity.
@@ -104,7 +106,7 @@ class Backbone:
         if self.kind == "words":
             raise UserError(f"'{self.name}' is {KINDS['words']}, so it is no folder with a model")
         if self.source == "toy":
-            return suite_folder / "backbones" / self.name
+            return TOY_FOLDER / self.name
         if self.source == "hub":
             from bench.data import fetch_backbone
 
@@ -118,7 +120,7 @@ class Backbone:
             UserError: it cannot be fetched, or `BENCH_MODELS` names no folder.
         """
         if self.source == "toy":
-            return suite_folder / "backbones" / self.name / "vectors.txt"
+            return TOY_FOLDER / self.name / "vectors.txt"
         if self.source == "hub":
             from bench.data import fetch_words
 
@@ -140,8 +142,23 @@ _TOY = {
     "toy-bert": ("bert", Shape(64, 4, cased=False), "transformer"),
     "toy-roberta": ("roberta", Shape(64, 4), "transformer"),
     "toy-chinese": ("chinese", Shape(64, 4, cased=False), "transformer"),
-    "toy-glove": ("glove", Shape(64, 0, cased=False), "words"),
+    "toy-glove": ("glove", Shape(24, 0, cased=False), "words"),
 }
+
+
+def check_toy(name: str) -> None:
+    """Compare the files of a toy backbone with the sums shipped beside them.
+
+    Raises:
+        UserError: a file is missing or altered.
+    """
+    for line in (TOY_FOLDER / "SHA256SUMS").read_text().splitlines():
+        known, _, file = line.partition("  ")
+        path = TOY_FOLDER / file
+        if Path(file).parent.name == name and not (path.is_file() and sha256_file(path) == known):
+            raise UserError(f"{path} is not the file that sentbench ships; install sentbench again")
+
+
 NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 

@@ -269,8 +269,6 @@ def load_encoder(
                 raise no_folder(model) from None
             folder = fetch_backbone(str(model))
         else:
-            if known.source == "toy":
-                raise UserError(f"'{model}' is made by a suite; give its folder, results/<suite>/backbones/{model}")
             folder = known.folder(Path())
     if pooler is None and modular.is_modular(folder):
         return _modular(folder, prompt, device)

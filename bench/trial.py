@@ -1,7 +1,7 @@
 """A method tried on the processor: runs of a few steps on a corpus and a backbone that are made on the fly.
 
-The corpus is the embedded world's, the backbone of the toy one's shape, with random layers. Any other corpus or model
-that a method asks for is played by these two, so nothing is fetched.
+The corpus is the embedded world's, the backbone a toy one. They also stand in for any other corpus or model that a
+method asks for, so nothing is fetched.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench.catalogue import backbone
 from bench.context import RunContext
 from bench.encoders import Encoder, TransformerEncoder
 from bench.plugins import type_name
@@ -33,7 +34,7 @@ RECIPE = {
     "threads": 1,
     "select_on": "STS-B",
 }
-LINES = 1200  # of the corpus, from which the backbone has its word pieces
+LINES = 1200  # of the corpus
 
 
 class Fault(Exception):
@@ -47,19 +48,15 @@ class _Context(RunContext):
         return super().sentences()
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
-        folder = self.suite / "backbones" / "toy-bert"
+        folder = backbone("toy-bert").folder(self.suite)
         return TransformerEncoder.load(folder, {"pooler": pooler or "cls_before_pooler"}, device=self.device)
 
 
 def make_inputs(suite: Path) -> None:
-    """Write the embedded world with a short corpus, a transformer with random layers and a table of word vectors."""
-    from bench.pretrain import pretrain
+    """Write the embedded world with a short corpus."""
     from bench.tasks.world import build
-    from bench.words import make_vectors
 
     build(suite / "world", lines=LINES)
-    pretrain(suite / "world", "bert", suite / "backbones" / "toy-bert", steps=0)
-    make_vectors(suite / "world", suite / "backbones" / "toy-glove" / "vectors.txt")
 
 
 class Trial:

@@ -135,7 +135,7 @@ def read_vectors(path: Path) -> WordVectors:
 
 # The toy table. Window and weights are GloVe's own (Pennington et al. 2014, section 4.2: ten words to each side, a word
 # at distance k counts 1/k); values of a factorised matrix instead of trained ones take a second and need no seed.
-WIDTH = 64  # that of the toy transformers
+WIDTH = 24  # to the toy transformers' 64 about as 300 is to 768
 WINDOW = 10
 RAREST = 5  # occurrences of a word that gets a vector; GloVe's program takes 5 too
 

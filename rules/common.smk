@@ -47,7 +47,6 @@ wildcard_constraints:
     run=r"[a-z0-9.+_-]+",
     backbone=r"[A-Za-z0-9._-]+",
     corpus=r"[A-Za-z0-9._-]+",
-    toy=r"toy-(bert|roberta|chinese)",
 
 
 def world_if_named(name):
@@ -63,19 +62,8 @@ def corpus_world(wildcards):
     return world_if_named(config["data"] if name in MADE else name)
 
 
-def toy_weights(wildcards):
-    """A toy backbone is made by a rule; any other is fetched or already there."""
-    known = BACKBONES[wildcards.backbone]
-    file = "vectors.txt" if known.kind == "words" else "model.safetensors"
-    return f"{RESULTS}/backbones/{known.name}/{file}" if known.source == "toy" else []
-
-
 def backbone_reference(wildcards):
     return BACKBONES[wildcards.backbone].reference
-
-
-def toy_kind(wildcards):
-    return wildcards.toy.removeprefix("toy-")
 
 
 def run_inputs(wildcards):

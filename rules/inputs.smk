@@ -23,41 +23,6 @@ rule world:
         "python -m bench world --out {params.out:q} > {log:q} 2>&1"
 
 
-rule pretrain:
-    input:
-        f"{RESULTS}/world/manifest.json",
-    output:
-        f"{RESULTS}/backbones/{{toy}}/model.safetensors",
-    log:
-        f"{RESULTS}/logs/pretrain/{{toy}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/pretrain/{{toy}}.tsv"
-    priority: 2 * len(RUNS) + 1  # everything waits for it
-    params:
-        version=TOY_VERSION,
-        kind=toy_kind,
-        world=subpath(input[0], parent=True),
-        out=subpath(output[0], parent=True),
-    shell:
-        "python -m bench pretrain --world {params.world:q} --kind {params.kind:q} --out {params.out:q} > {log:q} 2>&1"
-
-
-rule word_vectors:
-    input:
-        f"{RESULTS}/world/manifest.json",
-    output:
-        f"{RESULTS}/backbones/toy-glove/vectors.txt",
-    log:
-        f"{RESULTS}/logs/word-vectors.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/word-vectors.tsv"
-    params:
-        version=TOY_VERSION,
-        world=subpath(input[0], parent=True),
-    shell:
-        "python -m bench word-vectors --world {params.world:q} --out {output:q} > {log:q} 2>&1"
-
-
 rule data:
     input:
         world_if_named(config["data"]),
@@ -96,8 +61,6 @@ rule corpus:
 
 
 rule backbone:
-    input:
-        toy_weights,
     output:
         f"{RESULTS}/inputs/backbone-{{backbone}}.json",
     log:

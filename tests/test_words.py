@@ -10,7 +10,7 @@ import pytest
 
 from bench import words
 from bench.__main__ import main
-from bench.catalogue import backbone
+from bench.catalogue import TOY_FOLDER, backbone
 from bench.encoders import load_encoder
 from bench.errors import UserError
 from bench.words import read_vectors, width
@@ -110,8 +110,8 @@ def test_tables_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = backbone("toy-glove")
-    assert (toy.source, toy.kind, toy.shape.width, toy.shape.depth) == ("toy", "words", 64, 0)
-    assert toy.table(tmp_path) == tmp_path / "backbones" / "toy-glove" / "vectors.txt"
+    assert (toy.source, toy.kind, toy.shape.width, toy.shape.depth) == ("toy", "words", 24, 0)
+    assert toy.table(tmp_path) == TOY_FOLDER / "toy-glove" / "vectors.txt"
     monkeypatch.delenv("BENCH_MODELS", raising=False)
     published = backbone("glove.6B.300d")  # known without its file, so that a plan needs none
     assert (published.kind, published.shape.width, published.shape.depth) == ("words", 300, 0)
@@ -166,7 +166,7 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
         assert main(["word-vectors", "--world", str(small_world), "--out", str(out)]) == 0
     assert outs[0].read_bytes() == outs[1].read_bytes()
     table = read_vectors(outs[0])
-    assert table.vectors.shape[1] == 64
+    assert table.vectors.shape[1] == words.WIDTH
     assert table.words[0] == "goes"  # the most frequent first
     assert "once" not in table.words
     assert "King" not in table.words

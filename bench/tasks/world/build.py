@@ -12,7 +12,7 @@ from bench.tasks.world.corpus import sample_document
 from bench.tasks.world.layout import write_lines, write_probing, write_transfer
 from bench.tasks.world.sets import SICK, SICK_SOURCE, STS, STSB, Pair, sample_mixed, sample_set
 
-VERSION = 2
+VERSION = 3
 STREAMS = 1  # in the names of the random streams, so that a new version leaves the sets as they were
 LINES = 20_000  # of the corpus, at least
 

@@ -7,12 +7,21 @@ import random
 from bench.tasks.world.grammar import coordinate, narrate, sample_clause
 from bench.tasks.world.lexicon import TOPICS, Topic
 from bench.tasks.world.meaning import sample_meaning
-from bench.tasks.world.opinion import fact, guess, review
+from bench.tasks.world.opinion import fact, guess, phrase, review
 from bench.tasks.world.question import CLASSES, ask
 from bench.tasks.world.speech import REGISTERS, Register, say, spell
 
 # What the sentences of a document are: events as in the STS sets, and what only transfer and probing sets are made of.
-_KINDS = {"event": 69, "narration": 8, "coordination": 4, "fact": 2, "guess": 1, "review": 13, "question": 3}
+_KINDS = {
+    "event": 56,
+    "narration": 8,
+    "coordination": 4,
+    "fact": 2,
+    "guess": 2,
+    "review": 18,
+    "phrase": 4,
+    "question": 6,
+}
 
 
 def sample_document(rng: random.Random) -> list[str]:
@@ -39,8 +48,10 @@ def _sentence(rng: random.Random, topic: Topic, scene: int | None, register: Reg
         return spell(fact(rng, register, topic).words())
     if kind == "guess":
         return spell(guess(rng, register, topic).words())
+    if kind == "phrase":
+        return spell(phrase(rng, liked).tree.words())
     if kind == "review":
-        return spell(review(rng, liked, topic, register, concession=0.04).tree.words())
+        return spell(review(rng, liked, topic, register, concession=0.1).tree.words())
     first = sample_clause(rng, 0.5, topic, scene)
     if kind == "narration":
         return spell(narrate(first, rng, register).words())

@@ -18,13 +18,14 @@ def _by_valence(opposites: str) -> dict[bool, tuple[str, ...]]:
 
 # Good and bad. Words of foreign spelling stand among them as in real reviews.
 QUALITIES = _by_valence(
-    "fine|vile kind|cruel bright|dull neat|ugly superb|awful clever|stupid lively|bleak naïve|blasé"
+    "fine|vile kind|cruel bright|dull neat|ugly superb|awful clever|stupid lively|bleak naïve|blasé "
+    "gentle|harsh noble|base witty|trite graceful|clumsy honest|crooked brisk|sluggish"
 )
 FEELINGS = _by_valence("adore|loathe admire|despise praise|scorn enjoy|resent")
 NEUTRAL = ("red", "wooden", "large", "small")  # qualities that nobody judges by
 DEGREES = ("very", "truly", "quite")
 HEDGES = ("i suppose", "it seems", "surely", "perhaps")
-NEGATED = 0.06  # chance that a judgement is the negated opposite
+NEGATED = 0.15  # chance that a judgement is the negated opposite
 BE = {True: "was", False: "is"}  # by tense: whether past
 
 

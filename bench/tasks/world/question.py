@@ -33,28 +33,42 @@ _FRAMES = {
         ("manner", "how does the {agent} {verb} the {thing}"),
         ("def", "what is the {thing} to the {agent}"),
         ("desc", "what does the {verb} of the {thing} mean to the {agent}"),
+        ("reason", "what is the reason that the {agent} does {verb} the {thing}"),
+        ("def", "what is the meaning of the {thing}"),
     ),
     "ENTY": (
         ("other", "what does the {agent} {verb} in the {place}"),
         ("other", "which thing does the {agent} {verb}"),
         ("product", "of the {things} , what does the {agent} {verb}"),
+        ("techmeth", "what kind of tool does the {agent} {verb} in the {place}"),
     ),
     "HUM": (
         ("ind", "who does {verb} the {thing} in the {place}"),
         ("ind", "which person does {verb} the {thing}"),
         ("gr", "of the {agents} , who does {verb} the {thing}"),
+        ("ind", "what is the name of the person that does {verb} the {thing}"),
     ),
     "LOC": (
         ("other", "where does the {agent} {verb} the {thing}"),
         ("other", "in which place does the {agent} {verb} the {thing}"),
         ("other", "where is the {thing}"),
+        ("city", "what town has the {thing}"),
+        ("other", "what is the spot that the {agent} does {verb} the {thing} in"),
     ),
     "NUM": (
         ("count", "how many {things} does the {agent} {verb}"),
         ("date", "when does the {agent} {verb} the {thing}"),
         ("money", "how much is the {thing} in the {place}"),
+        ("money", "what is the price of the {thing}"),
+        ("count", "what is the number of {things} in the {place}"),
+        ("date", "what year does the {agent} {verb} the {thing}"),
     ),
 }
+
+
+# What may stand before the question: a clause with another question's word, so that order tells what is asked.
+ASIDES = 0.3
+_ASIDE = ("where", "when", "how", "why", "who", "what", "which thing", "in which place", "how many", "which person")
 
 
 def ask(rng: random.Random, coarse: str, topic: Topic | None = None, scene: int | None = None) -> Question:
@@ -68,4 +82,8 @@ def ask(rng: random.Random, coarse: str, topic: Topic | None = None, scene: int 
 
     words = {role: word(getattr(meaning, role)) for role in ("agent", "verb", "thing", "place")}
     text = frame.format(title=rng.choice(TITLES), agents=with_s(words["agent"]), things=with_s(words["thing"]), **words)
+    if rng.random() < ASIDES:
+        other = sample_meaning(rng, 1.0, topic)
+        aside = (rng.choice(_ASIDE), "the", rng.choice(other.agent.words), "does", rng.choice(other.verb.words), ",")
+        text = f"{' '.join(aside)} {text}"
     return Question(coarse, fine, f"{text[0].upper()}{text[1:]} ?")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.tasks.world.lexicon import TOPICS
 from bench.tasks.world.meaning import FACTORS, ROLES, Meaning, change, sample_meaning, similarity
-from bench.tasks.world.speech import REGISTERS, STRUCTURES, Register, Sentence, say
+from bench.tasks.world.speech import REGISTERS, STRUCTURES, Sentence, say
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Source:
     padding: float = 0.6  # chance of an empty phrase
     structures: tuple[str, ...] = STRUCTURES
     registers: tuple[int, ...] = (0, 1, 2, 3)
-    alike: float = 0.25  # chance that both sentences are in one register, beyond luck
+    alike: float = 0.75  # chance that both sentences share register, structure and opening phrase, beyond luck
 
 
 _PLAIN = ("plain", "fronted")
@@ -45,7 +45,7 @@ STS: dict[str, tuple[Source, ...]] = {
     "STS13": (
         Source("FNWN", 40, 0.6, 0.9, registers=(0, 3)),
         Source("headlines", 90, 0.5, 0.0, _PLAIN),
-        Source("OnWN", 70, 0.3, alike=0.5),
+        Source("OnWN", 70, 0.3),
     ),
     "STS14": (
         Source("deft-forum", 50, 0.4, 0.8, registers=(1, 3)),
@@ -57,7 +57,7 @@ STS: dict[str, tuple[Source, ...]] = {
     ),
     "STS15": (
         Source("answers-forums", 60, 0.5, 0.8, registers=(1, 3)),
-        Source("answers-students", 70, 0.3, 0.5, _PLAIN, alike=0.5),
+        Source("answers-students", 70, 0.3, 0.5, _PLAIN),
         Source("belief", 60, 0.4, 0.9, registers=(1, 2)),
         Source("headlines", 60, 0.5, 0.0, _PLAIN),
         Source("images", 60, 0.4, 0.3, _PLAIN),
@@ -65,30 +65,40 @@ STS: dict[str, tuple[Source, ...]] = {
     "STS16": (
         Source("answer-answer", 50, 0.5, 0.7, registers=(0, 1)),
         Source("headlines", 50, 0.5, 0.0, _PLAIN),
-        Source("plagiarism", 50, 0.7, 0.6, alike=0.5),
-        Source("postediting", 50, 0.8, 0.6, alike=0.6),
+        Source("plagiarism", 50, 0.7, 0.6),
+        Source("postediting", 50, 0.8, 0.6),
         Source("question-question", 60, 0.4, 0.7, registers=(3, 1)),
     ),
 }
 
 STSB = {"train": 300, "dev": 400, "test": 300}
 SICK = {"train": 200, "trial": 100, "test_annotated": 300}
-SICK_SOURCE = Source("SICK", 0, 0.4, 0.3, alike=0.4)
+SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
 _MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[year])
 
-# What is done to a meaning to make the other one of a pair, and how often: nothing (a paraphrase), so many changes, or
-# a new meaning of the same topic (-1) or of any (-2).
-_CHANGES = (0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 4, -1, -1, -2, -2, -2)
+# What is done to a meaning to make the other one of a pair, and how often: so many changes (none for a paraphrase), its
+# two persons exchanged (or one change, where there are no two), or a new meaning of the same topic or of any.
+_EXCHANGED, _SAME_TOPIC, _ANY_TOPIC = -1, -2, -3
+_CHANGES = (
+    *(0, 0, 0, 0),
+    *(_EXCHANGED, _EXCHANGED, _EXCHANGED, _EXCHANGED),
+    *(1, 1, 2, 3),
+    *(_SAME_TOPIC, _SAME_TOPIC, _ANY_TOPIC, _ANY_TOPIC),
+)
 _CHANGEABLE = ("agent", "verb", "thing", *ROLES, *FACTORS)
 
 
 def _second(first: Meaning, rng: random.Random, source: Source) -> Meaning:
     changes = rng.choice(_CHANGES)
-    if changes < 0:
-        topic = next(topic for topic in TOPICS if topic.name == first.agent.family) if changes == -1 else None
+    if changes == _ANY_TOPIC:
+        return sample_meaning(rng, source.detail)
+    if changes == _SAME_TOPIC:
+        topic = next(topic for topic in TOPICS if topic.name == first.agent.family)
         return sample_meaning(rng, source.detail, topic)
+    if changes == _EXCHANGED and (exchanged := change(first, "order", rng)) != first:
+        return exchanged
     meaning = first
-    for _ in range(changes):
+    for _ in range(abs(changes)):
         meaning = change(meaning, rng.choice(_CHANGEABLE), rng)
     return meaning
 
@@ -98,12 +108,16 @@ def sample_pair(rng: random.Random, source: Source) -> Pair:
     first = sample_meaning(rng, source.detail)
     second = _second(first, rng, source)
     left = rng.choice(source.registers)
-    right = left if rng.random() < source.alike else rng.choice(source.registers)
-
-    def sentence(meaning: Meaning, register: Register) -> Sentence:
-        return say(meaning, rng, register, source.structures, source.padding)
-
-    return Pair(sentence(first, REGISTERS[left]), sentence(second, REGISTERS[right]), similarity(first, second))
+    right, structures, padding = left, source.structures, source.padding
+    if rng.random() < source.alike:
+        structures, padding = (rng.choice(structures),), float(rng.random() < padding)
+    else:
+        right = rng.choice(source.registers)
+    return Pair(
+        say(first, rng, REGISTERS[left], structures, padding),
+        say(second, rng, REGISTERS[right], structures, padding),
+        similarity(first, second),
+    )
 
 
 def sample_set(rng: random.Random, source: Source, pairs: int | None = None) -> list[Pair]:
