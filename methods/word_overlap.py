@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,11 @@ class WordOverlapHyper(HyperParameters):
 
 
 class BagOfWords:
-    """An Encoder: the sum over lower-cased words of a random sign vector that only depends on the word.
+    """An Encoder: the mean over lower-cased words of a unit vector of random signs that only depends on the word.
 
-    Sign vectors of different words are nearly orthogonal, so the cosine of two sums is that of the word counts.
+    Vectors of different words are nearly orthogonal, so the cosine of two means is that of the word counts. They are
+    short because the first step of RMSProp moves a weight by 0.1 whatever its gradient: on sums of signs it saturates
+    the units of a network, and rounding decides its accuracy.
     """
 
     kind = "word-overlap"
@@ -31,17 +34,19 @@ class BagOfWords:
 
     @property
     def identity(self) -> str:
-        return f"{self.kind}-{self.width}"
+        return f"{self.kind}-mean-{self.width}"
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         signs: dict[str, np.ndarray] = {}
         vectors = np.zeros((len(sentences), self.width), dtype=np.float32)
         for vector, sentence in zip(vectors, sentences, strict=True):
-            for word in sentence.lower().split():
+            words = sentence.lower().split()
+            for word in words:
                 if word not in signs:
                     seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
                     signs[word] = np.random.default_rng(seed).integers(0, 2, self.width).astype(np.float32) * 2 - 1
-                vector += signs[word]
+                vector += signs[word]  # exact: whole numbers
+            vector /= np.float32(max(1, len(words)) * math.sqrt(self.width))
         return vectors
 
     def save(self, folder: Path) -> dict[str, Any]:
@@ -60,6 +65,7 @@ class WordOverlap(Method):
 
     name = "word-overlap"
     title = "Word overlap"
+    version = 2  # means of unit vectors, no sums of signs
     reference = "a control"
     Hyper = WordOverlapHyper
     trained = False
