@@ -175,6 +175,12 @@ class Batch:
 
 
 HARD = ("near-duplicates", "duplicates", "opposites", "tiny", "huge", "mixed-norms", "one", "two")
+DTYPES = (torch.float64, torch.float32)
+
+
+def tolerance(kind: str, dtype: torch.dtype) -> float:
+    """Of `disagreement`. Rounding of float32 is up to 5e-5 on hard tensors, 5e-6 on others, whatever the processor."""
+    return 1e-6 if dtype == torch.float64 else 1e-3 if kind in HARD else 1e-4
 
 
 def batch(kind: str, number: int, n: int = N) -> Batch:
@@ -251,7 +257,7 @@ def disagreement(
     A gradient's natural unit is 1 / (temperature x norm of the vector x batch size). Differences are relative to the
     oracle's value, or to a floor where the value is smaller, for rounding alone decides the digits of a vanishing loss:
     1e-3 in float64; in float32 a cosine is off by about 1e-7, which the temperature divides, and 1e-4 of the floor
-    allows 2.5 of these.
+    is 2.5 of these.
     """
     methods = {dtype: (build or case.build)() for dtype in dtypes}
     floors = {torch.float64: 1e-3, torch.float32: 0.0025 / case.temperature}

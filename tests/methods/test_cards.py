@@ -13,7 +13,7 @@ import numpy as np
 import oracles
 import pytest
 import torch
-from cases import batch
+from cases import DTYPES, batch, tolerance
 from torch import Tensor
 
 import methods.base as base
@@ -35,7 +35,6 @@ WIDTH, DEPTH, TOTAL, SEED = 5, 4, 6, 3
 SENTENCES = ["a dog", "a cat", "the red car", "two birds", "a cat", "one old tree", "a dog", "water", "The End"]
 DISTINCT = ["a dog", "a cat", "the red car", "two birds", "one old tree", "water", "The End"]
 BATCHES = ([1, 4, 0, 7], [6, 2, 0, 5], [8, 3, 1, 2], [0], [3, 1, 5, 4, 6])
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 
 
 # The oracle: which sentence is drawn, and the loss of all of it
@@ -168,11 +167,11 @@ def disagreement(
     return worst
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("count", "t"), [(3, 0.05), (1, 0.05), (6, 1.0), (3, 0.001), (0, 0.05)])
 @pytest.mark.parametrize("kind", ["random", "close", "near-duplicates", "opposites", "mixed-norms", "tiny", "huge"])
 def test_equals_oracle(kind: str, count: int, t: float, dtype: torch.dtype) -> None:
-    assert disagreement(kind, dtype, count, t) < TOLERANCE[dtype]
+    assert disagreement(kind, dtype, count, t) < tolerance(kind, dtype)
 
 
 def test_the_batches_meet_every_case() -> None:
@@ -369,7 +368,7 @@ def test_the_second_view_is_the_decoded_text_switched(
 # Limits, state, refusals
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_switched_off_it_is_simcse_bit_for_bit(dtype: torch.dtype) -> None:
     plain = compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, DEPTH))
     method, tools = build(count=0)

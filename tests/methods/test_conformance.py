@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from cases import CASES, HARD, Case, disagreement
+from cases import CASES, DTYPES, HARD, Case, disagreement, tolerance
 
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 # Of the 32 combinations of SSCL's switches, the hard tensors see those with at most one switch set.
 SWITCHES = ("self", "own", "one", "detach", "average")
 FEW = [
@@ -23,12 +21,12 @@ def _names(cases: list[Case]) -> list[str]:
 @pytest.mark.parametrize("kind", ["random", "close"])
 @pytest.mark.parametrize("case", CASES, ids=_names(CASES))
 def test_equals_oracle(case: Case, kind: str) -> None:
-    for dtype, difference in disagreement(case, kind, dtypes=tuple(TOLERANCE)).items():
-        assert difference < TOLERANCE[dtype], dtype
+    for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
+        assert difference < tolerance(kind, dtype), dtype
 
 
 @pytest.mark.parametrize("kind", HARD)
 @pytest.mark.parametrize("case", FEW, ids=_names(FEW))
 def test_equals_oracle_on_hard_tensors(case: Case, kind: str) -> None:
-    for dtype, difference in disagreement(case, kind, dtypes=tuple(TOLERANCE)).items():
-        assert difference < TOLERANCE[dtype], dtype
+    for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
+        assert difference < tolerance(kind, dtype), dtype

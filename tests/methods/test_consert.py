@@ -283,7 +283,8 @@ def test_without_augmentation_the_views_are_the_plain_vectors_bit_for_bit(runs: 
     plain = context.embed([tokens, tokens]).vectors
     assert torch.equal(found[0][0], plain[0])
     assert torch.equal(found[0][1], plain[1])
-    assert torch.equal(found[0][0], found[0][1])  # the backbone's dropout is off
+    # The backbone's dropout is off. A row's last bits may depend on its place among the rows of a product.
+    torch.testing.assert_close(found[0][0], found[0][1])
 
 
 def test_hooks_are_gone_after_a_step_and_after_an_error(runs: Runs) -> None:

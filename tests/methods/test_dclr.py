@@ -10,7 +10,21 @@ from typing import Any
 
 import pytest
 import torch
-from cases import BATCH_SIZE, DEPTH, HARD, TOTAL, WIDTH, Case, N, batch, disagreement, method_step, step
+from cases import (
+    BATCH_SIZE,
+    DEPTH,
+    DTYPES,
+    HARD,
+    TOTAL,
+    WIDTH,
+    Case,
+    N,
+    batch,
+    disagreement,
+    method_step,
+    step,
+    tolerance,
+)
 from mutations import Mutation, override, set_hyper
 from oracles_queues import DCLROracle
 from queue_cases import FakeContext, QueueCase, Table
@@ -30,7 +44,6 @@ from methods.simcse import SimCSE
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 SETTING = {"phi": 0.3, "noise_times": 0.8, "complement": "backbone"}  # 4 noise vectors for a batch of 5
 RELEASED = {"false_negatives": "zeroed", "loss_form": "one-vs-rest"}
 SMOOTHING = {"alpha": 0.3, "start": None, "length": 10, "k": 3, "beta": 2.0, "official": False}
@@ -76,8 +89,8 @@ CASES: dict[str, Case] = {
     ],
 )
 def test_equals_oracle(name: str, kind: str) -> None:
-    for dtype, difference in disagreement(CASES[name], kind, dtypes=tuple(TOLERANCE)).items():
-        assert difference < TOLERANCE[dtype], dtype
+    for dtype, difference in disagreement(CASES[name], kind, dtypes=DTYPES).items():
+        assert difference < tolerance(kind, dtype), dtype
 
 
 # Mistakes that the comparison must catch

@@ -11,7 +11,21 @@ from typing import Any
 
 import pytest
 import torch
-from cases import BATCH_SIZE, DEPTH, HARD, TOTAL, WIDTH, Case, N, batch, disagreement, method_step, step
+from cases import (
+    BATCH_SIZE,
+    DEPTH,
+    DTYPES,
+    HARD,
+    TOTAL,
+    WIDTH,
+    Case,
+    N,
+    batch,
+    disagreement,
+    method_step,
+    step,
+    tolerance,
+)
 from mutations import Mutation, override, part, set_hyper
 from oracles_queues import ESimCSEOracle
 from queue_cases import FakeContext, QueueCase
@@ -27,7 +41,6 @@ from methods.simcse import SimCSE
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 QUEUE = {"queue": 6, "momentum": 0.9}
 
 
@@ -60,8 +73,8 @@ CASES: dict[str, Case] = {
     ],
 )
 def test_equals_oracle(name: str, kind: str) -> None:
-    for dtype, difference in disagreement(CASES[name], kind, dtypes=tuple(TOLERANCE)).items():
-        assert difference < TOLERANCE[dtype], dtype
+    for dtype, difference in disagreement(CASES[name], kind, dtypes=DTYPES).items():
+        assert difference < tolerance(kind, dtype), dtype
 
 
 # Mistakes that the comparison must catch

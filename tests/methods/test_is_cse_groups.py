@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import HARD, WIDTH, Case, batch, disagreement, method_step
+from cases import DTYPES, HARD, WIDTH, Case, batch, disagreement, method_step, tolerance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import override, set_hyper
@@ -30,7 +30,6 @@ from methods.simcse import SimCSE
 
 Patch = pytest.MonkeyPatch
 KINDS = ("close",)  # where the mutations are caught
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 
 
 def case(name: str, temperature: float = 0.05, **changes: Any) -> Case:
@@ -69,8 +68,8 @@ BY_NAME = {one.name: one for one in CASES}
     ids=lambda value: getattr(value, "name", value),
 )
 def test_equals_oracle(one: Case, kind: str) -> None:
-    for dtype, difference in disagreement(one, kind, dtypes=tuple(TOLERANCE)).items():
-        assert difference < TOLERANCE[dtype], dtype
+    for dtype, difference in disagreement(one, kind, dtypes=DTYPES).items():
+        assert difference < tolerance(kind, dtype), dtype
 
 
 # Mistakes

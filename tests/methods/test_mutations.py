@@ -25,7 +25,7 @@ def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         mutate(method, monkeypatch)
         return method
 
-    assert max(disagreement(case, kind, build=build)[torch.float64] for kind in KINDS) > TOLERANCE
+    assert any(disagreement(case, kind, build=build)[torch.float64] > TOLERANCE for kind in KINDS)
 
 
 def test_unspoilt_methods_pass_where_mutations_are_caught() -> None:

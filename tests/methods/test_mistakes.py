@@ -1,0 +1,181 @@
+"""The smoke suite's reference catches mistakes: code with one is run, and some score leaves its interval.
+
+Each mistake spoils one thing of methods, poolers, classifiers, task files; the same runs without it pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from mutations import MUTATIONS
+from torch import Tensor
+
+from bench import classify, config, encoders, evaluate
+from bench.errors import UserError
+from bench.files import write_json
+from bench.jobs import run_plan
+from bench.reference import check
+from bench.suite import Run
+from bench.tasks import protocol, sts
+from bench.tasks.labelled import LabelledTask
+from bench.tasks.world import build
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "results" / "reference" / "smoke.json"
+
+Patch = pytest.MonkeyPatch
+Mistake = Callable[[Patch], None]
+
+# What a mistake is looked for in: a run of the smoke suite on toy-bert, and some of its tasks.
+STS, LABELLED = ["STS12", "STS-B", "SICK-R"], ["SST2", "TREC", "MRPC", "Tense", "SubjNumber"]
+TRAINED, POOLED, CLASSIFIED = {"simcse": STS}, {"untrained[pooler=avg]": STS}, {"untrained[pooler=avg]": LABELLED}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The world of the smoke suite."""
+    folder = tmp_path_factory.mktemp("smoke") / "world"
+    build(folder)
+    return folder
+
+
+@pytest.fixture
+def checked(world: Path, tmp_path: Path) -> Callable[[Mapping[str, Sequence[str]]], str]:
+    """Run a part of the smoke suite and check it: methods with their tasks, on toy-bert and the first seed."""
+    plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
+
+    def run(wanted: Mapping[str, Sequence[str]]) -> str:
+        entries = [
+            entry | {"tasks": list(wanted[entry["method"]])}
+            for entry in plan["runs"]
+            if entry["method"] in wanted and entry["backbone"] == "toy-bert" and entry["seed"] in (None, 1)
+        ]
+        assert len(entries) == len(wanted)
+        (tmp_path / "world").symlink_to(world)
+        write_json(tmp_path / "plan.json", plan | {"runs": entries})
+        list(run_plan(tmp_path, plan, entries, "cpu", ["train", "score"]))
+        return check(tmp_path, REFERENCE)
+
+    return run
+
+
+def of_method(name: str) -> Mistake:
+    """A mutation that the oracle of the method's loss has to notice too."""
+
+    def make(patch: Patch) -> None:
+        plain, mutate = Run.build, MUTATIONS[name][1]
+
+        def built(run: Run) -> Any:
+            method = plain(run)
+            mutate(method, patch)
+            return method
+
+        patch.setattr(Run, "build", built)
+
+    return make
+
+
+def mean_over_padding(patch: Patch) -> None:
+    def spoilt(states: Any, mask: Tensor) -> Tensor:
+        last = states[-1]
+        return torch.where(mask.bool().unsqueeze(-1), last, last[:, :1]).mean(1)
+
+    patch.setitem(encoders.POOLERS, "avg", spoilt)
+
+
+def first_token_for_the_mean(patch: Patch) -> None:
+    patch.setitem(encoders.POOLERS, "avg", lambda states, mask: states[-1][:, 0])
+
+
+def layer_before_the_last(patch: Patch) -> None:
+    plain = encoders.POOLERS["avg"]
+    patch.setitem(encoders.POOLERS, "avg", lambda states, mask: plain(states[:-1], mask))
+
+
+def dev_is_trained_on(patch: Patch) -> None:
+    def spoilt(train: np.ndarray, dev: np.ndarray | None, heads: Any) -> classify.Fold:
+        return classify.Fold(train if dev is None else np.concatenate([train, dev]), dev, heads)
+
+    patch.setattr(protocol, "Fold", spoilt)
+
+
+def features_of_the_next_sample(patch: Patch) -> None:
+    plain = LabelledTask.features
+    patch.setattr(LabelledTask, "features", lambda self, *given: np.roll(plain(self, *given), 1, axis=0))
+
+
+def features_without_the_last_half(patch: Patch) -> None:
+    plain = LabelledTask.features
+    patch.setattr(LabelledTask, "features", lambda *given: np.split(plain(*given), 2, axis=1)[0])
+
+
+def stopped_at_the_first_miss(patch: Patch) -> None:
+    patch.setitem(classify.MODES, "dev", replace(classify.MODES["dev"], tenacity=0))
+
+
+def the_other_mode(patch: Patch) -> None:
+    patch.setitem(classify.MODES, "dev", replace(classify.MODES["test"], folds=5))
+
+
+def gold_of_the_next_pair(patch: Patch) -> None:
+    plain = sts._spearman
+    patch.setattr(sts, "_spearman", lambda name, found, gold: plain(name, found, np.roll(gold, 1)))
+
+
+def dev_for_test(patch: Patch) -> None:
+    def spoilt(task: str, data: Path, split: str = "test") -> sts.StsTask:
+        read = plain(task, data, "dev" if task in ("STS-B", "SICK-R") else split)
+        return replace(read, split=split)
+
+    plain = sts.read
+    patch.setattr(evaluate.sts, "read", spoilt)
+
+
+def dot_product_for_the_cosine(patch: Patch) -> None:
+    patch.setattr(sts, "cosine", lambda first, second: (first * second).sum(1).astype(np.float64))
+
+
+MISTAKES: dict[str, tuple[Mapping[str, Sequence[str]], Mistake]] = {
+    **{
+        name: (TRAINED, of_method(name))
+        for name in ("sign_of_the_cosine", "temperature_multiplied", "positive_of_the_next_sentence")
+    },
+    **{made.__name__: (POOLED, made) for made in (mean_over_padding, first_token_for_the_mean, layer_before_the_last)},
+    **{
+        made.__name__: (CLASSIFIED, made)
+        for made in (
+            dev_is_trained_on,
+            features_of_the_next_sample,
+            features_without_the_last_half,
+            stopped_at_the_first_miss,
+            the_other_mode,
+        )
+    },
+    **{made.__name__: (POOLED, made) for made in (gold_of_the_next_pair, dev_for_test, dot_product_for_the_cosine)},
+}
+
+
+@pytest.fixture
+def patch() -> Iterator[Patch]:
+    with Patch.context() as patch:
+        yield patch
+
+
+def test_without_a_mistake_all_scores_pass(checked: Callable[..., str]) -> None:
+    assert "each within its interval" in checked({**TRAINED, "untrained[pooler=avg]": [*STS, *LABELLED]})
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_caught(name: str, checked: Callable[..., str], patch: Patch) -> None:
+    wanted, make = MISTAKES[name]
+    make(patch)
+    with pytest.raises(UserError, match="left their intervals"):
+        checked(wanted)

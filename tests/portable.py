@@ -1,0 +1,252 @@
+"""The fast tests and the smoke suite's scores under several arithmetics of one processor.
+
+    python -m tests.portable [--only NAME ...] [--tests | --scores]     # a table; what is done is not done again
+    python -m tests.portable --quick                                    # what continuous integration runs
+
+The smoke suite's inputs have to be in results/smoke, where make portable puts them. docs/portability.md has the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bench import config, provenance, signals
+from bench.errors import UserError
+from bench.files import read_json, write_json
+from bench.progress import Progress
+from bench.reference import LEAST, PLAIN, cells_of, check, judged, metric_of, movements
+
+# Each by what it sets; `threads` are those of trainings, scorings and tests. On other processors than x86-64 the
+# variables change nothing.
+THREADS = "OMP_NUM_THREADS"
+OLD = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+ARITHMETICS = {
+    PLAIN: {},
+    "oldest": OLD,
+    "torch-default": {"ATEN_CPU_CAPABILITY": "default"},
+    "torch-avx2": {"ATEN_CPU_CAPABILITY": "avx2"},
+    "mkl-compatible": {"MKL_CBWR": "COMPATIBLE"},
+    "onednn-sse41": {"ONEDNN_MAX_CPU_ISA": "SSE41"},
+    "two-threads": {THREADS: "2"},
+}
+
+# The part of both that notices another arithmetic soonest, in 100 seconds on two cores.
+QUICK_TESTS = [
+    "tests/methods/test_conformance.py",
+    "tests/methods/test_consert.py",
+    "tests/methods/test_flow.py",
+    "tests/methods/test_whitening.py",
+    "tests/senteval/test_engine.py",
+    "tests/test_forward_pass.py",
+    "tests/test_geometry.py",
+    "tests/test_mapped.py",
+    "tests/test_train_reference.py",
+]
+QUICK_RUNS = ["untrained[pooler=avg]", "untrained[pooler=avg_top2]+flow[source=world]", "simcse"]
+QUICK_BACKBONE = "toy-bert"
+
+ROOT = Path(__file__).resolve().parent.parent
+SMOKE, REFERENCE = ROOT / "results" / "smoke", ROOT / "results" / "reference" / "smoke.json"
+OUT = ROOT / "results" / "portable"
+CORES = os.cpu_count() or 1
+METRICS = tuple(LEAST)
+
+
+def environment(name: str) -> dict[str, str]:
+    """The environment of an arithmetic; variables that the caller sets himself are left out."""
+    own = {key: value for key, value in os.environ.items() if key not in (*OLD, THREADS)}
+    return own | {THREADS: "1"} | ARITHMETICS[name]
+
+
+def threads_of(name: str) -> int:
+    return int(ARITHMETICS[name].get(THREADS, 1))
+
+
+def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, Any]:
+    """Run the fast tests: how many passed and failed, which, and the largest part of a tolerance that one used."""
+    folder.mkdir(parents=True, exist_ok=True)
+    report, used = folder / "tests.xml", folder / "tolerances.jsonl"
+    used.unlink(missing_ok=True)
+    words = ["-m", "not slow and not reported", "-n", str(CORES), "--dist", "loadfile", "--benchmark-disable", "-q"]
+    measured = find_spec("tests.tolerances") is not None
+    words += ["-p", "tests.tolerances", "--tolerances", str(used)] if measured else []
+    with open(folder / "tests.log", "w") as log:
+        command = [sys.executable, "-m", "pytest", *words, f"--junitxml={report}", *chosen]
+        subprocess.run(command, cwd=ROOT, env=environment(name), stdout=log, stderr=log, check=False)
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    failed = [
+        f"{case.get('classname')}::{case.get('name')}"
+        for case in cases
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    found: dict[str, Any] = {"passed": len(cases) - skipped - len(failed), "failed": failed}
+    if measured and used.is_file():
+        from tests.tolerances import used as nearest
+
+        found["nearest"] = nearest([str(used)])[0]["ratio"]
+    return found
+
+
+def plan_of(name: str) -> dict[str, Any]:
+    """The smoke suite's plan, under an arithmetic."""
+    content = config.load(ROOT / "config" / "smoke.yaml")
+    return config.plan({**content, "recipe": {**content["recipe"], "threads": threads_of(name)}})
+
+
+def run_scores(name: str, folder: Path, plan: dict[str, Any]) -> None:
+    """Train and score a plan with the smoke suite's own world and backbones; what is there is not done again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in ("world", "inputs"):
+        if not (SMOKE / part).is_dir():
+            raise UserError(f"{SMOKE / part} is not there; start this with make portable, which makes it")
+        if not (folder / part).is_symlink():
+            (folder / part).symlink_to(SMOKE / part)
+    write_json(folder / "plan.json", plan)
+    files = [folder / "scores" / f"{run['id']}.json" for run in plan["runs"]]
+    processes, count, bench = [], max(1, CORES // threads_of(name)), [sys.executable, "-m", "bench"]
+    done = sum(file.is_file() for file in files)
+    with Progress(len(files), f"{name}, scores", "run", done) as progress:
+        try:
+            for share in range(1, count + 1):
+                words = ["runs", "--suite", str(folder), "--share", f"{share}/{count}", "--stages", "train", "score"]
+                with open(folder / f"runs-{share}.log", "a") as log:
+                    processes.append(
+                        subprocess.Popen([*bench, *words], cwd=ROOT, env=environment(name), stdout=log, stderr=log)
+                    )
+            while any(process.poll() is None for process in processes):
+                time.sleep(1)
+                before, done = done, sum(file.is_file() for file in files)
+                progress.advance(done - before)
+        finally:
+            for process in processes:
+                process.terminate()
+                process.wait()
+    if any(process.returncode for process in processes):
+        raise UserError(f"the smoke suite failed under {name}; {folder}/runs-*.log say why")
+
+
+def kinds_of(folder: Path) -> dict[str, str]:
+    """What decides how rounding shows in a run: whether something is trained, and what."""
+    runs = read_json(folder / "plan.json")["runs"]
+    return {
+        f"{run['method']}@{run['setting']} on {run['backbone']}": "flow"
+        if "+flow" in run["method"]
+        else ("trained" if run["trained"] else "not trained")
+        for run in runs
+    }
+
+
+def row(cells: Iterable[object]) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def head(*names: str) -> list[str]:
+    return [row(names), row("---" for _ in names)]
+
+
+def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[str, int]:
+    """What was found under each arithmetic, as Markdown; and how many tests failed and scores left their intervals."""
+    scored = {name: cells_of(folder) for name, folder in suites.items()}
+    known, faults = read_json(REFERENCE), 0
+    lines = head("arithmetic", "set by", "torch", "tests passed", "failed", "nearest", "scores", "outside")
+    for name, settings in ARITHMETICS.items():
+        if name not in tests and name not in suites:
+            continue
+        found, capability, numbers = tests.get(name, {}), "", ["", ""]
+        if name in scored:
+            cells, made, _ = scored[name]
+            capability = made["arithmetic"]["cpu_capability"]
+            places = list(judged(cells, known, REFERENCE))
+            outside = sum(not low <= value <= high for *_, value, low, high in places)
+            numbers, faults = [str(len(places)), str(outside)], faults + outside
+        nearest = f"{found['nearest']:.2g}" if "nearest" in found else ""
+        by = " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing"
+        failed = len(found["failed"]) if found else ""
+        lines.append(row([name, by, capability, found.get("passed", ""), failed, nearest, *numbers]))
+    if failures := [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]:
+        lines, faults = [*lines, "", "Failed:", "", *failures], faults + len(failures)
+    if PLAIN in scored:
+        lines += ["", f"The largest movement of a score from the one under `{PLAIN}`, in points:", ""]
+        lines += moved({name: {"cells": cells} for name, (cells, *_) in scored.items()}, kinds_of(suites[PLAIN]))
+    return "\n".join(lines) + "\n", faults
+
+
+def moved(arithmetics: dict[str, Any], kinds: dict[str, str]) -> list[str]:
+    """The largest movement of each metric, for each arithmetic and kind of run."""
+    largest: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for name, run, cell, points in movements(arithmetics):
+        if name != PLAIN:
+            of_kind, metric = largest[name, kinds[run]], metric_of(cell)
+            of_kind[metric] = max(of_kind.get(metric, 0.0), points)
+    return head("arithmetic", "runs", *METRICS) + [
+        row([*of, *(f"{found[metric]:.3f}" if metric in found else "" for metric in METRICS)])
+        for of, found in sorted(largest.items(), key=lambda item: (list(ARITHMETICS).index(item[0][0]), item[0][1]))
+    ]
+
+
+def quick() -> int:
+    """A part of the tests and of the smoke suite under the oldest arithmetic; status 1 where either fails."""
+    folder, name = OUT / "quick", "oldest"
+    shutil.rmtree(folder, ignore_errors=True)
+    found = run_tests(name, folder, QUICK_TESTS)
+    print(f"{name}: {found['passed']} tests passed, {len(found['failed'])} failed", *found["failed"], sep="\n  ")
+    plan = plan_of(name)
+    plan["runs"] = [
+        run
+        for run in plan["runs"]
+        if run["method"] in QUICK_RUNS and run["backbone"] == QUICK_BACKBONE and run["seed"] in (None, 1)
+    ]
+    run_scores(name, folder / "scores", plan)
+    print(check(folder / "scores", REFERENCE))
+    return int(bool(found["failed"]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.portable", description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=ARITHMETICS, default=list(ARITHMETICS), metavar="NAME")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--tests", action="store_true", help="the tests alone")
+    part.add_argument("--scores", action="store_true", help="the scores alone, compared with no reference")
+    part.add_argument("--quick", action="store_true", help="some of both under the oldest arithmetic")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        return quick()
+    for name in arguments.only:
+        folder, code = OUT / name, provenance.code()
+        if (folder / "code.json").is_file() and read_json(folder / "code.json") != code:
+            print(f"{name}: was measured with other code, and is measured again")
+            shutil.rmtree(folder)
+        write_json(folder / "code.json", code)
+        if not arguments.scores and not (folder / "tests.json").is_file():
+            print(f"{name}: tests", flush=True)
+            write_json(folder / "tests.json", run_tests(name, folder))
+        if not arguments.tests:
+            run_scores(name, folder, plan_of(name))
+    if arguments.scores:
+        return 0
+    tests = {name: read_json(path) for name in ARITHMETICS if (path := OUT / name / "tests.json").is_file()}
+    suites = {name: path.parent for name in ARITHMETICS if (path := OUT / name / "plan.json").is_file()}
+    text, faults = table(tests, suites)
+    (OUT / "portable.md").write_text(text, encoding="utf-8")
+    print(text)
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    try:
+        with signals.heeded():  # its processes end with it
+            sys.exit(main())
+    except (UserError, signals.Stopped) as error:
+        sys.exit(f"error: {error}")
