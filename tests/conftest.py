@@ -17,6 +17,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import pytest
 from hypothesis import settings
 
+from tests.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 - pytest finds hooks by name
+
 # No deadline: a busy machine is no failure. The same examples every time: a red test is red for everybody.
 settings.register_profile("sentbench", deadline=None, derandomize=True)
 settings.load_profile("sentbench")
@@ -27,6 +29,8 @@ _TEXT = (
 )
 WORDS = _TEXT.split()
 LAYERS, WIDTH = 4, 32
+# Vectors of these backbones by two ways through float32: 7e-7 apart at most, whatever the processor.
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def make_sentences(count: int, seed: int, lengths: tuple[int, int] = (2, 9)) -> list[str]:

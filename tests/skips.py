@@ -1,0 +1,62 @@
+"""Which tests may be skipped where `SENTBENCH_SKIPS=listed` is set, as in `.ci/run`; any other skip is a failure there.
+
+So a test that needs a program or a package cannot stay silent because nothing installed it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Generator, Mapping
+
+import pytest
+
+# Patterns that a skip's whole reason must match, and why it is allowed.
+ALLOWED = {
+    r"BENCH_DATA is not set|BENCH_MODELS is not set": "no real data are part of the project",
+    r"BENCH_(DATA|MODELS) holds (none|no|another) .+": "real data are taken as far as they are there",
+    r"SENTBENCH_SLURM=1 starts a SLURM cluster": "`make slurm` takes minutes and two whole cores",
+    r"SENTBENCH_SLURM=smoke runs the smoke suite": "it takes an hour",
+    r"benchmarks are off; make bench runs them": "a speed needs a quiet machine",
+    r"this processor has no products in bfloat16": "a property of the processor",
+    r"no right to mount a disk": "containers and users other than root may not mount",
+    r"root may write anywhere": "what it tests is a refusal that root never meets",
+    r"needs /proc": "Linux alone has it",
+}
+# Of what `.ci/run` installs where it may.
+PACKAGES = {
+    r"no chromium and chromedriver .+": "only root may install Debian packages",
+    r"pdflatex is not installed": "only root may install Debian packages",
+}
+
+
+def allowed() -> dict[str, str]:
+    installs = os.geteuid() == 0 and shutil.which("apt-get")
+    return ALLOWED if installs else ALLOWED | PACKAGES
+
+
+def _refuse(report: pytest.TestReport | pytest.CollectReport, reasons: Mapping[str, str]) -> None:
+    """Turn a skip that no pattern allows into a failure."""
+    if report.skipped and isinstance(report.longrepr, tuple):  # of an expected failure it is something else
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not any(re.fullmatch(pattern, reason) for pattern in reasons):
+            report.outcome = "failed"
+            report.longrepr = f"skipped, which tests/skips.py does not allow: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    # A printed number without a verdict is skipped too, for which nothing is missing.
+    if os.environ.get("SENTBENCH_SKIPS") == "listed" and not item.get_closest_marker("reported"):
+        _refuse(report, allowed())
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if os.environ.get("SENTBENCH_SKIPS") == "listed":
+        _refuse(report, allowed())
+    return report
