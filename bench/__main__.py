@@ -344,7 +344,7 @@ def reference(arguments: argparse.Namespace) -> None:
     if arguments.check:
         print(check(arguments.suite, arguments.reference))
     else:
-        write(arguments.suite, arguments.reference)
+        write(arguments.suite, arguments.arithmetics, arguments.reference)
 
 
 def audit(arguments: argparse.Namespace) -> None:
@@ -532,8 +532,12 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
 
     added = command(reference)
     added.add_argument("--suite", type=_suite, required=True)
-    added.add_argument("--reference", type=Path, required=True)
-    added.add_argument("--check", action="store_true")
+    added.add_argument("--reference", type=Path, required=True, help="FILE.json")
+    asked = added.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--check", action="store_true", help="is the suite within the reference?")
+    asked.add_argument(
+        "--arithmetics", type=Path, metavar="FOLDER", help="write it, with the suites of make portable in this folder"
+    )
     return parser, commands.choices
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import corpora, data
-from bench.catalogue import backbone
+from bench.catalogue import backbone, check_toy
 from bench.errors import UserError
 from bench.files import sha256_file, sha256_text, write_text
 from bench.records import expand_tasks
@@ -125,7 +125,7 @@ def describe_input(
     if kind == "corpus":
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite, data_name))}
     known = backbone(name)
+    if known.source == "toy":
+        check_toy(name)
     weights = [known.table(suite)] if known.kind == "words" else sorted(known.folder(suite).glob("*.safetensors"))
-    if not weights or not weights[0].is_file():
-        raise UserError(f"{suite / 'backbones'} has no {name}; run the suite's workflow, which makes it")
     return {"kind": kind, "name": name, "weights": {path.name: sha256_file(path) for path in weights}}

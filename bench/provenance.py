@@ -20,7 +20,7 @@ from bench.tasks.labelled import LabelledTask
 from bench.tasks.sts import StsTask
 
 _ROOT = Path(bench.__file__).parent.parent
-_LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
+_LIBRARIES = ("transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
 
 
 def _git(*arguments: str) -> str | None:
@@ -86,7 +86,7 @@ def provenance(device: str, threads: int) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
     return {
         "code": code(),
-        "versions": {"python": platform.python_version()}
+        "versions": {"python": platform.python_version(), "torch": str(torch.__version__)}  # which names its build
         | {library: importlib.metadata.version(library) for library in _LIBRARIES},
         "device": {"kind": device.partition(":")[0], "name": name, "threads": threads},
         "arithmetic": _arithmetic(device),

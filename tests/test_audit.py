@@ -311,7 +311,7 @@ def test_sizes_and_majorities():
     assert majority("STS-B") is None
 
 
-@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="counts real files")
+@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_majorities_are_those_of_the_files(task):
     from bench.tasks.transfer import read

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import CLOSE
 from torch.nn import functional as F
 
 from bench.context import RunContext
@@ -54,7 +55,7 @@ def test_views_are_one_interleaved_forward_pass(
     for view, tokens in zip(views.vectors, (first, second), strict=True):
         for vector, row in zip(view, tokens, strict=True):  # padding and neighbours change nothing
             alone = model(input_ids=torch.tensor([row])).last_hidden_state[:, 0]
-            torch.testing.assert_close(vector, context.head(alone)[0], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(vector, context.head(alone)[0], **CLOSE)
 
 
 @pytest.mark.parametrize("pooler", ["cls_mlp", *POOLERS])
@@ -81,7 +82,7 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(context_of: Cont
                 "avg_embedding_last": (state + states[0][i])[words].mean(0) / 2,
             }[pooler]
             for view in views.at_layer(layer):
-                torch.testing.assert_close(view[i], expected, rtol=1e-5, atol=1e-6)
+                torch.testing.assert_close(view[i], expected, **CLOSE)
     assert all(torch.equal(a, b) for a, b in zip(views.at_layer(4), views.vectors, strict=True))
 
 
@@ -110,7 +111,7 @@ def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of: Con
     for found, wanted in zip(
         [*views.vectors, *views.extras["one"], *views.extras["other"]], [*expected, expected[0]], strict=True
     ):
-        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(found, wanted, **CLOSE)
     assert len(views.at_layer(2)) == 2
 
 

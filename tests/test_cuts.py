@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import CLOSE
 from safetensors.torch import load_file
 
 from bench.backbones import load_backbone
@@ -79,7 +80,7 @@ def test_the_first_layers_are_those_of_the_whole_model(tiny_backbone: Path, laye
     found = TransformerEncoder(first_layers(model, layers), tokenizer, pooler).encode(TEXTS)
     for text, vector in zip(TEXTS, found, strict=True):
         expected = pooled_by_hand(tiny_backbone, layers, text, pooler)
-        torch.testing.assert_close(torch.from_numpy(vector), expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(torch.from_numpy(vector), expected, **CLOSE)
     assert np.array_equal(TransformerEncoder(model, tokenizer, pooler).encode(TEXTS), before)
     assert model.config.num_hidden_layers == 4  # the whole one stays whole
 
@@ -161,7 +162,7 @@ def test_cut_when_scored_the_training_goes_through_all_layers(train_tiny: Train,
     encoder = load_encoder(cut)
     for text, vector in zip(TEXTS, encoder.encode(TEXTS), strict=True):
         expected = pooled_by_hand(whole / "encoder", 2, text, "cls_before_pooler")
-        torch.testing.assert_close(torch.from_numpy(vector), expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(torch.from_numpy(vector), expected, **CLOSE)
     assert dev_score(encoder, tiny_data) == best_dev(cut) != best_dev(whole)
 
 
@@ -250,7 +251,7 @@ def test_lower_layers_go_through_the_same_head(tiny_bert: Path, tiny_corpus: Pat
             expected = torch.tanh(torch.stack(states) @ context.training_head[0].weight.T)  # type: ignore[index]
             for found in views.at_layer(layer):
                 assert found.shape == (3, 6)
-                torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+                torch.testing.assert_close(found, expected, **CLOSE)
 
 
 def test_a_headed_encoder_is_saved_and_mapped_as_any_other(

@@ -74,6 +74,7 @@ def test_dropout_takes_any_size_and_type_and_its_gradient_has_its_mask(
     (gradient,) = torch.autograd.grad(found, values, direction)
     assert torch.equal(gradient == 0, found == 0)
     scale = torch.where(found == 0, 0.0, torch.tensor(4 / 3, dtype=torch.float64))
+    # Of the scale and of the product, half a unit each; element by element, so on every processor the same.
     rounding = {"rtol": torch.finfo(kind).eps, "atol": 0.0}
     torch.testing.assert_close(found, (values * scale).to(kind), **rounding)
     torch.testing.assert_close(gradient, (direction * scale).to(kind), **rounding)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import CLOSE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -33,7 +34,6 @@ SENTENCES = [
     "the child takes a boat on the river today",
 ]
 LONG = " ".join(20 * ["the old dog sees two birds"])
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_saving_again_replaces(tiny_bert: Path, tmp_path: Path) -> None:
 
 
 def test_word_overlap_is_an_encoder_too(tmp_path: Path) -> None:
-    """Its cosines are those of the word counts, within a few times 1 / sqrt(width)."""
+    """Its cosines are those of the word counts, within a few times 1 / sqrt(width); a word alone has length 1."""
     own = BagOfWords(2048)
     save_encoder(own, tmp_path / "saved")
     loaded = load_encoder(tmp_path / "saved")
@@ -206,6 +206,7 @@ def test_word_overlap_is_an_encoder_too(tmp_path: Path) -> None:
         [[1, 2 / 3, 0, 3 / 15**0.5], [2 / 3, 1, 0, 1 / 15**0.5], [0, 0, 1, 0], [3 / 15**0.5, 1 / 15**0.5, 0, 1]]
     )
     np.testing.assert_allclose(cosines, expected, atol=0.1)
+    np.testing.assert_allclose(np.linalg.norm(own.encode(["red", "dog dog dog"]).astype(float), axis=1), 1, rtol=1e-6)
 
 
 def test_identity_is_equal_where_vectors_are(tiny_bert: Path, copy: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import CLOSE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -170,6 +171,7 @@ def test_half_precision_is_the_padded_models_to_its_rounding(bert: Any) -> None:
     packed = attending(single, True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         states = forward(packed, batch)
+    # bfloat16's unit is 0.004; four layers are off by 0.013, whatever the processor.
     assert_equal_where_real(states, exact, batch, 0.03)
     states[-1].float().square().sum().backward()
     exact[-1][batch.mask.bool()].square().sum().backward()
@@ -194,7 +196,7 @@ def test_a_training_is_that_of_the_padded_model(
     expected, padded_dev = trained()
     assert asked
     assert len(losses) > 20
-    assert losses == pytest.approx(expected, rel=1e-4)
+    assert losses == pytest.approx(expected, rel=1e-4, abs=2e-5)  # they end near 0.02
     assert losses[-1] < 0.9 * losses[0]
     assert dev == pytest.approx(padded_dev, abs=1e-3)
 
@@ -413,5 +415,5 @@ def test_a_models_own_pooler(tiny_bert: Path, kind: str) -> None:
     nn.init.normal_(model.pooler.dense.bias)
     batch, work = batch_of([3, 6, 1]), Work()
     expected = model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
-    torch.testing.assert_close(pooler_output(model, batch, work), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(pooler_output(model, batch, work), expected, **CLOSE)
     assert work.selection == forward_flop(model.config, batch.lengths, first_only=kind == "bert")

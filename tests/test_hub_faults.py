@@ -195,8 +195,10 @@ MODELS: dict[str, Setup] = {
     "a model with pickled weights alone": lambda hub: hub.repositories[MODEL].update(
         {"pytorch_model.bin": hub.repositories[MODEL].pop("model.safetensors")}
     ),
-    "other weights than announced": lambda hub: hub.served.update(
-        {"model.safetensors": hub.repositories[MODEL]["model.safetensors"][::-1]}
+    # Weights of our own making: of those of the backbone, which are drawn, the last bits are the processor's.
+    "other weights than announced": both(
+        lambda hub: hub.repositories[MODEL].update({"model.safetensors": b"weights"}),
+        lambda hub: hub.served.update({"model.safetensors": b"altered"}),
     ),
     "another configuration than announced": lambda hub: hub.served.update(
         {"config.json": hub.repositories[MODEL]["config.json"].replace(b"4", b"5")}

@@ -22,28 +22,64 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SNAKEFILES = ["Snakefile", "workflow/Snakefile", *(f"rules/{path.name}" for path in (ROOT / "rules").glob("*.smk"))]
 
 
-def locked() -> dict[str, Version]:
-    pins = (line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines())
-    return {canonicalize_name(name): Version(version) for name, version in pins}
+LOCKS = "requirements.lock", "requirements-extras.lock"
+EXTRAS = PROJECT["project"]["optional-dependencies"]
 
 
-def bounded() -> list[Requirement]:
-    extra = PROJECT["project"]["optional-dependencies"]["dev"]
-    return [Requirement(line) for line in [*PROJECT["project"]["dependencies"], *extra]]
+def pins(lock: str) -> dict[str, Requirement]:
+    lines = [Requirement(line) for line in (ROOT / lock).read_text().splitlines()]
+    return {canonicalize_name(line.name): line for line in lines}
+
+
+def locked(lock: str = "requirements.lock") -> dict[str, Version]:
+    """The versions of a lock, each of which is exact."""
+    return {name: Version(re.fullmatch(r"==([\w.]+)", str(pin.specifier))[1]) for name, pin in pins(lock).items()}
+
+
+def bounded(*extras: str) -> list[Requirement]:
+    lines = [*PROJECT["project"]["dependencies"], *(line for extra in extras for line in EXTRAS[extra])]
+    return [Requirement(line) for line in lines]
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("requirement", bounded(), ids=lambda found: found.name)
-def test_the_lock_is_not_below_the_lowest_versions(requirement: Requirement) -> None:
-    assert [bound.operator for bound in requirement.specifier] == [">="], "a lowest version, and nothing that forbids"
-    assert locked()[canonicalize_name(requirement.name)] in requirement.specifier
+@pytest.mark.parametrize(("lock", "extras"), [(LOCKS[0], ["dev"]), (LOCKS[1], list(EXTRAS))])
+def test_a_lock_is_not_below_the_lowest_versions(lock: str, extras: list[str]) -> None:
+    for requirement in bounded(*extras):
+        assert [bound.operator for bound in requirement.specifier] == [">="], (
+            "a lowest version, and nothing that forbids"
+        )
+        assert locked(lock)[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+
+
+# The Pythons and platforms that a lock holds for.
+PLACES = [
+    {"python_full_version": version, "python_version": version[:4], "sys_platform": system, "platform_machine": machine}
+    for version in ("3.11.0", "3.12.0", "3.13.0")
+    for system, machine in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"))
+]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_on_every_platform(lock: str) -> None:
+    """All that is asked for is installed everywhere, in one version, and no build for one machine."""
+    found = pins(lock)
+    for place in PLACES:
+        missing = [name for name, pin in found.items() if pin.marker and not pin.marker.evaluate(place)]
+        # For Windows, for browsers; and greenlet, which only asynchronous databases need.
+        assert set(missing) <= {"colorama", "httpx2-jsfetch", "pyreadline3", "greenlet"}, place
+    assert len(found) == len((ROOT / lock).read_text().splitlines())
+    assert not [name for name in found if name.startswith(("cuda-", "nvidia-", "triton"))]
+
+
+def test_the_extras_change_no_version_of_the_lock() -> None:
+    assert pins(LOCKS[0]).items() <= pins(LOCKS[1]).items()
 
 
 def test_make_brings_one_torch_for_the_lowest_versions_and_the_lock() -> None:
     (version,) = re.findall(r"torch==(\S+)", (ROOT / "Makefile").read_text())
-    (lowest,) = [bound.version for found in bounded() if found.name == "torch" for bound in found.specifier]
+    (lowest,) = [bound.version for found in bounded("dev") if found.name == "torch" for bound in found.specifier]
     assert Version(version) == locked()["torch"] == Version(lowest)
 
 

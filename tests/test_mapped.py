@@ -51,14 +51,15 @@ def encoder_of(run_of: Callable[[str], Run], tmp_path: Path) -> Encode:
     return make
 
 
+# All 32 dimensions of a task's 24 sentences, whitened, make every cosine the same but for rounding; five do not.
 TEXTS = [
     "untrained[pooler=avg]+whitening[source=CORPUS]",
     "untrained[pooler=avg]+whitening[dimensions=5,source=target]",
     "untrained[pooler=avg]+flow[source=CORPUS]",
     "untrained[pooler=avg]+flow[source=target]",
     "untrained[pooler=avg]+flow[source=CORPUS]+whitening[source=CORPUS]",
-    "untrained[pooler=avg]+flow[source=CORPUS]+whitening[source=target]",
-    "untrained[pooler=avg]+flow[source=target]+whitening[source=target]",
+    "untrained[pooler=avg]+flow[source=CORPUS]+whitening[dimensions=5,source=target]",
+    "untrained[pooler=avg]+flow[source=target]+whitening[dimensions=5,source=target]",
     "untrained[pooler=avg]+flow[source=target]+whitening[source=CORPUS]",
     "word-overlap[width=64]+whitening[source=CORPUS]",
     "untrained[pooler=avg]+projection[centred=true,dimensions=5,source=CORPUS]",
@@ -81,7 +82,9 @@ def test_saved_and_loaded_it_is_the_same(text: str, encoder_of: Encode, tiny_dat
     assert (adaptation(loaded) is None) == ("target" not in text)
     records = score_tasks(encoder, tasks)
     assert score_tasks(loaded, tasks) == records
-    assert score_encoder(loaded, tasks, "test", "cpu", tmp_path / "work") == records
+    # The store encodes in an order of its own; with the last bits, now and then two pairs change their ranks.
+    stored = score_encoder(encoder, tasks, "test", "cpu", tmp_path / "own")
+    assert score_encoder(loaded, tasks, "test", "cpu", tmp_path / "work") == stored
     assert records != score_tasks(encoder.base, tasks)
     assert not list((tmp_path / "encoder").rglob("*.bin")) + list((tmp_path / "encoder").rglob("*.npz"))
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import CLOSE
 from literal_modules import literal
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -20,7 +21,6 @@ from bench.errors import UserError
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"]), "unknownword ☃ sleeps"]
 MEAN, CLS = {"pooling_mode_mean_tokens": True}, {"pooling_mode_cls_token": True}
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def dense(inner: int, outer: int, seed: int, tanh: bool = True, bias: bool = True) -> dict[str, Any]:

@@ -101,11 +101,12 @@ def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
         "score_1",
         "analyse_0",
     }
-    done = snakemake("--configfile", batched, cwd=folder)
+    done = snakemake("--configfile", batched, "--until", "score_0", "score_1", "analyse_0", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == {}
+    rendered = RENDERED | {"audit": 1}  # which does not depend on how many runs a job has
+    assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == rendered
     fewer = str(config(suite="batched", runs_per_job=3, tasks=["STS-B"]))
-    assert planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout) == {"score_0": 1, "score_1": 1} | RENDERED
+    assert planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout) == {"score_0": 1, "score_1": 1} | rendered
 
     def scores(name: str) -> dict[str, Any]:
         paths = sorted((folder / "results" / name / "scores").iterdir())
@@ -201,15 +202,9 @@ def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        # One that the schema finds, and one that planning finds; test_config.py has the others.
         ({"methds": []}, "unknown key 'methds'; did you mean 'methods'?"),
-        ({"seeds": ["one"]}, "'seeds.0' is 'one'"),
-        ({"recipe": {"batchsize": 8}}, "unknown key 'recipe.batchsize'; did you mean 'batch_size'?"),
-        ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
         ({"methods": ["untrained+simcse"]}, "'untrained' is not trained"),
-        (
-            {"backbones": {"bert-bas-uncased": None}},
-            "unknown backbone 'bert-bas-uncased'; did you mean 'bert-base-uncased'?",
-        ),
     ],
 )
 def test_a_mistaken_configuration_is_a_sentence(
@@ -235,7 +230,7 @@ def test_lint_only_advises_an_environment(tmp_path: Path) -> None:
     # Snakemake 9.27 takes `--lint json` and prints text all the same.
     done = snakemake("--lint", cwd=tmp_path)
     titles = re.findall(r"^    \* (.+?):?$", done.stdout + done.stderr, re.MULTILINE)
-    assert len(titles) == 16  # one a rule: what is read is there
+    assert len(titles) == 14  # one a rule: what is read is there
     assert set(titles) == {"Specify a conda environment or container for each rule."}
 
 

@@ -16,7 +16,6 @@ from bench.errors import UserError
 from bench.evaluate import read_tasks
 from bench.records import expand_tasks, is_probing, read_scores
 from bench.tasks import probing
-from bench.trial import make_inputs
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "your-method.md").read_text(encoding="utf-8")
@@ -45,9 +44,7 @@ def test_a_row_a_comparison_and_a_figure_cost_fewer_than_60_lines() -> None:
 @pytest.mark.slow
 def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     write_files(tmp_path)
-    # The backbone knows nothing, where the tutorial's is trained for a minute; Snakemake finds it and makes none.
     suite = tmp_path / "results" / "mine"
-    make_inputs(suite)
     programs = tmp_path / "programs"
     programs.mkdir()
     python, snakefile = shlex.quote(sys.executable), shlex.quote(str(ROOT / "Snakefile"))

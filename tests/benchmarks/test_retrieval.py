@@ -54,8 +54,10 @@ def report() -> Iterator[None]:
 
 
 @pytest.fixture
-def speed() -> float:
+def speed(benchmark) -> float:
     """Floating-point operations a second of a large product of matrices, now, with the threads of this run."""
+    if not benchmark.enabled:
+        pytest.skip("benchmarks are off; make bench runs them")
     a, b = torch.randn(2048, WIDTH), torch.randn(16384, WIDTH)
     a @ b.T
     times = []
@@ -97,8 +99,6 @@ class Memory:
 
 @pytest.mark.parametrize("rows", [10_000, 30_000, 100_000])
 def test_all_rows(benchmark, rows: int, speed: float) -> None:
-    if not benchmark.enabled:
-        pytest.skip("benchmarks are off; make bench runs them")
     given = vectors(rows)
     memory = Memory()
     found = benchmark.pedantic(nearest_rows, (given, COUNT), rounds=1)
@@ -108,8 +108,6 @@ def test_all_rows(benchmark, rows: int, speed: float) -> None:
 
 
 def test_a_sample_of_a_million_rows(benchmark, speed: float) -> None:
-    if not benchmark.enabled:
-        pytest.skip("benchmarks are off; make bench runs them")
     given = vectors(MILLION)
     memory = Memory()
     started = time.perf_counter()
