@@ -180,7 +180,7 @@ def test_the_catalogues_layout_plans_the_same_jobs(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(MODULE)
     dry = ["--dry-run", "--printshellcmds", "--configfile", str(tmp_path / "tiny.yaml")]
     root = jobs(snakemake("--snakefile", str(ROOT / "Snakefile"), *dry, cwd=tmp_path))
-    assert len(root) == 14
+    assert len(root) == 13
     included = snakemake("--snakefile", "workflow/Snakefile", "--directory", str(tmp_path), *dry, cwd=ROOT)
     assert jobs(included) == root
     assert jobs(snakemake(*dry, cwd=tmp_path)) == root, "another workflow's module"

@@ -19,9 +19,11 @@ import pytest
 import torch
 
 import bench.train
+from bench.catalogue import backbone
 from bench.corpora import corpus_path, read_sentences
 from bench.log import Log
 from bench.suite import resolve
+from bench.tasks.world import build
 
 sys.path.insert(0, str(Path(__file__).parent))
 MISSING = "what is compared with is not installed: pip install '.[bench]'"
@@ -33,7 +35,6 @@ EVERY = 125  # steps between two official selections
 # Steps, rounds, learning rate. The toy's rate is the smoke suite's, the other is BERT's (methods.md a.3).
 CASES = {"toy-bert": (60, 3, 1e-3), "wiki-minilm": (20, 1, 3e-5)}
 LAST = 5  # steps whose losses are compared
-SMOKE = Path(__file__).parents[2] / "results" / "smoke"
 APART = 0.06, 5.0  # losses, and dev scores in points, by which sides with draws of their own may differ
 
 
@@ -87,19 +88,10 @@ class Case:
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    """The toy backbone on the embedded world: the smoke suite's where it has been made, else made now."""
-    from bench.pretrain import pretrain
-    from bench.tasks.world import build
-
+    """The shipped toy backbone on the embedded world."""
     suite = tmp_path_factory.mktemp("suite")
-    if all((SMOKE / part).is_file() for part in ("world/world.txt", "backbones/toy-bert/model.safetensors")):
-        for part in ("world", "backbones"):
-            (suite / part).symlink_to(SMOKE / part)
-    else:
-        build(suite / "world")
-        pretrain(suite / "world", "bert", suite / "backbones" / "toy-bert")
-    world = suite / "world"
-    return Case("toy-bert", suite / "backbones" / "toy-bert", world / "world.txt", world, suite)
+    build(suite / "world")
+    return Case("toy-bert", backbone("toy-bert").folder(suite), suite / "world" / "world.txt", suite / "world", suite)
 
 
 @pytest.fixture(params=CASES)
