@@ -146,9 +146,9 @@ slurm: $(EXTRAS)
 gpu-smoke: $(READY)
 	$(BIN)/python -m bench gpu_smoke --suite results/smoke --out results/gpu-smoke
 
-# What bench/tasks/world/backbones holds: made once and shipped, since pre-training on another processor gives other weights.
+# What bench/world/backbones holds: made once and shipped, since pre-training on another processor gives other weights.
 # Raise TOY_VERSION and write the reference anew after it.
-TOYS := bench/tasks/world/backbones
+TOYS := bench/world/backbones
 # [CLS] is trained by nothing. Of bert's seeds 0 to 2, SimCSE keeps its accuracy on the transfer sets with 2 alone.
 TOY_SEEDS := bert=2 roberta=0 chinese=0
 toy-backbones: $(READY)

@@ -37,19 +37,20 @@ def score(
         out: a file for the records with their provenance; with one, an interrupted evaluation can go on.
 
     Returns:
-        Records (`bench.records.COLUMNS`), in points.
+        Records (`bench.results.records.COLUMNS`), in points.
 
     Raises:
         UserError: the model, a task or a data file is not as it should be.
     """
     import tempfile
 
-    from bench import gpu, paths
-    from bench.evaluate import read_tasks
-    from bench.jobs import evaluate
-    from bench.models import Model
+    from bench.evaluation.scoring import read_tasks
+    from bench.models.from_name import Model
+    from bench.runs import paths
+    from bench.stages import gpu_lease
+    from bench.stages.jobs import evaluate
 
     folder, known = paths.data_folder(data, Path()), Model(model, pooler, prompt, normalize)
-    with gpu.lease() as device, tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary:
+    with gpu_lease.lease() as device, tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary:
         file = Path(temporary) / "scores.json" if out is None else Path(out)
         return evaluate(known, read_tasks(tasks, folder), mode, folder, file, device)

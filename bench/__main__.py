@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bench
-from bench import signals
-from bench.errors import UserError, nearest
-from bench.records import ANALYSES, STAGES
+from bench.results.records import ANALYSES, STAGES
+from bench.utils import interrupts
+from bench.utils.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from bench.suite import Run
+    from bench.runs.run import Run
 
 MOST_SEEDS = 10_000  # of a plan; more is a slip
 
@@ -73,7 +73,7 @@ def _tasks(arguments: argparse.Namespace) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> Run:
-    from bench.suite import resolve
+    from bench.runs.run import resolve
 
     recipe: dict[str, Any] = {}
     for item in arguments.recipe:
@@ -98,14 +98,15 @@ def _run(arguments: argparse.Namespace) -> Run:
 
 def train(arguments: argparse.Namespace) -> None:
     """Train one run; a training that has ended is not repeated."""
-    from bench import gpu, paths
-    from bench.files import write_json
-    from bench.jobs import train_run
+    from bench.runs import paths
+    from bench.stages import gpu_lease
+    from bench.stages.jobs import train_run
+    from bench.utils.files import write_json
 
     run = _run(arguments)
     if not run.trained:
         raise UserError(f"'{run.text}' is not trained; score it")
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         result = train_run(run, arguments.suite, device)
     write_json(paths.trained_file(arguments.suite, run.id), result)
     print(f"{run.id}: {result['outcome']['status']}")
@@ -113,32 +114,34 @@ def train(arguments: argparse.Namespace) -> None:
 
 def score(arguments: argparse.Namespace) -> None:
     """Score a run on the suite's tasks."""
-    from bench import gpu, paths
-    from bench.jobs import score_run
+    from bench.runs import paths
+    from bench.stages import gpu_lease
+    from bench.stages.jobs import score_run
 
     run = _run(arguments)
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         out = paths.scores_file(arguments.suite, run.id)
         score_run(run, arguments.suite, _tasks(arguments), arguments.mode, out, device)
 
 
 def analyse(arguments: argparse.Namespace) -> None:
     """Measure what is no score of a run: alignment and uniformity, similarity of layers and tokens, ..."""
-    from bench import gpu, paths
-    from bench.jobs import analyse_run
+    from bench.runs import paths
+    from bench.stages import gpu_lease
+    from bench.stages.jobs import analyse_run
 
     run = _run(arguments)
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         out = paths.analyses_file(arguments.suite, run.id)
         analyse_run(run, arguments.suite, arguments.analyses, out, device)
 
 
 def runs(arguments: argparse.Namespace) -> int:
     """Train, score and analyse runs of a suite's plan, without a workflow: in this process, or several at once."""
-    from bench import gpu
-    from bench.finished import read_plan
-    from bench.jobs import planned, run_plan
-    from bench.progress import Progress
+    from bench.results.suite_results import read_plan
+    from bench.stages import gpu_lease
+    from bench.stages.jobs import planned, run_plan
+    from bench.utils.progress import Progress
 
     words = arguments.share.split("/")
     if len(words) != 2 or not all(word.isdecimal() for word in words) or not 1 <= int(words[0]) <= int(words[1]):
@@ -150,9 +153,9 @@ def runs(arguments: argparse.Namespace) -> int:
     except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"--json is not JSON: {error}; write the text itself, not a file's name") from None
     entries = planned(content, int(words[0]), int(words[1]), arguments.only)
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         if (several := min(arguments.together, len(entries))) > 1:
-            from bench.together import run_together
+            from bench.stages.together import run_together
 
             common = ["runs", "--suite", str(arguments.suite), "--stages", *arguments.stages]
             common += [*(["--json", arguments.json] if arguments.json else []), "--only"]
@@ -167,9 +170,10 @@ def runs(arguments: argparse.Namespace) -> int:
 
 def evaluate(arguments: argparse.Namespace) -> int:
     """Score any encoder, or several, print a table and write records."""
-    from bench import gpu, paths
-    from bench.jobs import score_model, score_models
-    from bench.models import Model
+    from bench.models.from_name import Model
+    from bench.runs import paths
+    from bench.stages import gpu_lease
+    from bench.stages.jobs import score_model, score_models
 
     common = Model("", arguments.pooler, arguments.prompt, arguments.normalize)
     models = [Model.read(word, common) for word in arguments.model]
@@ -177,7 +181,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         models[0].check()
     data = paths.data_folder(arguments.data, Path("."))  # which may have to be fetched
     tasks, mode, out = _tasks(arguments), arguments.mode, arguments.out
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         if len(models) == 1:
             print(score_model(models[0], None, tasks, mode, data, out, device))
             return 0
@@ -193,11 +197,11 @@ def verify(arguments: argparse.Namespace) -> int:
     """Compute results again from their encoders: status 0 if all are confirmed, 1 if one is not, 2 if one cannot be."""
     from contextlib import nullcontext
 
-    from bench import gpu
-    from bench.verify import verify as verify_result
+    from bench.checks.verify import verify as verify_result
+    from bench.stages import gpu_lease
 
     status = 0
-    with nullcontext("cpu") if arguments.device == "cpu" else gpu.lease() as device:
+    with nullcontext("cpu") if arguments.device == "cpu" else gpu_lease.lease() as device:
         if arguments.device == "cuda" and device != "cuda":
             raise UserError("no GPU is visible; leave --device out, or write --device cpu")
         for result in arguments.result:
@@ -213,39 +217,40 @@ def verify(arguments: argparse.Namespace) -> int:
 
 def crosscheck(arguments: argparse.Namespace) -> None:
     """Score an encoder by the original SentEval too, where it can be imported, and print both."""
-    from bench import gpu, paths
-    from bench.crosscheck import crosscheck as compare
+    from bench.checks.original_senteval import crosscheck as compare
+    from bench.runs import paths
+    from bench.stages import gpu_lease
 
     data = paths.data_folder(arguments.data, Path("."))
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         print(compare(arguments.model, arguments.pooler, _tasks(arguments), data, device))
 
 
 def world(arguments: argparse.Namespace) -> None:
     """Generate the embedded world's data folder."""
-    from bench.tasks.world import build
+    from bench.world import build
 
     build(arguments.out, seed=arguments.seed)
 
 
 def pretrain(arguments: argparse.Namespace) -> None:
     """Pre-train a toy backbone on the embedded world."""
-    from bench.pretrain import pretrain as pretrain_backbone
+    from bench.world.toy_backbones import pretrain as pretrain_backbone
 
     pretrain_backbone(arguments.world, arguments.kind, arguments.out, seed=arguments.seed, threads=arguments.threads)
 
 
 def word_vectors(arguments: argparse.Namespace) -> None:
     """Make toy word vectors of the embedded world, in GloVe's text format."""
-    from bench.words import make_vectors
+    from bench.datasets.word_vectors import make_vectors
 
     make_vectors(arguments.world, arguments.out)
 
 
 def fetch(arguments: argparse.Namespace) -> None:
     """Make one of a suite's inputs present and verified, and write down what it is."""
-    from bench import paths
-    from bench.files import write_json
+    from bench.runs import paths
+    from bench.utils.files import write_json
 
     described = paths.describe_input(arguments.kind, arguments.name, arguments.suite, _tasks(arguments), arguments.data)
     write_json(arguments.out, described)
@@ -253,8 +258,8 @@ def fetch(arguments: argparse.Namespace) -> None:
 
 def plan(arguments: argparse.Namespace) -> None:
     """Write what a suite consists of, or predict the hours that it takes on a device."""
-    from bench import config
-    from bench.files import write_json
+    from bench.runs import config
+    from bench.utils.files import write_json
 
     try:
         if arguments.json:
@@ -273,14 +278,14 @@ def plan(arguments: argparse.Namespace) -> None:
     if arguments.out:
         write_json(arguments.out, config.plan(content))
     if arguments.device:
-        from bench.predict import report
+        from bench.runs.cost import report
 
         print(report(content, config.planned(content), arguments.device, arguments.gpus, Path("results")))
 
 
 def _configuration(suite: str) -> Path:
     """The file of a suite that comes with the project."""
-    from bench import config
+    from bench.runs import config
 
     known = {path.stem: path for path in config.SCHEMA.parent.glob("*.yaml") if path != config.SCHEMA}
     if suite not in known:
@@ -290,14 +295,14 @@ def _configuration(suite: str) -> Path:
 
 def tables(arguments: argparse.Namespace) -> None:
     """Render every table of a suite."""
-    from bench.tables import render_tables
+    from bench.report.tables import render_tables
 
     render_tables(arguments.suite, arguments.out)
 
 
 def compare(arguments: argparse.Namespace) -> None:
     """Compare methods of a suite with one of them, seed by seed, beside the gains in print."""
-    from bench.versus import render_versus
+    from bench.report.comparison_table import render_versus
 
     methods, backbones = arguments.method, arguments.backbone
     print(
@@ -307,7 +312,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
 def coverage(arguments: argparse.Namespace) -> None:
     """Say which printed numbers have a recipe, a place in a plan, a score of ours and a verdict."""
-    from bench.coverage import CONFIGS, render_coverage
+    from bench.report.coverage import CONFIGS, render_coverage
 
     if arguments.suite and arguments.config:
         raise UserError("--suite has a plan of its own; leave --config out, or name the configuration alone")
@@ -316,14 +321,14 @@ def coverage(arguments: argparse.Namespace) -> None:
 
 def figures(arguments: argparse.Namespace) -> None:
     """Render every figure of a suite."""
-    from bench.figures import render_figures
+    from bench.report.figures import render_figures
 
     render_figures(arguments.suite, arguments.out)
 
 
 def page(arguments: argparse.Namespace) -> None:
     """Render the page that links tables and figures."""
-    from bench.page import render_page
+    from bench.report.page import render_page
 
     render_page(arguments.suite, arguments.figures, arguments.out)
 
@@ -339,7 +344,7 @@ def export(arguments: argparse.Namespace) -> None:
 
 def reference(arguments: argparse.Namespace) -> None:
     """Write a suite's reference distribution, or check a suite against one."""
-    from bench.reference import check, write
+    from bench.checks.regression import check, write
 
     if arguments.check:
         print(check(arguments.suite, arguments.reference))
@@ -349,7 +354,7 @@ def reference(arguments: argparse.Namespace) -> None:
 
 def audit(arguments: argparse.Namespace) -> None:
     """Check the printed numbers against themselves and each other."""
-    from bench.audit import findings, report, write
+    from bench.reported.audit import findings, report, write
 
     found = findings()
     if arguments.out:
@@ -359,7 +364,7 @@ def audit(arguments: argparse.Namespace) -> None:
 
 def check_method(arguments: argparse.Namespace) -> int:
     """Try on a file of methods what every method owes, a line each: status 1 if something does not hold."""
-    from bench.contract import check
+    from bench.checks.method_contract import check
 
     faults = 0
     for clause in check(arguments.file):
@@ -371,17 +376,17 @@ def check_method(arguments: argparse.Namespace) -> int:
 
 def gpu_smoke(arguments: argparse.Namespace) -> None:
     """Run a finished suite's runs on a real device, with the core's imports only."""
-    from bench.gpu_smoke import gpu_smoke as run_all
+    from bench.checks.gpu_smoke import gpu_smoke as run_all
 
     run_all(arguments.suite, arguments.out)
 
 
 def timing(arguments: argparse.Namespace) -> None:
     """Time the training of published shapes on this device: random weights, made-up sentences, nothing to fetch."""
-    from bench import gpu
-    from bench.timing import report, time_shape
+    from bench.checks.timing import report, time_shape
+    from bench.stages import gpu_lease
 
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         for shape in arguments.shape:
             print(report(time_shape(shape, arguments.steps, device)), flush=True)
 
@@ -558,11 +563,11 @@ def main(words: list[str] | None = None) -> int:
                 f"unknown command '{words[0]}'{nearest(words[0], commands)}; python -m bench --help says what each does"
             )
         arguments = parser.parse_args(words)
-        with signals.heeded():
+        with interrupts.heeded():
             return arguments.function(arguments) or 0
-    except signals.Stopped as stopped:
+    except interrupts.Stopped as stopped:
         print(stopped, file=sys.stderr)
-        return signals.COME_AGAIN
+        return interrupts.COME_AGAIN
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -5,13 +5,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from bench import config as suites
-from bench.catalogue import TOY_VERSION
-from bench.corpora import MADE
-from bench.errors import UserError
-from bench.files import in_the_way
-from bench.paths import slug
-from bench.records import PROBING_TASKS, expand_tasks
+from bench.runs import config as suites
+from bench.registry.catalogue import TOY_VERSION
+from bench.datasets.corpora import MADE
+from bench.utils.errors import UserError
+from bench.utils.files import in_the_way
+from bench.runs.paths import slug
+from bench.results.records import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 
 try:
@@ -38,7 +38,7 @@ for blocked in filter(None, map(in_the_way, (Path(RESULTS), Path(FIGURES)))):
 # Every job is a command of the Python that runs this workflow, wherever the working directory is. It takes the place of
 # its shell, which a signal to all of a job's processes would end before the command has written its checkpoint.
 shell.prefix(
-    f"export PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[1]))} "
+    f"export PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[2]))} "
     f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; exec "
 )
 

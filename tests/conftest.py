@@ -158,7 +158,7 @@ def tiny_backbone(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with all seven STS tasks in their file formats, 12 pairs a file, and its manifest."""
-    from bench.files import write_json
+    from bench.utils.files import write_json
 
     folder = tmp_path_factory.mktemp("data")
     sts, sick = folder / "downstream" / "STS", folder / "downstream" / "SICK"
@@ -210,8 +210,8 @@ def train_tiny(
     tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
     """Train a run's text on the tiny BERT and return its folder; equal settings share one unless `fresh`."""
-    from bench.suite import resolve
-    from bench.train import train
+    from bench.runs.run import resolve
+    from bench.training.loop import train
 
     done: dict[object, Path] = {}
 

@@ -21,11 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench import config, provenance, signals
-from bench.errors import UserError
-from bench.files import read_json, write_json
-from bench.progress import Progress
-from bench.reference import LEAST, PLAIN, cells_of, check, judged, metric_of, movements
+from bench.checks.regression import LEAST, PLAIN, cells_of, check, judged, metric_of, movements
+from bench.results import provenance
+from bench.runs import config
+from bench.utils import interrupts
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from bench.utils.progress import Progress
 
 # Each by what it sets; `threads` are those of trainings, scorings and tests. On other processors than x86-64 the
 # variables change nothing.
@@ -246,7 +248,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     try:
-        with signals.heeded():  # its processes end with it
+        with interrupts.heeded():  # its processes end with it
             sys.exit(main())
-    except (UserError, signals.Stopped) as error:
+    except (UserError, interrupts.Stopped) as error:
         sys.exit(f"error: {error}")

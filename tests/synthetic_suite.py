@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.files import write_json
-from bench.records import STS_TASKS, average, write_scores
+from bench.results.records import STS_TASKS, average, write_scores
+from bench.utils.files import write_json
 
 
 def write_suite(

@@ -15,19 +15,19 @@ from conftest import make_sentences
 from scipy.stats import spearmanr
 from test_geometry import alignment_by_loop, cosine, token_similarity_by_loop, uniformity_by_loop
 
-from bench import analyse as module
-from bench.analyse import ANALYSES, Material, analyse
-from bench.corpora import corpus_identity, read_sentences
-from bench.encoders import TransformerEncoder, load_encoder
-from bench.errors import UserError
-from bench.evaluate import read_tasks, score_tasks
-from bench.files import read_json, write_json
-from bench.jobs import analyse_run
-from bench.provenance import task_sums
-from bench.records import ANALYSES as NAMES
-from bench.suite import resolve
-from bench.tasks import sts
-from bench.tasks.tables import manifest
+from bench.datasets import sts
+from bench.datasets.corpora import corpus_identity, read_sentences
+from bench.datasets.manifest import manifest
+from bench.evaluation.scoring import read_tasks, score_tasks
+from bench.models.encoder import TransformerEncoder, load_encoder
+from bench.results.provenance import task_sums
+from bench.results.records import ANALYSES as NAMES
+from bench.runs.run import resolve
+from bench.stages import analyse as module
+from bench.stages.analyse import ANALYSES, Material, analyse
+from bench.stages.jobs import analyse_run
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
 from methods.base import stream
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords

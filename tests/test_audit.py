@@ -15,11 +15,11 @@ from audit_tables import PAPERS, STYLES, consistent, half_up, mean, truncated
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from bench.audit import KINDS, Finding, findings, frame, report, write
-from bench.audit.arithmetic import attainable, items, majority
-from bench.errors import UserError
-from bench.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.reported import printed
+from bench.reported.audit import KINDS, Finding, findings, frame, report, write
+from bench.reported.audit.arithmetic import attainable, items, majority
+from bench.results.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
+from bench.utils.errors import UserError
 
 SEEDS = st.integers(0, 2**32)
 
@@ -314,7 +314,7 @@ def test_sizes_and_majorities():
 @pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_majorities_are_those_of_the_files(task):
-    from bench.tasks.transfer import read
+    from bench.datasets.transfer import read
 
     splits = read(task, Path(os.environ["BENCH_DATA"])).splits
     counts = Counter(list((splits.get("test") or splits["all"]).labels)).values()

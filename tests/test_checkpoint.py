@@ -16,19 +16,19 @@ import torch
 from outcomes import timeless
 from tiny_suite import SMALL, tiny_run
 
-import bench.checkpoint
-import bench.progress
-import bench.train
-from bench import signals
+import bench.training.checkpoint
+import bench.training.loop
+import bench.utils.progress
 from bench.__main__ import main
-from bench.config import plan
-from bench.errors import UserError
-from bench.files import sha256_file, write_json
-from bench.log import Log
-from bench.progress import Progress
-from bench.recipe import Recipe
-from bench.suite import Run
-from bench.train import Training, batches, train
+from bench.runs.config import plan
+from bench.runs.recipe import Recipe
+from bench.runs.run import Run
+from bench.training.log import Log
+from bench.training.loop import Training, batches, train
+from bench.utils import interrupts
+from bench.utils.errors import UserError
+from bench.utils.files import sha256_file, write_json
+from bench.utils.progress import Progress
 from methods.simcse import SimCSE
 
 pytestmark = pytest.mark.usefixtures("global_state")
@@ -107,10 +107,10 @@ def stop(run: Run, folder: Path, monkeypatch: Patch, after: int = 1) -> bool:
     """Train until a signal comes after so many steps; whether it came."""
     said = iter([None] * (after - 1) + ["SIGTERM"])
     with monkeypatch.context() as patch:
-        patch.setattr(signals, "pending", lambda: next(said, None))
+        patch.setattr(interrupts, "pending", lambda: next(said, None))
         try:
             fit(run, folder)
-        except signals.Stopped:
+        except interrupts.Stopped:
             return True
     return False
 
@@ -173,7 +173,7 @@ def test_checkpoints_change_nothing_and_go_with_the_end(
 ) -> None:
     monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", "0")
     steps: list[list[int]] = []
-    save = bench.checkpoint.Checkpoints.save
+    save = bench.training.checkpoint.Checkpoints.save
 
     def watched(self: Any, *arguments: Any) -> None:
         save(self, *arguments)
@@ -182,11 +182,11 @@ def test_checkpoints_change_nothing_and_go_with_the_end(
             assert path.name[9:] == f"{sha256_file(path)}.safetensors"
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.checkpoint.Checkpoints, "save", watched)
+        patch.setattr(bench.training.checkpoint.Checkpoints, "save", watched)
         fit(make(), tmp_path / "often")
     assert steps == [[1], [1, 2], [2, 3], [3, 4]]  # two generations, whatever comes
     monkeypatch.delenv("SENTBENCH_CHECKPOINT_SECONDS")
-    monkeypatch.setattr(bench.checkpoint, "save_file", None)  # a short training writes none
+    monkeypatch.setattr(bench.training.checkpoint, "save_file", None)  # a short training writes none
     fit(make(), tmp_path / "seldom")
     assert_left(tmp_path / "seldom", left(tmp_path / "often"))
     assert_left(tmp_path / "often", unstopped(make()))
@@ -194,8 +194,8 @@ def test_checkpoints_change_nothing_and_go_with_the_end(
 
 def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
     now = iter(range(0, 10_000, 50))
-    monkeypatch.setattr(bench.checkpoint.time, "monotonic", lambda: next(now))
-    checkpoints = bench.checkpoint.Checkpoints(tmp_path, {})
+    monkeypatch.setattr(bench.training.checkpoint.time, "monotonic", lambda: next(now))
+    checkpoints = bench.training.checkpoint.Checkpoints(tmp_path, {})
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]  # after 50, 100, 150 of 120 seconds
     checkpoints.save(1, {}, {})
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]
@@ -205,13 +205,13 @@ def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch
 def test_an_interval_that_is_no_time_is_a_sentence(word: str, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", word)
     with pytest.raises(UserError, match=f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; write seconds, 0 or more"):
-        bench.checkpoint.interval()
+        bench.training.checkpoint.interval()
 
 
 def test_progress_goes_on(monkeypatch: Patch, capsys: Capture) -> None:
     """What was done before says nothing of the time left."""
     now = iter([0.0, 10.0, 20.0])
-    monkeypatch.setattr(bench.progress.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(bench.utils.progress.time, "monotonic", lambda: next(now))
     with Progress(10, "demo", "step", done=5) as progress:
         progress.advance()
         progress.advance(2)
@@ -227,9 +227,9 @@ def test_seconds_add_up(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
 
 
 def test_earlier_sittings_elsewhere_are_named(make: Make, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
-    plain = bench.train.provenance
+    plain = bench.training.loop.provenance
     with monkeypatch.context() as patch:
-        patch.setattr(bench.train, "provenance", lambda *given: plain(*given) | {"versions": {"torch": "1.0"}})
+        patch.setattr(bench.training.loop, "provenance", lambda *given: plain(*given) | {"versions": {"torch": "1.0"}})
         assert stop(make(), tmp_path / "run", patch)
         assert stop(make(), tmp_path / "run", patch)
     assert "earlier steps were done by other" not in capsys.readouterr().err
@@ -414,7 +414,7 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
 ) -> None:
     run = make()
     folder = tmp_path / "runs" / run.id
-    handlers = [signal.getsignal(number) for number in signals.ANNOUNCED]
+    handlers = [signal.getsignal(number) for number in interrupts.ANNOUNCED]
     with monkeypatch.context() as patch:
         told(patch, 1, *numbers)
         assert main(words(run, tmp_path)) == 75
@@ -423,7 +423,7 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
     assert last == f"stopped by {numbers[-1].name}: {kept}"
     assert [path.name[:8] for path in generations(folder)] == ["00000002"]
     assert not (tmp_path / "trained").exists()
-    assert [signal.getsignal(number) for number in signals.ANNOUNCED] == handlers  # as they were
+    assert [signal.getsignal(number) for number in interrupts.ANNOUNCED] == handlers  # as they were
     assert main(words(run, tmp_path)) == 0
     assert_left(folder, unstopped(run))
 
@@ -431,7 +431,7 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
 def test_signals_while_a_checkpoint_is_written(
     make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    run, plain = make(), bench.checkpoint.save_file
+    run, plain = make(), bench.training.checkpoint.save_file
 
     def save(*given: Any) -> None:
         for _ in range(3):
@@ -440,7 +440,7 @@ def test_signals_while_a_checkpoint_is_written(
         os.kill(os.getpid(), signal.SIGUSR1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.checkpoint, "save_file", save)
+        patch.setattr(bench.training.checkpoint, "save_file", save)
         told(patch, 0, signal.SIGUSR1)
         assert main(words(run, tmp_path)) == 75
     folder = tmp_path / "runs" / run.id
@@ -461,7 +461,7 @@ def test_outside_of_the_steps_a_signal_stops_at_once(
 ) -> None:
     run = make()
     with monkeypatch.context() as patch:
-        patch.setattr(bench.train, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        patch.setattr(bench.training.loop, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         assert main(words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == "stopped by SIGTERM: what is finished is kept, start again to go on"
@@ -507,8 +507,8 @@ def test_other_threads_and_imports_leave_the_handlers_alone() -> None:
     seen: list[Any] = []
 
     def elsewhere() -> None:
-        with signals.heeded():
-            seen.extend(signal.getsignal(number) for number in signals.ANNOUNCED)
+        with interrupts.heeded():
+            seen.extend(signal.getsignal(number) for number in interrupts.ANNOUNCED)
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
@@ -542,7 +542,7 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
     named: str,
 ) -> None:
     """After the first checkpoint there is no room for the second one, or for the encoder."""
-    run, plain = make(), bench.checkpoint.Checkpoints.save
+    run, plain = make(), bench.training.checkpoint.Checkpoints.save
     folder, filler = disk / "runs" / run.id, disk / "filler"
 
     def save(self: Any, *given: Any) -> None:
@@ -552,8 +552,10 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
             filler.write_bytes(bytes(free.f_bavail * free.f_bsize - room))
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.checkpoint.Checkpoints, "save", save)
-        patch.setattr(bench.checkpoint.Checkpoints, "due", lambda self: not filler.exists() or named.startswith("0000"))
+        patch.setattr(bench.training.checkpoint.Checkpoints, "save", save)
+        patch.setattr(
+            bench.training.checkpoint.Checkpoints, "due", lambda self: not filler.exists() or named.startswith("0000")
+        )
         assert main(words(run, disk)) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"error: no room is left for {folder}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
-from bench.records import STS_TASKS, average, read_scores
+from bench.results.records import STS_TASKS, average, read_scores
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_a_full_disk_is_one_sentence(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("bench.vectors.VectorStore._append", full)
+    monkeypatch.setattr("bench.evaluation.embedding_store.VectorStore._append", full)
     words = ["--data", str(tiny_data), "--tasks", "STS-B", "--out", str(tmp_path / "scores.json")]
     assert main(["evaluate", str(tiny_bert), "--pooler", "avg", *words]) == 2
     assert (

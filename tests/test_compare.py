@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from synthetic_suite import seeds, write_suite
 
-from bench.compare import cells, leaderboard
-from bench.errors import UserError
-from bench.files import write_json
-from bench.finished import read_suite
-from bench.records import STS_TASKS
+from bench.comparison.reproduction import cells, leaderboard
+from bench.results.records import STS_TASKS
+from bench.results.suite_results import read_suite
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0, 77.0)]
 CLOSE = dict(zip(STS_TASKS, (39.70, 59.38, 49.67, 66.03, 66.19, 53.87, 62.06), strict=True))  # print

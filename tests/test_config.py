@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bench import config as suites
-from bench.catalogue import method_classes
-from bench.errors import UserError
-from bench.suite import Run
+from bench.registry.catalogue import method_classes
+from bench.runs import config as suites
+from bench.runs.run import Run
+from bench.utils.errors import UserError
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = sorted(path for path in (ROOT / "config").glob("*.yaml") if path.name != "schema.yaml")

@@ -12,11 +12,11 @@ import torch
 from conftest import CLOSE
 from torch.nn import functional as F
 
-from bench.context import RunContext
-from bench.corpora import read_sentences
-from bench.encoders import POOLERS
-from bench.engine import Batch
-from bench.suite import resolve
+from bench.datasets.corpora import read_sentences
+from bench.models.encoder import POOLERS
+from bench.models.packed_forward import Batch
+from bench.runs.run import resolve
+from bench.training.context import RunContext
 
 Context = Callable[..., RunContext]
 

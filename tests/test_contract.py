@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 from tiny_suite import tiny_run
 
-from bench import catalogue, config, contract, plugins
 from bench.__main__ import main
-from bench.encoders import load_encoder
-from bench.errors import UserError
-from bench.jobs import train_run
-from bench.models import FunctionEncoder
-from bench.suite import Run, resolve
-from bench.trial import Fault, Trial, advance, make_inputs
+from bench.checks import method_contract as contract
+from bench.checks.method_trial import Fault, Trial, advance, make_inputs
+from bench.models.encoder import load_encoder
+from bench.models.from_name import FunctionEncoder
+from bench.registry import catalogue, plugins
+from bench.runs import config
+from bench.runs.run import Run, resolve
+from bench.stages.jobs import train_run
+from bench.utils.errors import UserError
 from methods.base import Method
 
 # A method that draws, remembers and learns, and so can break every clause.

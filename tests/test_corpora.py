@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import corpora, data
-from bench.errors import UserError
+from bench import download
+from bench.datasets import corpora
+from bench.utils.errors import UserError
 
 # Text of one line: anything but LF, which ends it, a CR at its end, and what UTF-8 cannot hold.
 LINES = st.lists(
@@ -58,7 +59,7 @@ def test_what_was_written_is_read(lines: list[str], compress: bool) -> None:
         content = "".join(f"{line}\n" for line in lines).encode()
         path = write(Path(folder) / ("a.txt.gz" if compress else "a.txt"), content)
         first = [lines[0].removeprefix("\ufeff"), *lines[1:]]
-        assert list(data.read_lines(path)) == first
+        assert list(download.read_lines(path)) == first
         if any(line.strip() for line in first):
             assert corpora.read_sentences(path) == [line or " " for line in first]
 
@@ -68,11 +69,11 @@ def test_bad_bytes_are_named_with_their_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"a\.txt, line 3: byte 0xe9 is not valid utf-8"):
         corpora.read_sentences(path)
     assert len(corpora.read_sentences(path, limit=2)) == 2
-    assert list(data.read_lines(path, "latin-1"))[2] == "cliché"
+    assert list(download.read_lines(path, "latin-1"))[2] == "cliché"
 
 
 def test_long_lines_are_kept_and_endless_ones_refused(tmp_path: Path) -> None:
-    longest = "x" * data.LONGEST_LINE
+    longest = "x" * download.LONGEST_LINE
     assert corpora.read_sentences(write(tmp_path / "a.txt", f"a\n{longest}\r\nb\n".encode())) == ["a", longest, "b"]
     with pytest.raises(UserError, match=r"line 2: longer than 1 MiB"):
         corpora.read_sentences(write(tmp_path / "b.txt", f"a\n{longest}x\n".encode()))
@@ -138,8 +139,8 @@ def pins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = tmp_path / "pins.json"
     path.write_text('{"repositories": {}, "corpora": {}}')
     monkeypatch.setattr(corpora, "PINS", path)
-    monkeypatch.setattr(data.pins, "PINS", path)
-    monkeypatch.setattr(data.pins, "LOCK", tmp_path / "lock.json")
+    monkeypatch.setattr(download.pins, "PINS", path)
+    monkeypatch.setattr(download.pins, "LOCK", tmp_path / "lock.json")
     return path
 
 
@@ -163,7 +164,7 @@ def test_a_corpus_of_known_length_or_sum_has_them(pins: Path, tmp_path: Path) ->
 def test_a_local_wiki1m_is_the_one_that_was_fetched(pins: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "wiki1m_for_simcse.txt", b"a\nb\n")
     assert corpora.corpus_identity(path)["rows"] == 2  # nobody knows its sum
-    data.record(data.DATASET, "c" * 40, {path.name: "0" * 64})
+    download.record(download.DATASET, "c" * 40, {path.name: "0" * 64})
     with pytest.raises(UserError, match="has the SHA-256"):
         corpora.corpus_identity(path)
 

@@ -10,18 +10,18 @@ import pytest
 from synthetic_suite import seeds, write_suite
 from tiny_tasks import Words, write_tasks
 
-from bench import config
-from bench.compare import cells
-from bench.coverage import CONFIGS, coverage, measured, planned_suite, render_coverage, values, without_recipe
-from bench.errors import UserError
-from bench.evaluate import read_tasks, score_encoder
-from bench.files import read_json, write_json
-from bench.finished import Suite, read_suite
-from bench.records import STS_TASKS
+from bench.comparison.reproduction import cells
+from bench.comparison.verdict import SYMBOLS
+from bench.evaluation import protocols
+from bench.evaluation.scoring import read_tasks, score_encoder
+from bench.report.coverage import CONFIGS, coverage, measured, planned_suite, render_coverage, values, without_recipe
 from bench.reported import MEASURES, mapped
-from bench.suite import parse
-from bench.tasks import protocol
-from bench.verdict import SYMBOLS
+from bench.results.records import STS_TASKS
+from bench.results.suite_results import Suite, read_suite
+from bench.runs import config
+from bench.runs.run import parse
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
 
 ROOT = Path(__file__).parent.parent
 # A published checkpoint is fetched from the hub, which the smoke suite never asks.
@@ -125,9 +125,9 @@ def test_kinds():
 def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     """On every task of SentEval the evaluation gives the scores that a plan promises, no more and no fewer."""
     for name in ("nested", "split", "tuned_network"):
-        monkeypatch.setattr(protocol, name, lambda *_: protocol.Result(1.0, 2.0))
+        monkeypatch.setattr(protocols, name, lambda *_: protocols.Result(1.0, 2.0))
     predicted = np.zeros(30, dtype=np.int64)  # of MRPC, whose F1 is scored too
-    monkeypatch.setattr(protocol, "kfold", lambda *_: protocol.Result(1.0, 2.0, predicted))
+    monkeypatch.setattr(protocols, "kfold", lambda *_: protocols.Result(1.0, 2.0, predicted))
     data = write_tasks(tiny_data, tmp_path / "data")
     records = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
     entry = {"method": "simcse", "seed": 1, "scores": {}, "outcome": {"best_step": 3}, "records": records}

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from bench.__main__ import main
-from bench.crosscheck import NAMES, table
-from bench.records import GROUPS
+from bench.checks.original_senteval import NAMES, table
+from bench.results.records import GROUPS
 
 # Reads STS files by itself and ranks cosines of what the batcher gives; other results are made up.
 ENGINE = """

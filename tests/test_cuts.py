@@ -15,15 +15,15 @@ import torch
 from conftest import CLOSE
 from safetensors.torch import load_file
 
-from bench.backbones import load_backbone
-from bench.context import Head, RunContext, first_layers
-from bench.encoders import TransformerEncoder, load_encoder, save_encoder
-from bench.errors import UserError
-from bench.evaluate import score_tasks
-from bench.files import read_json
-from bench.suite import resolve
-from bench.tasks import sts
-from bench.train import train
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import TransformerEncoder, load_encoder, save_encoder
+from bench.models.transformer import load_backbone
+from bench.runs.run import resolve
+from bench.training.context import Head, RunContext, first_layers
+from bench.training.loop import train
+from bench.utils.errors import UserError
+from bench.utils.files import read_json
 from methods.base import POOLERS
 from methods.projection import Affine
 

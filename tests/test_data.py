@@ -24,10 +24,10 @@ from fakehub import FakeHub, Fault, fake_hub
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import data
-from bench.data import archive, download, pins
-from bench.data.cache import alone
-from bench.errors import UserError
+from bench import download
+from bench.download import archive, http, pins
+from bench.download.cache import alone
+from bench.utils.errors import UserError
 
 WIKI = b"".join(b"Sentence %d.\n" % row for row in range(7))
 MODEL = "someone/small-bert"
@@ -62,7 +62,7 @@ def left_behind(folder: Path) -> list[str]:
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
     with fake_hub() as running:
-        running.repositories[data.DATASET] = {
+        running.repositories[download.DATASET] = {
             "wiki1m_for_simcse.txt": WIKI,
             "nli_for_simcse.csv": b"sent0,sent1,hard_neg\na,b,c\n",
             "senteval.tar": tar({"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}),
@@ -80,14 +80,17 @@ def hub() -> Iterator[FakeHub]:
 @pytest.fixture(autouse=True)
 def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A cache, pins and a lock of the test's own, and no network but the fake hub; gives the cache."""
-    content = {"repositories": {data.DATASET: {"files": {"wiki1m_for_simcse.txt": {"rows": [7, 8]}}}}, "corpora": {}}
+    content = {
+        "repositories": {download.DATASET: {"files": {"wiki1m_for_simcse.txt": {"rows": [7, 8]}}}},
+        "corpora": {},
+    }
     (tmp_path / "pins.json").write_text(json.dumps(content))
     monkeypatch.setattr(pins, "PINS", tmp_path / "pins.json")
     monkeypatch.setattr(pins, "LOCK", tmp_path / "lock.json")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "models"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(download, "WAITS", (0.0,) * len(download.WAITS))
+    monkeypatch.setattr(http, "WAITS", (0.0,) * len(http.WAITS))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     for name in ("BENCH_DATA", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
@@ -119,21 +122,21 @@ def zipped(**members: bytes) -> bytes:
 
 def test_a_table_is_taken_out_of_its_archive(online: FakeHub, apart: Path) -> None:
     online.repositories["a/vectors"] = {"all.zip": zipped(glove_300d_txt=b"dog 1 2\n", other_txt=b"x")}
-    path = data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+    path = download.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
     assert path.read_bytes() == b"dog 1 2\n"
     asked = len(online.requests)
-    assert data.fetch_words("all.zip", "a/vectors", "glove.300d.txt") == path
+    assert download.fetch_words("all.zip", "a/vectors", "glove.300d.txt") == path
     assert len(online.requests) == asked
     assert left_behind(apart) == sorted(["all.zip", path.name])
     with pytest.raises(UserError, match=r"all\.zip holds no glove\.50d\.txt; delete it and fetch it again"):
-        data.fetch_words("all.zip", "a/vectors", "glove.50d.txt")
+        download.fetch_words("all.zip", "a/vectors", "glove.50d.txt")
 
 
 @pytest.mark.parametrize("content", [b"no archive", zipped(glove_300d_txt=b"dog 1 2\n" * 99)[:-40]])
 def test_a_damaged_archive_of_tables(content: bytes, online: FakeHub, apart: Path) -> None:
     online.repositories["a/vectors"] = {"all.zip": content}
     with pytest.raises(UserError, match=r"all\.zip cannot be unpacked"):
-        data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+        download.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
     assert left_behind(apart) == ["all.zip"]
 
 
@@ -148,9 +151,9 @@ def test_a_table_that_unpacks_without_end_or_stands_twice_is_refused(
     online.repositories["a/vectors"] = {"all.zip": zipped(glove_300d_txt=b"0" * 5000), "two.zip": whole.getvalue()}
     monkeypatch.setattr(archive, "LARGEST_ARCHIVE", 4999)
     with pytest.raises(UserError, match=r"all\.zip is refused: glove\.300d\.txt unpacks to more than"):
-        data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+        download.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
     with pytest.raises(UserError, match=r"two\.zip is refused: it holds glove\.300d\.txt twice"):
-        data.fetch_words("two.zip", "a/vectors", "glove.300d.txt")
+        download.fetch_words("two.zip", "a/vectors", "glove.300d.txt")
     assert left_behind(apart) == ["all.zip", "two.zip"]
 
 
@@ -163,7 +166,7 @@ def test_a_table_that_announces_less_than_it_holds_is_refused(online: FakeHub, a
         content[place : place + 4] = (8).to_bytes(4, "little")
     online.repositories["a/vectors"] = {"all.zip": bytes(content)}
     with pytest.raises(UserError, match=r"all\.zip cannot be unpacked \(Bad CRC-32"):
-        data.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+        download.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
     assert left_behind(apart) == ["all.zip"]
 
 
@@ -171,61 +174,61 @@ def test_a_table_that_announces_less_than_it_holds_is_refused(online: FakeHub, a
 
 
 def test_first_download_is_recorded_and_then_needs_no_hub(online: FakeHub, apart: Path, tmp_path: Path) -> None:
-    path = data.fetch_corpus("wiki1m")
+    path = download.fetch_corpus("wiki1m")
     assert path == apart / "wiki1m_for_simcse.txt"
     assert path.read_bytes() == WIKI
     assert json.loads((tmp_path / "lock.json").read_text()) == {
-        data.DATASET: {
-            "revision": online.commit(data.DATASET),
+        download.DATASET: {
+            "revision": online.commit(download.DATASET),
             "files": {"wiki1m_for_simcse.txt": hashlib.sha256(WIKI).hexdigest()},
         }
     }
     asked = len(online.requests)
-    assert data.fetch_corpus("wiki1m") == path
+    assert download.fetch_corpus("wiki1m") == path
     assert len(online.requests) == asked
     assert left_behind(apart) == ["wiki1m_for_simcse.txt"]
 
 
 def test_the_recorded_commit_is_asked_for_ever_after(online: FakeHub, apart: Path) -> None:
-    data.fetch_file("nli_for_simcse.csv")
-    online.repositories[data.DATASET]["new.txt"] = b"the branch moved on"
+    download.fetch_file("nli_for_simcse.csv")
+    online.repositories[download.DATASET]["new.txt"] = b"the branch moved on"
     with pytest.raises(UserError, match="no such revision"):
-        data.fetch_file("wiki1m_for_simcse.txt")
+        download.fetch_file("wiki1m_for_simcse.txt")
 
 
 def test_altered_on_the_way_is_refused(online: FakeHub, apart: Path, tmp_path: Path) -> None:
     online.served["wiki1m_for_simcse.txt"] = WIKI.replace(b"3", b"4")
     with pytest.raises(UserError, match="arrived altered"):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
     assert left_behind(apart) == []
     assert not (tmp_path / "lock.json").exists()
     online.served.clear()
-    assert data.fetch_corpus("wiki1m").read_bytes() == WIKI  # nothing stale is in the way
+    assert download.fetch_corpus("wiki1m").read_bytes() == WIKI  # nothing stale is in the way
 
 
 def test_other_bytes_than_pinned_are_refused(online: FakeHub, apart: Path, tmp_path: Path) -> None:
-    pin(tmp_path, data.DATASET, files={"wiki1m_for_simcse.txt": {"sha256": "0" * 64}})
+    pin(tmp_path, download.DATASET, files={"wiki1m_for_simcse.txt": {"sha256": "0" * 64}})
     with pytest.raises(UserError, match=r"wiki1m_for_simcse.txt .*0{64} is pinned"):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
     assert left_behind(apart) == []
 
 
 def test_a_replaced_file_is_refused_because_of_the_lock(online: FakeHub, apart: Path, tmp_path: Path) -> None:
-    path = data.fetch_corpus("wiki1m")
+    path = download.fetch_corpus("wiki1m")
     path.unlink()
-    online.repositories[data.DATASET]["wiki1m_for_simcse.txt"] = WIKI + b"one more\n"
+    online.repositories[download.DATASET]["wiki1m_for_simcse.txt"] = WIKI + b"one more\n"
     lock = json.loads((tmp_path / "lock.json").read_text())
-    lock[data.DATASET]["revision"] = online.commit(data.DATASET)
+    lock[download.DATASET]["revision"] = online.commit(download.DATASET)
     (tmp_path / "lock.json").write_text(json.dumps(lock))
     with pytest.raises(UserError, match=r"is pinned.*remove its entry from lock.json"):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
     assert left_behind(apart) == []
 
 
 def test_a_damaged_cache_is_fetched_again(online: FakeHub, apart: Path) -> None:
-    path = data.fetch_corpus("wiki1m")
+    path = download.fetch_corpus("wiki1m")
     path.write_bytes(b"something else")
-    assert data.fetch_corpus("wiki1m").read_bytes() == WIKI
+    assert download.fetch_corpus("wiki1m").read_bytes() == WIKI
 
 
 def test_cut_short_is_refused(online: FakeHub, apart: Path) -> None:
@@ -233,45 +236,45 @@ def test_cut_short_is_refused(online: FakeHub, apart: Path) -> None:
     with pytest.raises(
         UserError, match=r"cannot fetch wiki1m_for_simcse.txt .*: it ends after 40 of 84 bytes; fetch it again"
     ):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
     assert left_behind(apart) == []
 
 
 def test_a_connection_that_breaks_off_is_resumed(online: FakeHub) -> None:
     online.faults["wiki1m_for_simcse.txt"] = Fault(sent=40, times=1)
-    assert data.fetch_corpus("wiki1m").read_bytes() == WIKI
+    assert download.fetch_corpus("wiki1m").read_bytes() == WIKI
     assert sum("GET" in request and "wiki1m" in request for request in online.requests) == 2
     assert online.sent["wiki1m_for_simcse.txt"] == len(WIKI)
 
 
 def test_a_wrong_number_of_rows_is_refused(online: FakeHub, apart: Path) -> None:
-    online.repositories[data.DATASET]["wiki1m_for_simcse.txt"] = WIKI[: WIKI.index(b"4")]
+    online.repositories[download.DATASET]["wiki1m_for_simcse.txt"] = WIKI[: WIKI.index(b"4")]
     with pytest.raises(UserError, match="5 rows, expected 7 or 8"):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
     assert left_behind(apart) == []
 
 
 def test_a_missing_file_and_a_missing_repository(online: FakeHub, apart: Path) -> None:
-    del online.repositories[data.DATASET]["senteval.tar"]
+    del online.repositories[download.DATASET]["senteval.tar"]
     with pytest.raises(UserError, match="no such file; check HF_ENDPOINT, or set BENCH_DATA"):
-        data.fetch_senteval()
-    del online.repositories[data.DATASET]
+        download.fetch_senteval()
+    del online.repositories[download.DATASET]
     with pytest.raises(UserError, match=r"no such repository.*set BENCH_DATA"):
-        data.fetch_senteval()
+        download.fetch_senteval()
     assert left_behind(apart) == []
 
 
 def test_an_error_of_the_hub_is_one_sentence(online: FakeHub) -> None:
     online.faults["*"] = Fault(status=403)
     with pytest.raises(UserError, match=r"forbids it \(status 403\); set HF_TOKEN to a token .*, or set BENCH_DATA"):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
 
 
 def test_no_network(apart: Path) -> None:
     with pytest.raises(UserError) as raised:
-        data.fetch_senteval()
+        download.fetch_senteval()
     assert str(raised.value) == (
-        f"cannot fetch senteval.tar of {data.DATASET}: no connection to http://127.0.0.1:9; "
+        f"cannot fetch senteval.tar of {download.DATASET}: no connection to http://127.0.0.1:9; "
         f"connect and try again, or set BENCH_DATA to a local data folder"
     )
     assert left_behind(apart) == []
@@ -279,7 +282,7 @@ def test_no_network(apart: Path) -> None:
 
 def test_offline_is_respected(online: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    for fetch in (data.fetch_senteval, lambda: data.fetch_backbone(MODEL)):
+    for fetch in (download.fetch_senteval, lambda: download.fetch_backbone(MODEL)):
         with pytest.raises(UserError, match="HF_HUB_OFFLINE forbids connections"):
             fetch()
     assert not online.requests
@@ -287,8 +290,8 @@ def test_offline_is_respected(online: FakeHub, monkeypatch: pytest.MonkeyPatch) 
 
 def test_processes_that_fetch_at_once_download_once(online: FakeHub, apart: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from bench import data; from bench.data import pins; "
-        "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(data.fetch_senteval())"
+        "import sys; from pathlib import Path; from bench import data; from bench.download import pins; "
+        "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(download.fetch_senteval())"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(tmp_path / "lock.json")]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -301,7 +304,7 @@ def test_processes_that_fetch_at_once_download_once(online: FakeHub, apart: Path
 def test_records_of_threads_do_not_get_lost(apart: Path) -> None:
     def one(number: int) -> None:
         with alone():
-            data.record(f"someone/model-{number}", "c" * 40, {"a": str(number)})
+            download.record(f"someone/model-{number}", "c" * 40, {"a": str(number)})
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -317,22 +320,22 @@ def test_records_of_threads_do_not_get_lost(apart: Path) -> None:
 def test_a_local_folder_goes_before_the_hub(online: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "own"))
     with pytest.raises(UserError, match="which is no folder"):
-        data.fetch_senteval()
+        download.fetch_senteval()
     (tmp_path / "own").mkdir()
     with pytest.raises(UserError, match="holds no folder downstream/"):
-        data.fetch_senteval()
+        download.fetch_senteval()
     (tmp_path / "own" / "downstream").mkdir()
     (tmp_path / "own" / "wiki1m_for_simcse.txt").write_bytes(WIKI)
-    assert data.fetch_senteval() == tmp_path / "own"
-    assert data.fetch_corpus("wiki1m") == tmp_path / "own" / "wiki1m_for_simcse.txt"
+    assert download.fetch_senteval() == tmp_path / "own"
+    assert download.fetch_corpus("wiki1m") == tmp_path / "own" / "wiki1m_for_simcse.txt"
     with pytest.raises(UserError, match=r"'wiki1n' is not in .*did you mean 'wiki1m'"):
-        data.fetch_corpus("wiki1n")
+        download.fetch_corpus("wiki1n")
     assert not online.requests
 
 
 def test_an_unknown_corpus_is_not_looked_for(online: FakeHub) -> None:
     with pytest.raises(UserError, match="'wiki2m' is not on the hub; did you mean 'wiki1m'"):
-        data.fetch_corpus("wiki2m")
+        download.fetch_corpus("wiki2m")
     assert not online.requests
 
 
@@ -340,7 +343,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pat
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(UserError, match=r"cannot write .*SENTBENCH_CACHE"):
-        data.fetch_senteval()
+        download.fetch_senteval()
 
 
 # --- the archive ------------------------------------------------------------------------------------------------------
@@ -349,12 +352,12 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pat
 @pytest.mark.parametrize("prefix", ["", "downstream/", "./data/downstream/"])
 def test_the_archive_becomes_a_data_folder(prefix: str, online: FakeHub, apart: Path) -> None:
     files = {f"{prefix}STS/STS12-en-test/a.txt": b"one\n", f"{prefix}SICK/b.txt": b"two\n"}
-    online.repositories[data.DATASET]["senteval.tar"] = tar(dict(files))
-    folder = data.fetch_senteval()
+    online.repositories[download.DATASET]["senteval.tar"] = tar(dict(files))
+    folder = download.fetch_senteval()
     found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert found == {"downstream/STS/STS12-en-test/a.txt": b"one\n", "downstream/SICK/b.txt": b"two\n"}
     asked = len(online.requests)
-    assert data.fetch_senteval() == folder
+    assert download.fetch_senteval() == folder
     assert len(online.requests) == asked
 
 
@@ -373,9 +376,9 @@ HOSTILE: dict[str, dict[str, bytes | tarfile.TarInfo]] = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_archives_are_refused(kind: str, online: FakeHub, apart: Path, tmp_path: Path) -> None:
-    online.repositories[data.DATASET]["senteval.tar"] = tar(HOSTILE[kind])
+    online.repositories[download.DATASET]["senteval.tar"] = tar(HOSTILE[kind])
     with pytest.raises(UserError, match="is refused"):
-        data.fetch_senteval()
+        download.fetch_senteval()
     assert left_behind(apart) == ["senteval.tar"]  # kept as evidence, not unpacked
     assert not list(tmp_path.rglob("*evil*"))
     assert not Path("/tmp/sentbench-evil.txt").exists()
@@ -384,7 +387,7 @@ def test_hostile_archives_are_refused(kind: str, online: FakeHub, apart: Path, t
 def test_an_archive_that_unpacks_without_end_is_refused(online: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "LARGEST_ARCHIVE", 5)
     with pytest.raises(UserError, match="unpacks to more than"):
-        data.fetch_senteval()
+        download.fetch_senteval()
 
 
 PACKED = lzma.compress(tar({f"STS/{number}": random.Random(number).randbytes(3000) for number in range(9)}))
@@ -405,7 +408,7 @@ def test_whatever_an_archive_names_it_stays_in_its_folder(names: list[str], draw
         folder = Path(place)
         (folder / "a.tar").write_bytes(stream.getvalue())
         try:
-            data.unpack(folder / "a.tar", folder / "out")
+            download.unpack(folder / "a.tar", folder / "out")
         except UserError:
             pass
         else:
@@ -424,16 +427,16 @@ def test_whatever_an_archive_names_it_stays_in_its_folder(names: list[str], draw
     ],
 )
 def test_a_damaged_archive(content: bytes, online: FakeHub, apart: Path) -> None:
-    online.repositories[data.DATASET]["senteval.tar"] = content
+    online.repositories[download.DATASET]["senteval.tar"] = content
     with pytest.raises(UserError, match="cannot be unpacked"):
-        data.fetch_senteval()
+        download.fetch_senteval()
     assert not list(apart.glob("senteval-*"))
 
 
 def test_an_archive_of_something_else(online: FakeHub, apart: Path) -> None:
-    online.repositories[data.DATASET]["senteval.tar"] = tar({"readme.txt": b""})
+    online.repositories[download.DATASET]["senteval.tar"] = tar({"readme.txt": b""})
     with pytest.raises(UserError, match="no folder STS/"):
-        data.fetch_senteval()
+        download.fetch_senteval()
     assert not list(apart.glob("senteval-*"))
 
 
@@ -441,31 +444,31 @@ def test_an_archive_of_something_else(online: FakeHub, apart: Path) -> None:
 
 
 def test_a_backbone_comes_without_pickles_and_code(online: FakeHub, tmp_path: Path) -> None:
-    folder = data.fetch_backbone(MODEL)
+    folder = download.fetch_backbone(MODEL)
     assert {path.name for path in folder.iterdir()} == {"config.json", "model.safetensors", "tokenizer.json"}
     assert not [request for request in online.requests if "pytorch_model.bin" in request or ".py" in request]
     lock = json.loads((tmp_path / "lock.json").read_text())[MODEL]
     assert lock["revision"] == online.commit(MODEL)
     assert lock["files"]["model.safetensors"] == hashlib.sha256(b"weights" * 100).hexdigest()
     asked = len(online.requests)
-    assert data.fetch_backbone(MODEL) == folder
+    assert download.fetch_backbone(MODEL) == folder
     assert len(online.requests) == asked
 
 
 def test_pickled_weights_are_refused(online: FakeHub, tmp_path: Path) -> None:
     del online.repositories[MODEL]["model.safetensors"]
     with pytest.raises(UserError, match=r"only pickled weights.*refused"):
-        data.fetch_backbone(MODEL)
+        download.fetch_backbone(MODEL)
     assert not [request for request in online.requests if "resolve" in request]
 
 
 def test_a_pinned_commit_is_what_is_asked_for(online: FakeHub, tmp_path: Path) -> None:
     pin(tmp_path, MODEL, revision=online.commit(MODEL))
     online.repositories["other/model"] = online.repositories[MODEL]
-    data.fetch_backbone(MODEL)
+    download.fetch_backbone(MODEL)
     pin(tmp_path, "other/model", revision="a" * 40)
     with pytest.raises(UserError, match="no such revision"):
-        data.fetch_backbone("other/model")
+        download.fetch_backbone("other/model")
 
 
 def test_other_weights_than_pinned_are_refused_and_removed(online: FakeHub, tmp_path: Path) -> None:
@@ -473,23 +476,23 @@ def test_other_weights_than_pinned_are_refused_and_removed(online: FakeHub, tmp_
     pin(tmp_path, MODEL, files={"model.safetensors": {"sha256": digest}})
     online.served["model.safetensors"] = b"WEIGHTS" * 100
     with pytest.raises(UserError, match=r"model.safetensors of someone/small-bert arrived altered"):
-        data.fetch_backbone(MODEL)
+        download.fetch_backbone(MODEL)
     online.served.clear()
-    assert (data.fetch_backbone(MODEL) / "model.safetensors").read_bytes() == b"weights" * 100
+    assert (download.fetch_backbone(MODEL) / "model.safetensors").read_bytes() == b"weights" * 100
 
 
 def test_weights_that_changed_in_the_cache_are_refused_then_fetched(online: FakeHub) -> None:
-    folder = data.fetch_backbone(MODEL)
+    folder = download.fetch_backbone(MODEL)
     (folder / "model.safetensors").resolve().write_bytes(b"WEIGHTS" * 100)
     with pytest.raises(UserError, match="is pinned"):
-        data.fetch_backbone(MODEL)
-    assert (data.fetch_backbone(MODEL) / "model.safetensors").read_bytes() == b"weights" * 100
+        download.fetch_backbone(MODEL)
+    assert (download.fetch_backbone(MODEL) / "model.safetensors").read_bytes() == b"weights" * 100
 
 
 def test_an_unfinished_snapshot_is_completed(online: FakeHub) -> None:
-    folder = data.fetch_backbone(MODEL)
+    folder = download.fetch_backbone(MODEL)
     (folder / "tokenizer.json").unlink()
-    assert (data.fetch_backbone(MODEL) / "tokenizer.json").is_file()
+    assert (download.fetch_backbone(MODEL) / "tokenizer.json").is_file()
 
 
 def test_a_snapshot_that_another_program_began(online: FakeHub, tmp_path: Path) -> None:
@@ -497,7 +500,7 @@ def test_a_snapshot_that_another_program_began(online: FakeHub, tmp_path: Path) 
     pin(tmp_path, MODEL, revision=online.commit(MODEL))
     folder = Path(huggingface_hub.HfApi(endpoint=online.endpoint).hf_hub_download(MODEL, "pytorch_model.bin")).parent
     (folder / "config.json").write_bytes(online.repositories[MODEL]["config.json"])
-    assert data.fetch_backbone(MODEL) == folder
+    assert download.fetch_backbone(MODEL) == folder
     assert (folder / "model.safetensors").is_file()
     assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
     lock = json.loads((tmp_path / "lock.json").read_text())[MODEL]
@@ -506,7 +509,7 @@ def test_a_snapshot_that_another_program_began(online: FakeHub, tmp_path: Path) 
 
 def test_a_named_revision_has_a_pin_of_its_own(online: FakeHub, tmp_path: Path) -> None:
     commit = online.commit(MODEL)
-    data.fetch_backbone(MODEL, commit)
+    download.fetch_backbone(MODEL, commit)
     assert list(json.loads((tmp_path / "lock.json").read_text())) == [f"{MODEL}@{commit}"]
 
 
@@ -515,14 +518,14 @@ def test_a_named_revision_has_a_pin_of_its_own(online: FakeHub, tmp_path: Path) 
 )
 def test_models_that_are_not_there(name: str, reason: str, online: FakeHub) -> None:
     with pytest.raises(UserError, match=f"cannot fetch {name}: .*{reason}.*name a local folder"):
-        data.fetch_backbone(name)
+        download.fetch_backbone(name)
 
 
 # --- the pins that are shipped ----------------------------------------------------------------------------------------
 
 
 def test_shipped_pins_are_well_formed_and_carry_their_source() -> None:
-    content = json.loads(Path(data.__file__).with_name("pins.json").read_text())
+    content = json.loads(Path(download.__file__).with_name("pins.json").read_text())
     for key, entry in content["repositories"].items():
         assert entry["source"], key
         assert entry["revision"] is None or len(bytes.fromhex(entry["revision"])) == 20, key

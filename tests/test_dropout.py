@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench.engine import Dropout
+from bench.models.packed_forward import Dropout
 
 
 def dropped(rate: float, size: tuple[int, ...], seed: int = 5, kind: torch.dtype = torch.float32) -> Tensor:

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from bench.backbones import load_backbone, longest_input
-from bench.encoders import POOLER_NAMES, TransformerEncoder, length_batches, load_encoder, save_encoder
-from bench.errors import UserError
+from bench.models.encoder import POOLER_NAMES, TransformerEncoder, length_batches, load_encoder, save_encoder
+from bench.models.transformer import load_backbone, longest_input
+from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
 
 SENTENCES = [

@@ -15,15 +15,13 @@ import pytest
 from sklearn.metrics import f1_score
 from tiny_tasks import WIDTH, Words, look_up, write_tasks
 
-from bench import evaluate, vectors
 from bench.__main__ import main
-from bench.classify import MODES
-from bench.encoders import TransformerEncoder
-from bench.errors import UserError
-from bench.evaluate import read_tasks, score, score_encoder, sentences
-from bench.jobs import compared, tables
-from bench.progress import Progress
-from bench.records import (
+from bench.datasets.labelled import LabelledTask, Samples
+from bench.evaluation import embedding_store, protocols, scoring
+from bench.evaluation.classifier import MODES
+from bench.evaluation.scoring import read_tasks, score, score_encoder, sentences
+from bench.models.encoder import TransformerEncoder
+from bench.results.records import (
     PROBING_TASKS,
     STS_TASKS,
     TRANSFER_TASKS,
@@ -33,8 +31,9 @@ from bench.records import (
     expand_tasks,
     read_scores,
 )
-from bench.tasks import protocol
-from bench.tasks.labelled import LabelledTask, Samples
+from bench.stages.jobs import compared, tables
+from bench.utils.errors import UserError
+from bench.utils.progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
             super().__init__(*words, **named)
             made.append(self)
 
-    monkeypatch.setattr(evaluate, "Progress", Watched)
+    monkeypatch.setattr(scoring, "Progress", Watched)
     return made
 
 
@@ -150,8 +149,8 @@ def test_an_average_needs_its_whole_group() -> None:
     sts = [cell(task, 70.004 + place, "spearman") for place, task in enumerate(STS_TASKS)]
     transfer = [cell(task, 80.005, "accuracy") for task in TRANSFER_TASKS]
     noise = [cell("STS12", 1, "spearman", aggregation="mean"), cell("MR", 1, "accuracy", split="dev")]
-    assert list(evaluate._averages(sts[:-1] + transfer[1:] + noise)) == []
-    found = cells(list(evaluate._averages(noise + sts + transfer + [cell("MRPC", 1, "f1")])))
+    assert list(scoring._averages(sts[:-1] + transfer[1:] + noise)) == []
+    found = cells(list(scoring._averages(noise + sts + transfer + [cell("MRPC", 1, "f1")])))
     assert found == {
         ("Avg", "test", "spearman", "all"): pytest.approx(73.0, abs=1e-12),  # not 73.004: of the cells as printed
         ("Avg", "test", "accuracy", "all"): average([80.005] * 7),
@@ -176,8 +175,8 @@ def pairs_task(labels: Sequence[int]) -> LabelledTask:
 def test_f1_of_mrpc_is_that_of_paraphrases(
     labels: list[int], predicted: list[int], f1: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = protocol.Result(50.0, 60.0, np.array(predicted))
-    monkeypatch.setattr(protocol, "kfold", lambda *words: result)
+    result = protocols.Result(50.0, 60.0, np.array(predicted))
+    monkeypatch.setattr(protocols, "kfold", lambda *words: result)
     found = cells(score([pairs_task(labels)], look_up))
     assert found["MRPC", "test", "f1", "all"] == f1 == round(100 * f1_score(labels, predicted), 2)
     assert found["MRPC", "test", "accuracy", "all"] == 60.0
@@ -205,7 +204,7 @@ def test_modes_train_otherwise_and_progress_counts_all(
         def predict(self, head: int, features: Any) -> np.ndarray:
             return np.zeros(len(features), dtype=np.int64)
 
-    monkeypatch.setattr(protocol, "fit", fake_fit)
+    monkeypatch.setattr(protocols, "fit", fake_fit)
     found = cells(score(read_tasks(["MR", "TREC", "Tense"], data), look_up, mode=mode))
     assert sum(asked) == heads
     assert MODES[mode].folds == folds
@@ -231,13 +230,13 @@ def test_vectors_that_are_not_finite_name_the_task(data: Path) -> None:
 def classified(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Names of the tasks that a classifier was trained for, in order."""
     names: list[str] = []
-    original = evaluate._score_labelled
+    original = scoring._score_labelled
 
     def listed(task: LabelledTask, *words: Any) -> Iterator[Record]:
         names.append(task.name)
         return original(task, *words)
 
-    monkeypatch.setattr(evaluate, "_score_labelled", listed)
+    monkeypatch.setattr(scoring, "_score_labelled", listed)
     return names
 
 
@@ -272,7 +271,7 @@ def test_finished_tasks_are_not_computed_again(
     tasks = read_tasks(NAMES, data)
     expected = score(tasks, look_up)
     classified.clear()
-    interrupt(protocol, "nested", 2)
+    interrupt(protocols, "nested", 2)
     with pytest.raises(KeyboardInterrupt):
         score(tasks, look_up, kept=tmp_path)
     assert classified == ["MR", "Tense", "CR"]
@@ -331,7 +330,7 @@ def test_an_evaluation_interrupted_between_tasks_goes_on(
     assert run(tiny_bert, data, whole, *names) == 0
     printed = capsys.readouterr().out
     classified.clear()
-    interrupt(protocol, "nested", call)
+    interrupt(protocols, "nested", call)
     assert run(tiny_bert, data, out, *names) == 130
     error = capsys.readouterr()
     assert error.err.splitlines()[-1] == "interrupted; start again to go on from what is finished"
@@ -353,7 +352,7 @@ def test_an_evaluation_interrupted_while_encoding_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     interrupt: Callable[[Any, str, int], None],
 ) -> None:
-    monkeypatch.setattr(vectors, "CHUNK", 16)
+    monkeypatch.setattr(embedding_store, "CHUNK", 16)
     whole, out = tmp_path / "whole.json", tmp_path / "cut.json"
     assert run(tiny_bert, data, whole, "STS-B", "STS12") == 0
     chunks = -(-len(sentences(read_tasks(["STS-B", "STS12"], data))) // 16)
@@ -371,7 +370,7 @@ def test_another_encoder_does_not_take_over_what_is_kept(
     data: Path, tiny_bert: Path, tmp_path: Path, quick: None, interrupt: Callable[[Any, str, int], None]
 ) -> None:
     out, whole = tmp_path / "x.json", tmp_path / "whole.json"
-    interrupt(protocol, "kfold", 1)
+    interrupt(protocols, "kfold", 1)
     assert run(tiny_bert, data, out, "MR", "TREC") == 130
     words = ["evaluate", str(tiny_bert), "--pooler", "avg_first_last", "--data", str(data), "--tasks", "MR", "TREC"]
     assert main([*words, "--out", str(out)]) == main([*words, "--out", str(whole)]) == 0

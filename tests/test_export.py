@@ -17,18 +17,18 @@ from conftest import CLOSE
 from literal_modules import literal
 from safetensors.torch import load_file, save_file
 
-from bench import paths
 from bench.__main__ import main
-from bench.encoders import POOLER_NAMES, TransformerEncoder, load_encoder, save_encoder
-from bench.errors import UserError
 from bench.export import KINDS, export
 from bench.export.card import card
 from bench.export.folders import PROBES
 from bench.export.runs import Exported, read_runs
 from bench.export.tensorboard import scalars
-from bench.files import read_json, write_json
-from bench.modular import Normalised, Prompted
-from bench.records import COLUMNS, read_scores, write_scores
+from bench.models.encoder import POOLER_NAMES, TransformerEncoder, load_encoder, save_encoder
+from bench.models.sentence_transformers import Normalised, Prompted
+from bench.results.records import COLUMNS, read_scores, write_scores
+from bench.runs import paths
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
 from methods.projection import Affine
 from methods.whitening import Whitened, fitted
 from methods.word_overlap import BagOfWords

@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 from synthetic_suite import seeds, write_suite
 
-from bench.baseline import against
-from bench.compare import cells, leaderboard
-from bench.figures import figure_stems, render_figures
-from bench.figures.compared import board_figure, comparison
-from bench.figures.style import STYLE
-from bench.finished import read_suite
-from bench.records import STS_TASKS
-from bench.versus import versus_figure
+from bench.comparison.against_baseline import against
+from bench.comparison.reproduction import cells, leaderboard
+from bench.report.comparison_table import versus_figure
+from bench.report.figures import figure_stems, render_figures
+from bench.report.figures.compared import board_figure, comparison
+from bench.report.figures.style import STYLE
+from bench.results.records import STS_TASKS
+from bench.results.suite_results import read_suite
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]
 
@@ -119,17 +119,17 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
 
 
 def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.figures.paper_figures", lambda _: [])  # tests/figures
+    monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])  # tests/figures
     tables = figure_stems(cells(read_suite(suite)))
     assert len(tables) == 8
     # Two of them; all eight are drawn above, and rendering takes a second each.
     drawn = {stem: tables[stem] for stem in ("is-cse_table-1", "sscl_table-2")}
-    monkeypatch.setattr("bench.figures.figure_stems", lambda _: drawn)
+    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: drawn)
     render_figures(suite, tmp_path / "one")
     stems = {"leaderboard", *drawn}
     files = sorted((tmp_path / "one").iterdir())
     assert {path.name for path in files} == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}
-    monkeypatch.setattr("bench.figures.figure_stems", lambda _: {})
+    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     render_figures(suite, tmp_path / "two")
     for path in (tmp_path / "two").iterdir():
         assert (tmp_path / "one" / path.name).read_bytes() == path.read_bytes(), path.name

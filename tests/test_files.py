@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
-from bench.files import (
+from bench.utils.errors import UserError
+from bench.utils.files import (
     atomic_file,
     atomic_folder,
     in_the_way,

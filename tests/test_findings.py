@@ -22,20 +22,20 @@ import pandas as pd
 import pytest
 from test_golden_minilm import PUBLISHED
 
-from bench import config
-from bench.audit import findings
-from bench.baseline import against
-from bench.compare import leaderboard
-from bench.files import read_json
-from bench.finished import read_suite
-from bench.paired import seeds_to_decide
-from bench.predict import ASSUMED, Device, Measured, predict
-from bench.recipe import RECIPE_FIELDS
-from bench.records import STS_TASKS
+from bench.comparison.against_baseline import against
+from bench.comparison.paired import seeds_to_decide
+from bench.comparison.reproduction import leaderboard
+from bench.comparison.verdict import LEVEL
+from bench.report.tables import score_text
 from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd
-from bench.suite import resolve
-from bench.tables import score_text
-from bench.verdict import LEVEL
+from bench.reported.audit import findings
+from bench.results.records import STS_TASKS
+from bench.results.suite_results import read_suite
+from bench.runs import config
+from bench.runs.cost import ASSUMED, Device, Measured, predict
+from bench.runs.recipe import RECIPE_FIELDS
+from bench.runs.run import resolve
+from bench.utils.files import read_json
 
 ROOT = Path(__file__).parent.parent
 PAGE = " ".join((ROOT / "docs" / "findings.md").read_text(encoding="utf-8").split())

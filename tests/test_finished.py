@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from synthetic_suite import write_suite
 
-from bench.errors import UserError
-from bench.files import read_json, write_json
-from bench.finished import DAMAGE, fault, read_suite
-from bench.records import STS_TASKS
+from bench.results.records import STS_TASKS
+from bench.results.suite_results import DAMAGE, fault, read_suite
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
 
 ROWS = dict.fromkeys(STS_TASKS, 70.0)
 CURVE = [{"step": 125, "loss": 0.5, "dev": 70.0, "alignment": None, "uniformity": -2.0}]

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import bench.floor
-from bench.engine import Work
-from bench.floor import floor, floor_of_record, peak, record, weight_bytes
+import bench.models.roofline
+from bench.models.packed_forward import Work
+from bench.models.roofline import floor, floor_of_record, peak, record, weight_bytes
 
 PEAK = {"flops": 1e9, "float32_flops": 5e8, "bytes_per_second": 1e6}
 amounts = st.floats(0, 1e18)
@@ -69,13 +69,13 @@ def test_a_record_says_the_work_its_floor_and_the_ratio() -> None:
 @pytest.fixture
 def unmeasured() -> Iterator[None]:
     """A test that stands in for the clock leaves nothing behind, and finds nothing."""
-    bench.floor._measured.cache_clear()
+    bench.models.roofline._measured.cache_clear()
     yield
-    bench.floor._measured.cache_clear()
+    bench.models.roofline._measured.cache_clear()
 
 
 def test_rates_are_work_by_the_fastest_trial(monkeypatch: pytest.MonkeyPatch, unmeasured: None) -> None:
-    monkeypatch.setattr(bench.floor, "COPIED", {"cpu": 4000})
+    monkeypatch.setattr(bench.models.roofline, "COPIED", {"cpu": 4000})
     threads, seen = torch.get_num_threads(), set()
 
     def timed(operation: Callable[[], object], device: str) -> float:
@@ -83,7 +83,7 @@ def test_rates_are_work_by_the_fastest_trial(monkeypatch: pytest.MonkeyPatch, un
         seen.add(torch.get_num_threads())
         return 0.5
 
-    monkeypatch.setattr(bench.floor, "_best_time", timed)
+    monkeypatch.setattr(bench.models.roofline, "_best_time", timed)
     found = peak("cpu", "bfloat16", threads=threads + 1, width=16)
     assert seen == {threads + 1}
     assert torch.get_num_threads() == threads
@@ -97,7 +97,7 @@ def test_rates_are_work_by_the_fastest_trial(monkeypatch: pytest.MonkeyPatch, un
 
 def test_the_fastest_trial_counts() -> None:
     naps = iter([0.0, 0.03, 0.01, *[0.03] * 100])  # the first, which warms up, is not timed
-    found = bench.floor._best_time(lambda: time.sleep(next(naps)), "cpu")
+    found = bench.models.roofline._best_time(lambda: time.sleep(next(naps)), "cpu")
     assert 0.01 <= found < 0.03
 
 
@@ -124,5 +124,5 @@ def test_a_product_takes_at_least_its_floor_and_a_measurement_disturbs_nothing(u
     [("mixed", "float32", "float16"), ("bfloat16", "bfloat16", "bfloat16"), ("float32", "float32", "float32")],
 )
 def test_products_have_the_type_of_the_training(precision: str, on_cpu: str, on_gpu: str) -> None:
-    assert str(bench.floor._type_of(precision, "cpu")) == f"torch.{on_cpu}"
-    assert str(bench.floor._type_of(precision, "cuda:0")) == f"torch.{on_gpu}"
+    assert str(bench.models.roofline._type_of(precision, "cpu")) == f"torch.{on_cpu}"
+    assert str(bench.models.roofline._type_of(precision, "cuda:0")) == f"torch.{on_gpu}"

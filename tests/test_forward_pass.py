@@ -18,9 +18,9 @@ from scipy import stats
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from bench import engine
-from bench.encoders import TransformerEncoder
-from bench.engine import Batch, Dropout, States, Work, forward, forward_flop, is_packed, pooler_output
+from bench.models import packed_forward
+from bench.models.encoder import TransformerEncoder
+from bench.models.packed_forward import Batch, Dropout, States, Work, forward, forward_flop, is_packed, pooler_output
 
 PAD = 1  # RoBERTa's, whose positions depend on it; BERT does not see it
 BATCHES = {"mixed lengths": [7, 1, 4, 7, 2], "equal lengths": [5, 5, 5], "one token": [1]}
@@ -192,7 +192,7 @@ def test_a_training_is_that_of_the_padded_model(
 
     losses, dev = trained()
     asked: list[Any] = []
-    monkeypatch.setattr(engine, "is_packed", lambda model: bool(asked.append(model)))
+    monkeypatch.setattr(packed_forward, "is_packed", lambda model: bool(asked.append(model)))
     expected, padded_dev = trained()
     assert asked
     assert len(losses) > 20
@@ -250,7 +250,7 @@ def test_the_dropout_of_other_devices_has_the_same_distribution(
         def __init__(self, active: bool, device: torch.device) -> None:
             self.active, self.own = active, False
 
-    monkeypatch.setattr(engine, "Dropout", Torchs)
+    monkeypatch.setattr(packed_forward, "Dropout", Torchs)
     assert min(likeness(with_dropout(bert, **dict.fromkeys(SITES, 0.1)).float(), first_only)) > 0.001
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bench import geometry
-from bench.geometry import (
+from bench.evaluation import geometry
+from bench.evaluation.geometry import (
     alignment,
     in_batches,
     largest_similarities,

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.data import cache_folder
-from bench.encoders import TransformerEncoder, load_encoder
-from bench.evaluate import read_tasks, score_encoder, score_tasks
-from bench.files import atomic_folder, sha256_file
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.download import cache_folder
+from bench.evaluation.scoring import read_tasks, score_encoder, score_tasks
+from bench.models.encoder import TransformerEncoder, load_encoder
+from bench.utils.files import atomic_folder, sha256_file
 
 pytestmark = [
     pytest.mark.slow,

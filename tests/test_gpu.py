@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import gpu
-from bench.errors import UserError
+from bench.stages import gpu_lease
+from bench.utils.errors import UserError
 
 EIGHT = [f"GPU-{number:08x}" for number in range(8)]
 
@@ -23,7 +23,7 @@ JOB = """
 import os, sys, time
 from bench import gpu
 log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-with gpu.lease(poll=0.02) as device:
+with gpu_lease.lease(poll=0.02) as device:
     uuid = os.environ["CUDA_VISIBLE_DEVICES"]
     os.write(log, f"{os.getpid()} take {uuid}\\n".encode())
     if sys.argv[2] == "fork":  # a worker that outlives its job
@@ -40,7 +40,7 @@ with gpu.lease(poll=0.02) as device:
 
 @pytest.fixture(autouse=True)
 def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (*gpu.ALLOCATED, "CUDA_VISIBLE_DEVICES"):
+    for name in (*gpu_lease.ALLOCATED, "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SENTBENCH_DEVICES", ",".join(EIGHT))
     monkeypatch.setenv("SENTBENCH_LEASES", str(tmp_path / "leases"))
@@ -85,29 +85,29 @@ def test_only_what_cuda_visible_devices_allows(
 ) -> None:
     if chosen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
-    assert gpu.visible() == expected
+    assert gpu_lease.visible() == expected
 
 
 def test_without_a_device_it_is_the_cpu_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         assert device == "cpu"
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("SENTBENCH_DEVICES", "")
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         assert device == "cpu"
     monkeypatch.delenv("SENTBENCH_DEVICES")
     monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         assert device == "cpu"
     assert not (tmp_path / "leases").exists()
 
 
-@pytest.mark.parametrize("name", gpu.ALLOCATED)
+@pytest.mark.parametrize("name", gpu_lease.ALLOCATED)
 def test_inside_an_allocation_none_is_taken(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(name, "77")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with gpu.lease() as device, gpu.lease() as again:
+    with gpu_lease.lease() as device, gpu_lease.lease() as again:
         assert (device, again) == ("cuda", "cuda")
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert not (tmp_path / "leases").exists()
@@ -125,7 +125,7 @@ def test_nvidia_smi_is_asked(script: str, expected: list[str], monkeypatch: pyte
     (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\n[ "$1" = --query-gpu=index,uuid ] || exit 9\n{script}\n')
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert gpu.listed() == expected
+    assert gpu_lease.listed() == expected
 
 
 def test_a_broken_driver_is_no_reason_to_train_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -134,26 +134,26 @@ def test_a_broken_driver_is_no_reason_to_train_on_the_cpu(monkeypatch: pytest.Mo
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(UserError, match=r"version mismatch.*CUDA_VISIBLE_DEVICES= "):
-        gpu.visible()
+        gpu_lease.visible()
 
 
 def test_the_block_sees_its_device_alone_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "6,7")
-    with gpu.lease() as device:
+    with gpu_lease.lease() as device:
         assert (device, os.environ["CUDA_VISIBLE_DEVICES"]) == ("cuda", EIGHT[6])
-        (descriptor,) = gpu._held
+        (descriptor,) = gpu_lease._held
         assert not os.get_inheritable(descriptor)
-        with gpu.lease() as inner:  # a command that the job starts uses the job's device
+        with gpu_lease.lease() as inner:  # a command that the job starts uses the job's device
             assert (inner, os.environ["CUDA_VISIBLE_DEVICES"]) == ("cuda", EIGHT[6])
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "6,7"
     assert "SENTBENCH_LEASE" not in os.environ
-    assert not gpu._held
+    assert not gpu_lease._held
 
 
 def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     with pytest.raises(UserError, match="another user"):
-        gpu.lease_folder()
+        gpu_lease.lease_folder()
 
 
 def test_a_lock_on_a_file_that_was_cleaned_away_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -164,13 +164,13 @@ def test_a_lock_on_a_file_that_was_cleaned_away_is_none(monkeypatch: pytest.Monk
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", cleaned_meanwhile)
-    assert gpu._take(path) is None
+    assert gpu_lease._take(path) is None
     monkeypatch.setattr(fcntl, "flock", flock)
-    first = gpu._take(path)
+    first = gpu_lease._take(path)
     assert first is not None
-    assert gpu._take(path) is None
+    assert gpu_lease._take(path) is None
     os.close(first)
-    gpu._held.discard(first)
+    gpu_lease._held.discard(first)
 
 
 @pytest.mark.parametrize("kind", ["plain", "fork", "exec"])
@@ -222,8 +222,8 @@ def compete(log: Path, jobs: int, kills: int, seconds: float) -> None:
             holders[uuid] = pid
         elif what == "give":
             assert holders.pop(uuid) == pid
-    assert set(taken.values()) == set(gpu.visible())  # none was lost
-    with gpu.lease(poll=0.02):
+    assert set(taken.values()) == set(gpu_lease.visible())  # none was lost
+    with gpu_lease.lease(poll=0.02):
         pass
 
 
@@ -236,9 +236,9 @@ def test_jobs_compete_for_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_many_jobs_compete_for_eight_devices(tmp_path: Path) -> None:
     compete(tmp_path / "log", jobs=24, kills=6, seconds=0.8)
     for uuid in EIGHT:  # every device can be leased again
-        descriptor = gpu._take(tmp_path / "leases" / uuid)
+        descriptor = gpu_lease._take(tmp_path / "leases" / uuid)
         assert descriptor is not None
-        gpu._held.discard(descriptor)
+        gpu_lease._held.discard(descriptor)
         os.close(descriptor)
 
 
@@ -246,7 +246,7 @@ def test_a_waiting_job_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    with gpu.lease():
+    with gpu_lease.lease():
         monkeypatch.delenv("SENTBENCH_LEASE")  # not a command of the holder's
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
         waiting = start(tmp_path / "log")

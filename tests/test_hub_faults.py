@@ -28,13 +28,14 @@ from fakehub import FakeHub, Fault, fake_hub
 from huggingface_hub import constants
 from test_data import left_behind, member, tar
 
-from bench import corpora, data
+from bench import download
 from bench.__main__ import main
-from bench.data import archive, download, pins
-from bench.data.hub import list_files
-from bench.data.models import _fetch_snapshot
-from bench.encoders import load_encoder
-from bench.errors import UserError
+from bench.datasets import corpora
+from bench.download import archive, http, pins
+from bench.download.backbones import _fetch_snapshot
+from bench.download.hub import list_files
+from bench.models.encoder import load_encoder
+from bench.utils.errors import UserError
 
 DOCS = Path(__file__).parents[1] / "docs" / "downloads.md"
 CORPUS = "wiki1m_for_simcse.txt"
@@ -56,12 +57,12 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_bert: Path) -> Ite
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 10)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    monkeypatch.setattr(download, "WAITS", (0.0,) * len(download.WAITS))
+    monkeypatch.setattr(http, "WAITS", (0.0,) * len(http.WAITS))
     for name in ("BENCH_DATA", "BENCH_MODELS", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     with fake_hub() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
-        running.repositories[data.DATASET] = {
+        running.repositories[download.DATASET] = {
             CORPUS: TEXT,
             "senteval.tar": tar({"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}),
         }
@@ -87,7 +88,7 @@ def to(where: str) -> Setup:
     """Redirect the corpus to another path or address."""
 
     def setup(hub: FakeHub) -> None:
-        path = f"/datasets/{data.DATASET.removeprefix('datasets/')}/resolve/{hub.commit(data.DATASET)}/{CORPUS}"
+        path = f"/datasets/{download.DATASET.removeprefix('datasets/')}/resolve/{hub.commit(download.DATASET)}/{CORPUS}"
         target = where.format(hub=hub.endpoint, port=hub.endpoint.rsplit(":", 1)[1], path=path)
         hub.faults[CORPUS] = Fault(status=302, headers={"Location": target})
 
@@ -99,14 +100,14 @@ def listing(**changes: Any) -> Setup:
 
     def setup(hub: FakeHub) -> None:
         corpus = {"rfilename": CORPUS, "size": len(TEXT), "lfs": {"sha256": hashlib.sha256(TEXT).hexdigest()}}
-        content = {"sha": hub.commit(data.DATASET), "siblings": [corpus | changes.pop("corpus", {})], **changes}
+        content = {"sha": hub.commit(download.DATASET), "siblings": [corpus | changes.pop("corpus", {})], **changes}
         hub.faults["listing"] = Fault(body=json.dumps(content).encode())
 
     return setup
 
 
 def pinned(hub: FakeHub) -> None:
-    content = {"repositories": {data.DATASET: {"revision": "c" * 40}}, "corpora": {}}
+    content = {"repositories": {download.DATASET: {"revision": "c" * 40}}, "corpora": {}}
     pins.PINS.write_text(json.dumps(content))
 
 
@@ -134,7 +135,7 @@ def slow(name: str, **fault: Any) -> Setup:
 
 
 def archived(members: dict[str, Any]) -> Setup:
-    return lambda hub: hub.repositories[data.DATASET].update({"senteval.tar": tar(members)})
+    return lambda hub: hub.repositories[download.DATASET].update({"senteval.tar": tar(members)})
 
 
 LINK = member("STS/a.txt", tarfile.SYMTYPE, "/etc/passwd")
@@ -149,9 +150,9 @@ FAULTS: dict[str, Setup] = {
     "nobody listens": lambda hub: os.environ.update(HF_ENDPOINT="http://127.0.0.1:9"),
     "HF_ENDPOINT is no web address": lambda hub: os.environ.update(HF_ENDPOINT="ftp://127.0.0.1"),
     "HF_HUB_OFFLINE is set, and the cache is empty": lambda hub: setattr(constants, "HF_HUB_OFFLINE", True),
-    "404, no such repository": lambda hub: hub.repositories.pop(data.DATASET),
+    "404, no such repository": lambda hub: hub.repositories.pop(download.DATASET),
     "404, no such commit": pinned,
-    "no such file in the listing": lambda hub: hub.repositories[data.DATASET].pop(CORPUS),
+    "no such file in the listing": lambda hub: hub.repositories[download.DATASET].pop(CORPUS),
     "404 for a file that is listed": at(CORPUS, status=404, headers={"X-Error-Code": "EntryNotFound"}),
     "401": at("*", status=401),
     "403": at("*", status=403),
@@ -211,7 +212,7 @@ def row(what: str, hub: FakeHub, tmp_path: Path, said: str, status: int) -> str:
     """A row of the table in docs/downloads.md: places and sums are another's each time."""
     said = said.strip().removeprefix("error: ")
     said = (
-        said.replace(f"{CORPUS} of {data.DATASET}", "FILE")
+        said.replace(f"{CORPUS} of {download.DATASET}", "FILE")
         .replace(str(tmp_path / "cache"), "CACHE")
         .replace(f"for {LIMIT:g} s, after", "for 10 s, after")
     )
@@ -249,7 +250,7 @@ def test_what_a_user_sees_of_a_corpus(
     # And when the fault is mended, nothing that it left is in the way.
     hub.faults.clear()
     hub.served.clear()
-    hub.repositories[data.DATASET] = {CORPUS: TEXT}
+    hub.repositories[download.DATASET] = {CORPUS: TEXT}
     pins.PINS.write_text(NO_PINS)
     monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
@@ -264,7 +265,7 @@ def test_what_a_user_sees_of_an_archive(
     what: str, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ARCHIVES[what](hub)
-    status = main(["fetch", "data", "senteval", "--suite", str(tmp_path), "--out", str(tmp_path / "data.json")])
+    status = main(["fetch", "data", "senteval", "--suite", str(tmp_path), "--out", str(tmp_path / "download.json")])
     told(what, hub, tmp_path, capsys.readouterr().err, status)
     assert left_behind(tmp_path / "cache") == ["senteval.tar"]
 
@@ -288,9 +289,9 @@ def test_the_table_has_no_other_rows() -> None:
 
 def test_the_limits_that_are_written_down_are_those_of_the_code() -> None:
     text = " ".join(DOCS.read_text().split())
-    assert download.WAITS == (1, 2, 4, 8)
+    assert http.WAITS == (1, 2, 4, 8)
     assert "again after 1, 2, 4 and 8 seconds, or when the server says (`Retry-After`, up to a minute)" in text
-    assert (download.LONGEST_WAIT, download.GAIN, download.SLOWEST) == (60, 1 << 20, 1 << 10)
+    assert (http.LONGEST_WAIT, http.GAIN, http.SLOWEST) == (60, 1 << 20, 1 << 10)
     assert f"more than {archive.LARGEST_ARCHIVE >> 30} GiB or {archive.MOST_MEMBERS:,} members" in text
     assert f"`HF_HUB_DOWNLOAD_TIMEOUT` seconds ({constants.DEFAULT_DOWNLOAD_TIMEOUT})" in text
 
@@ -321,7 +322,7 @@ def disk(tmp_path: Path) -> Iterator[Callable[[str], None]]:
 
 def test_a_full_disk(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     large = TEXT * 300
-    hub.repositories[data.DATASET][CORPUS] = large
+    hub.repositories[download.DATASET][CORPUS] = large
     command = ["fetch", "corpus", "wiki1m", "--suite", str(tmp_path), "--out", str(tmp_path / "corpus.json")]
     told(DISKS[0], hub, tmp_path, "" if (status := main(command)) == 0 else capsys.readouterr().err, status)
     assert not (tmp_path / "cache" / CORPUS).exists()
@@ -352,7 +353,7 @@ def test_a_cache_that_cannot_be_written(
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 FETCH = (
-    "import sys; from pathlib import Path; from bench import data; from bench.data import pins; "
+    "import sys; from pathlib import Path; from bench import download; from bench.download import pins; "
     "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(eval(sys.argv[3]))"
 )
 
@@ -367,7 +368,7 @@ def started(tmp_path: Path, expression: str, **environment: str) -> subprocess.P
 
 def test_a_killed_process_is_gone_on_from(hub: FakeHub, tmp_path: Path) -> None:
     hub.faults[CORPUS] = Fault(drip=0.005)
-    process = started(tmp_path, "data.fetch_corpus('wiki1m')")
+    process = started(tmp_path, "download.fetch_corpus('wiki1m')")
     while hub.sent[CORPUS] < 100:
         assert process.poll() is None
         time.sleep(0.01)
@@ -383,7 +384,7 @@ def test_a_killed_process_is_gone_on_from(hub: FakeHub, tmp_path: Path) -> None:
     while before < hub.sent[CORPUS]:  # until the server has noticed, too
         before = hub.sent[CORPUS]
         time.sleep(0.05)
-    assert data.fetch_corpus("wiki1m").read_bytes() == TEXT
+    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
     assert hub.sent[CORPUS] - before == len(TEXT) - len(kept)
     assert left_behind(tmp_path / "cache") == [CORPUS]
 
@@ -401,7 +402,7 @@ def test_a_killed_process_is_gone_on_from(hub: FakeHub, tmp_path: Path) -> None:
 def test_what_an_earlier_call_left_is_verified(left: bytes, sent: int, hub: FakeHub, tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / f".{CORPUS}.fetching").write_bytes(left)
-    assert data.fetch_corpus("wiki1m").read_bytes() == TEXT
+    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
     assert hub.sent[CORPUS] == sent
     assert left_behind(tmp_path / "cache") == [CORPUS]
 
@@ -410,56 +411,56 @@ def test_another_range_than_asked_for_is_not_appended(hub: FakeHub, tmp_path: Pa
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / f".{CORPUS}.fetching").write_bytes(TEXT[:100])
     hub.faults[CORPUS] = Fault(first=True)
-    assert data.fetch_corpus("wiki1m").read_bytes() == TEXT
+    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
     assert hub.ranges == ["bytes=100-", ""]
 
 
 def test_tries_are_counted_anew_after_much_has_come(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "GAIN", 100)
+    monkeypatch.setattr(http, "GAIN", 100)
     hub.faults[CORPUS] = Fault(sent=100)
-    assert data.fetch_corpus("wiki1m").read_bytes() == TEXT
-    assert sum("resolve" in request for request in hub.requests) == -(-len(TEXT) // 100) > len(download.WAITS) + 1
+    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
+    assert sum("resolve" in request for request in hub.requests) == -(-len(TEXT) // 100) > len(http.WAITS) + 1
 
 
 def test_waits_double_and_heed_the_server(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(download, "WAITS", (1.0, 2.0, 4.0, 8.0))
-    monkeypatch.setattr(download.time, "sleep", slept.append)
+    monkeypatch.setattr(http, "WAITS", (1.0, 2.0, 4.0, 8.0))
+    monkeypatch.setattr(http.time, "sleep", slept.append)
     hub.faults["listing"] = Fault(status=503)
     with pytest.raises(UserError, match="status 503"):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
     assert slept == [1, 2, 4, 8]
     slept.clear()
     hub.faults["listing"] = Fault(status=429, headers={"Retry-After": "7"}, times=1)
-    data.fetch_corpus("wiki1m")
+    download.fetch_corpus("wiki1m")
     assert slept == [7]
 
 
 def test_what_will_not_change_is_not_waited_for(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(download.time, "sleep", slept.append)
+    monkeypatch.setattr(http.time, "sleep", slept.append)
     hub.faults["*"] = Fault(status=403)
     with pytest.raises(UserError, match="status 403"):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
     assert len(hub.requests) == 1
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(UserError, match="no connection"):
-        data.fetch_corpus("wiki1m")
+        download.fetch_corpus("wiki1m")
     assert not slept
 
 
 def test_a_date_says_when_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download.time, "time", lambda: 1_000_000_000.0)
-    assert download._seconds("Sun, 09 Sep 2001 01:47:10 GMT") == 30
-    assert download._seconds("Sun, 09 Sep 2001 01:46:10 GMT") == 0
-    assert download._seconds("12") == 12
-    assert download._seconds("soon") == download._seconds("") == 0
+    monkeypatch.setattr(http.time, "time", lambda: 1_000_000_000.0)
+    assert http._seconds("Sun, 09 Sep 2001 01:47:10 GMT") == 30
+    assert http._seconds("Sun, 09 Sep 2001 01:46:10 GMT") == 0
+    assert http._seconds("12") == 12
+    assert http._seconds("soon") == http._seconds("") == 0
 
 
 def test_a_token_is_shown_to_the_hub_alone(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     to("http://localhost:{port}/moved{path}")(hub)
-    data.fetch_corpus("wiki1m")
+    download.fetch_corpus("wiki1m")
     own = hub.endpoint.removeprefix("http://")
     assert {host for host, _ in hub.tokens} == {own, own.replace("127.0.0.1", "localhost")}
     for host, token in hub.tokens:
@@ -476,11 +477,11 @@ def test_a_token_is_never_shown_to_other_servers(hub: FakeHub, monkeypatch: pyte
     hub.raw = {f"/facebookresearch/SentEval/{'c' * 40}/data/probing/tree_depth.txt": b"one\n"}
     folder = tmp_path / "cache" / "senteval-0123456789ab"
     folder.mkdir(parents=True)
-    assert data.probing_file("tree_depth", folder).read_bytes() == b"one\n"
+    assert download.probing_file("tree_depth", folder).read_bytes() == b"one\n"
     assert [token for _, token in hub.tokens] == [""]
 
 
-@pytest.mark.parametrize("key", [data.DATASET, MODEL])
+@pytest.mark.parametrize("key", [download.DATASET, MODEL])
 def test_a_listing_is_read_as_the_hubs_own_client_reads_it(key: str, hub: FakeHub) -> None:
     kind = "dataset" if key.startswith("datasets/") else "model"
     api = huggingface_hub.HfApi(endpoint=hub.endpoint)
@@ -497,7 +498,7 @@ def test_a_listing_is_read_as_the_hubs_own_client_reads_it(key: str, hub: FakeHu
 
 
 def test_the_hubs_own_client_finds_the_model(hub: FakeHub, tmp_path: Path, offline: Callable[[], None]) -> None:
-    folder = data.fetch_backbone(MODEL)
+    folder = download.fetch_backbone(MODEL)
     scanned = huggingface_hub.scan_cache_dir(tmp_path / "models")
     assert not scanned.warnings
     (repository,) = scanned.repos
@@ -508,12 +509,12 @@ def test_the_hubs_own_client_finds_the_model(hub: FakeHub, tmp_path: Path, offli
     assert huggingface_hub.snapshot_download(MODEL, revision=hub.commit(MODEL), cache_dir=tmp_path / "models") == str(
         folder
     )
-    assert data.fetch_backbone(MODEL) == folder
+    assert download.fetch_backbone(MODEL) == folder
 
 
 def test_a_filled_cache_needs_no_server(hub: FakeHub, offline: Callable[[], None]) -> None:
     def everything() -> list[Path]:
-        return [data.fetch_corpus("wiki1m"), data.fetch_senteval(), data.fetch_backbone(MODEL)]
+        return [download.fetch_corpus("wiki1m"), download.fetch_senteval(), download.fetch_backbone(MODEL)]
 
     paths = everything()
     asked = len(hub.requests)
@@ -527,9 +528,9 @@ def test_weights_are_gone_on_from(hub: FakeHub, tmp_path: Path) -> None:
     weights = hub.repositories[MODEL]["model.safetensors"]
     hub.faults["model.safetensors"] = Fault(sent=1000)
     with pytest.raises(UserError, match=r"broke off after 5000 of \d+ bytes; start again to go on from there"):
-        data.fetch_backbone(MODEL)
+        download.fetch_backbone(MODEL)
     hub.faults.clear()
-    assert (data.fetch_backbone(MODEL) / "model.safetensors").read_bytes() == weights
+    assert (download.fetch_backbone(MODEL) / "model.safetensors").read_bytes() == weights
     assert hub.sent["model.safetensors"] == len(weights)
 
 
@@ -540,22 +541,22 @@ def test_weights_of_a_named_revision(hub: FakeHub, tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"name a revision that holds model.safetensors \(google-bert/bert-base-uncased@REVISION\)"
     ):
-        data.fetch_backbone(MODEL)
+        download.fetch_backbone(MODEL)
     commit = hub.commit(MODEL, "refs/pr/1")
-    folder = data.fetch_backbone(f"{MODEL}@refs/pr/1")
+    folder = download.fetch_backbone(f"{MODEL}@refs/pr/1")
     assert folder.name == commit
     assert (folder / "model.safetensors").is_file()
-    assert data.fetch_backbone(MODEL, "refs/pr/1") == data.fetch_backbone(MODEL, commit) == folder
+    assert download.fetch_backbone(MODEL, "refs/pr/1") == download.fetch_backbone(MODEL, commit) == folder
     assert sorted(json.loads((tmp_path / "lock.json").read_text())) == [f"{MODEL}@{commit}", f"{MODEL}@refs/pr/1"]
     hub.revisions[MODEL, "refs/pr/1"] = {**hub.revisions[MODEL, "refs/pr/1"], "vocab.txt": b"new"}
     asked = len(hub.requests)
-    assert data.fetch_backbone(f"{MODEL}@refs/pr/1") == folder  # the commit is recorded, whatever is pushed there
+    assert download.fetch_backbone(f"{MODEL}@refs/pr/1") == folder  # the commit is recorded, whatever is pushed there
     assert len(hub.requests) == asked
 
 
 def test_processes_with_caches_of_their_own_share_the_hubs(hub: FakeHub, tmp_path: Path) -> None:
     processes = [
-        started(tmp_path, f"data.fetch_backbone('{MODEL}')", SENTBENCH_CACHE=str(tmp_path / f"cache-{number}"))
+        started(tmp_path, f"download.fetch_backbone('{MODEL}')", SENTBENCH_CACHE=str(tmp_path / f"cache-{number}"))
         for number in range(2)
     ]
     folders = {process.communicate(timeout=60)[0].strip() for process in processes}
@@ -579,7 +580,7 @@ def test_who_comes_second_finds_the_model_done(hub: FakeHub) -> None:
 def test_names_of_a_listing_cannot_lead_out(hub: FakeHub, tmp_path: Path) -> None:
     names = ["../config.json", "model-/../../../../evil.safetensors", "model-\n.safetensors", "/tmp/model.safetensors"]
     hub.repositories[MODEL] |= dict.fromkeys(names, b"evil")
-    folder = data.fetch_backbone(MODEL)
+    folder = download.fetch_backbone(MODEL)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.read_bytes() == b"evil"]
     assert not [request for request in hub.requests if ".." in request or "\n" in request]
     assert (folder / "model.safetensors").is_file()
@@ -592,23 +593,23 @@ def test_an_archive_without_end_is_left_at_the_first_member_too_many(
     hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
-    hub.repositories[data.DATASET]["senteval.tar"] = tar({f"STS/{number}": b"x" for number in range(5)})
+    hub.repositories[download.DATASET]["senteval.tar"] = tar({f"STS/{number}": b"x" for number in range(5)})
     with pytest.raises(UserError, match="more than 3 members"):
-        data.fetch_senteval()
+        download.fetch_senteval()
     huge = member("STS/a", tarfile.REGTYPE)
     huge.size = archive.LARGEST_ARCHIVE + 1  # announced, with nothing behind it
     stream = huge.tobuf() + b"\0" * 1024
     (tmp_path / "huge.tar").write_bytes(stream)
     with pytest.raises(UserError, match="unpacks to more than 4 GiB"):
-        data.unpack(tmp_path / "huge.tar", tmp_path / "out")
+        download.unpack(tmp_path / "huge.tar", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_no_room_to_unpack_is_no_fault_of_the_archive(
     hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hub.repositories[data.DATASET]["senteval.tar"] = tar({"STS/a.txt": b"x" * (80 << 10)})
-    command = ["fetch", "data", "senteval", "--suite", str(tmp_path), "--out", str(tmp_path / "data.json")]
+    hub.repositories[download.DATASET]["senteval.tar"] = tar({"STS/a.txt": b"x" * (80 << 10)})
+    command = ["fetch", "data", "senteval", "--suite", str(tmp_path), "--out", str(tmp_path / "download.json")]
     assert main(command) == 2
     assert re.search(r"no room is left for .*/senteval-\w+; make room and start again", capsys.readouterr().err)
     assert left_behind(tmp_path / "cache") == ["senteval.tar"]
@@ -617,13 +618,13 @@ def test_no_room_to_unpack_is_no_fault_of_the_archive(
 
 
 def test_what_a_killed_process_unpacked_is_removed(hub: FakeHub, tmp_path: Path) -> None:
-    content = hub.repositories[data.DATASET]["senteval.tar"]
+    content = hub.repositories[download.DATASET]["senteval.tar"]
     left = tmp_path / "cache" / f".senteval-{hashlib.sha256(content).hexdigest()[:12]}.abc.part"
     (left / "unpacked").mkdir(parents=True)
     (left / "unpacked" / "half.txt").write_text("")
     other = tmp_path / "cache" / ".mine.part"
     other.write_text("")
-    folder = data.fetch_senteval()
+    folder = download.fetch_senteval()
     assert not left.exists()
     assert other.exists()
     assert (folder / "downstream" / "SICK" / "b.txt").is_file()
@@ -695,7 +696,7 @@ def test_nothing_planted_is_fetched_or_run(hub: FakeHub, planted: Path) -> None:
     assert encoder.encode(["a dog", "a cat"]).shape == (2, 32)
     assert not planted.exists()
     fetched = {request.rsplit("/", 1)[-1] for request in hub.requests if "/resolve/" in request}
-    assert fetched <= set(data.BACKBONE_FILES)
+    assert fetched <= set(download.BACKBONE_FILES)
     assert not fetched & {*PICKLES, *(Path(name).name for name in CODE)}
 
 
@@ -746,7 +747,7 @@ def test_an_index_does_not_lead_to_pickles_that_another_program_fetched(hub: Fak
     huggingface_hub.HfApi(endpoint=hub.endpoint).hf_hub_download(MODEL, "pytorch_model.bin", revision=hub.commit(MODEL))
     for _ in range(2):
         with pytest.raises(UserError, match=r"names weights in 'pytorch_model.bin', which is no safetensors file"):
-            data.fetch_backbone(MODEL)
+            download.fetch_backbone(MODEL)
     assert not planted.exists()
 
 
@@ -755,10 +756,10 @@ def test_a_snapshot_without_one_of_its_shards_is_completed(hub: FakeHub, tmp_pat
     names = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
     files |= dict.fromkeys(names, files.pop("model.safetensors"))
     files["model.safetensors.index.json"] = json.dumps({"weight_map": dict(zip("ab", names, strict=True))}).encode()
-    folder = data.fetch_backbone(MODEL)
+    folder = download.fetch_backbone(MODEL)
     pins.LOCK.write_text(json.dumps({MODEL: {"revision": hub.commit(MODEL), "files": {}}}))
     (folder / names[1]).unlink()
-    assert (data.fetch_backbone(MODEL) / names[1]).is_file()
+    assert (download.fetch_backbone(MODEL) / names[1]).is_file()
 
 
 def test_the_project_never_asks_for_remote_code_or_pickles() -> None:

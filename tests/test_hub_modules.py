@@ -12,10 +12,10 @@ from fakehub import FakeHub, fake_hub
 from huggingface_hub import constants
 from test_modular import MEAN, SENTENCES, TABLE, dense, pooling, prompts, static, write
 
-from bench import data
-from bench.data import pins
-from bench.encoders import load_encoder
-from bench.errors import UserError
+from bench import download
+from bench.download import pins
+from bench.models.encoder import load_encoder
+from bench.utils.errors import UserError
 
 NAME = "someone/encoder"
 
@@ -48,7 +48,7 @@ def test_a_hub_id_brings_its_modules_and_prompts(hub: FakeHub, tiny_bert: Path, 
     wanted = load_encoder(folder, prompt="query").encode(SENTENCES)
     for _ in range(2):
         assert np.array_equal(load_encoder(NAME, prompt="query").encode(SENTENCES), wanted)
-    fetched = data.fetch_backbone(NAME)
+    fetched = download.fetch_backbone(NAME)
     assert (fetched / "2_Dense" / "model.safetensors").is_file()
     assert not (fetched / "2_Dense" / "evil.py").exists()
     path = fetched / "2_Dense" / "model.safetensors"

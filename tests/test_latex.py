@@ -15,11 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import config
-from bench.compare import cells
-from bench.coverage import CONFIGS, measured
-from bench.finished import Scored, Suite
-from bench.tables import (
+from bench.comparison.reproduction import cells
+from bench.report.coverage import CONFIGS, measured
+from bench.report.tables import (
     LEGEND,
     captioned,
     latex,
@@ -30,6 +28,8 @@ from bench.tables import (
     shown_leaderboard,
     shown_table,
 )
+from bench.results.suite_results import Scored, Suite
+from bench.runs import config
 
 needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 

@@ -12,15 +12,15 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from bench.context import RunContext
-from bench.encoders import TransformerEncoder, adaptation, load_encoder, save_encoder
-from bench.errors import UserError
-from bench.evaluate import adapted, read_tasks, score, score_tasks, sentences
-from bench.files import read_json
-from bench.jobs import score_encoder, score_model, score_run
-from bench.suite import Run, resolve
-from bench.tasks import sts
-from bench.tasks.labelled import SPLIT, LabelledTask, Samples
+from bench.datasets import sts
+from bench.datasets.labelled import SPLIT, LabelledTask, Samples
+from bench.evaluation.scoring import adapted, read_tasks, score, score_tasks, sentences
+from bench.models.encoder import TransformerEncoder, adaptation, load_encoder, save_encoder
+from bench.runs.run import Run, resolve
+from bench.stages.jobs import score_encoder, score_model, score_run
+from bench.training.context import RunContext
+from bench.utils.errors import UserError
+from bench.utils.files import read_json
 
 pytestmark = pytest.mark.filterwarnings("ignore:whitening.*vary in")  # the tiny tasks have few sentences
 

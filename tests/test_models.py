@@ -15,10 +15,10 @@ import torch
 
 import bench
 from bench.__main__ import main
-from bench.encoders import load_encoder
-from bench.errors import UserError
-from bench.models import FunctionEncoder, Model, files
-from bench.records import STS_TASKS, read_scores
+from bench.models.encoder import load_encoder
+from bench.models.from_name import FunctionEncoder, Model, files
+from bench.results.records import STS_TASKS, read_scores
+from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
 
 MODULE = """
@@ -263,13 +263,13 @@ def test_what_is_there_already_is_not_scored_again(
     changed["provenance"]["versions"]["torch"] = "1.0"
     second.write_text(json.dumps(changed))
     scored: list[str] = []
-    original = bench.jobs.score_encoder  # type: ignore[attr-defined]
+    original = bench.stages.jobs.score_encoder  # type: ignore[attr-defined]
 
     def noted(encoder: Any, *rest: Any) -> Any:
         scored.append(encoder.pooler)
         return original(encoder, *rest)
 
-    monkeypatch.setattr("bench.jobs.score_encoder", noted)
+    monkeypatch.setattr("bench.stages.jobs.score_encoder", noted)
     assert evaluated(tiny_data, tmp_path / "out", *several[:2]) == 0
     assert scored == ["cls_before_pooler"]
     assert first.read_bytes() == before

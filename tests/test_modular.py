@@ -16,8 +16,8 @@ from literal_modules import literal
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from bench.encoders import load_encoder, save_encoder
-from bench.errors import UserError
+from bench.models.encoder import load_encoder, save_encoder
+from bench.utils.errors import UserError
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"]), "unknownword ☃ sleeps"]
 MEAN, CLS = {"pooling_mode_mean_tokens": True}, {"pooling_mode_cls_token": True}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from bench import neighbours
-from bench.errors import UserError
-from bench.neighbours import nearest_rows
+from bench.training import knn
+from bench.training.knn import nearest_rows
+from bench.utils.errors import UserError
 
 N, WIDTH = 300, 24
 
@@ -64,9 +64,9 @@ def test_equals_brute_force(kind: str, count: int) -> None:
 def test_blocks_change_nothing(kind: str, queries: int, keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = rows(kind)
     expected = nearest_rows(vectors, 20)
-    monkeypatch.setattr(neighbours, "QUERIES", queries)
-    monkeypatch.setattr(neighbours, "KEYS", keys)
-    monkeypatch.setattr(neighbours, "PAIRS", 11)
+    monkeypatch.setattr(knn, "QUERIES", queries)
+    monkeypatch.setattr(knn, "KEYS", keys)
+    monkeypatch.setattr(knn, "PAIRS", 11)
     np.testing.assert_array_equal(nearest_rows(vectors, 20), expected)
 
 
@@ -77,9 +77,9 @@ def test_what_float32_cannot_decide_is_searched_in_float64(
     vectors = rows("clusters")
     np.testing.assert_array_equal(nearest_rows(vectors, 5), brute_force(vectors, 5))
     assert "too close for float32" in capsys.readouterr().err
-    plain = neighbours._Table.search
+    plain = knn._Table.search
     monkeypatch.setattr(
-        neighbours._Table,
+        knn._Table,
         "search",
         lambda self, queries, count: (plain(self, queries, count)[0], torch.ones(len(queries), dtype=torch.bool)),
     )
@@ -96,7 +96,7 @@ def test_the_bound_holds_for_every_product() -> None:
     """No float32 score is farther from its float64 value than the error that decides."""
     for kind in KINDS:
         vectors = rows(kind)
-        table = neighbours._Table(vectors, "cpu")
+        table = knn._Table(vectors, "cpu")
         unit = table.unit(slice(0, N))
         scores = torch.addmm(table.bias, table.centred, table.centred.T).double()
         exact = unit @ unit.T - (unit @ table.mean)[:, None]

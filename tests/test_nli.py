@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import corpora, data
-from bench.errors import UserError
+from bench import download
+from bench.datasets import corpora
+from bench.utils.errors import UserError
 
 HEADER = "sent0,sent1,hard_neg\n"
 TABLE = (
@@ -70,10 +71,10 @@ def test_another_file_does_not_pass_for_it(tmp_path: Path) -> None:
 def test_it_comes_from_bench_data_else_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "nli_for_simcse.csv", TABLE)
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
-    assert data.fetch_corpus("nli") == path
+    assert download.fetch_corpus("nli") == path
     asked: list[str] = []
     monkeypatch.delenv("BENCH_DATA")
-    monkeypatch.setattr(data.fetch, "fetch_file", lambda name: asked.append(name) or path)
-    assert data.fetch_corpus("nli") == path
-    data.fetch_corpus("wiki1m")
+    monkeypatch.setattr(download.fetch, "fetch_file", lambda name: asked.append(name) or path)
+    assert download.fetch_corpus("nli") == path
+    download.fetch_corpus("wiki1m")
     assert asked == ["nli_for_simcse.csv", "wiki1m_for_simcse.txt"]

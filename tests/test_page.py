@@ -19,18 +19,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_suite import seeds, write_suite
 
-import bench.page
-from bench.audit import Finding, findings
-from bench.compare import cells, leaderboard
-from bench.errors import UserError
-from bench.figures import board_stem
-from bench.files import read_json, write_json
-from bench.finished import read_suite
-from bench.page import CURVE, CURVE_POINTS, _curve, render_page
-from bench.records import STS_TASKS
+import bench.report.page
+from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.verdict import SYMBOLS
+from bench.report.figures import board_stem
+from bench.report.page import CURVE, CURVE_POINTS, _curve, render_page
+from bench.report.tables import render_tables
 from bench.reported import LABEL, mapped
-from bench.tables import render_tables
-from bench.verdict import SYMBOLS
+from bench.reported.audit import Finding, findings
+from bench.results.records import STS_TASKS
+from bench.results.suite_results import read_suite
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
 
 NASTY = '"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script><!--<script>\'{{ 7 * 7 }}'
 VOID = {"meta", "img", "link", "br", "input"}
@@ -170,7 +170,7 @@ def page(tmp_path_factory) -> tuple[Path, Outline]:
     out = write_project(tmp_path_factory.mktemp("project"))
     hostile = Finding("copy", "sscl", NASTY, (f"Row {NASTY}",), f"Text {NASTY}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench.page, "findings", lambda: [*findings(), hostile])
+        patch.setattr(bench.report.page, "findings", lambda: [*findings(), hostile])
         render_page(out.parent, out.parents[2] / "figures" / "s", out)
     return out, Outline((out / "index.html").read_text(encoding="utf-8"))
 

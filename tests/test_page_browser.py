@@ -10,9 +10,9 @@ import pytest
 from test_page import NASTY, write_project
 from webdriver import MISSING, Browser, chromium
 
-from bench.compare import cells, leaderboard
-from bench.finished import read_suite
-from bench.page import render_page
+from bench.comparison.reproduction import cells, leaderboard
+from bench.report.page import render_page
+from bench.results.suite_results import read_suite
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 

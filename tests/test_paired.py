@@ -15,7 +15,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 from test_verdict import BACKBONES, moments, public_seeds
 
-from bench.paired import (
+from bench.comparison.paired import (
     MOST_SEEDS,
     PATTERNS,
     SYMBOLS,

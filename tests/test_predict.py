@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import torch
 
-from bench import classify, config, workload
 from bench.__main__ import main
-from bench.backbones import load_backbone
-from bench.catalogue import backbone
-from bench.config import Planned
-from bench.context import RunContext
-from bench.errors import UserError
-from bench.floor import record
-from bench.predict import ASSUMED, SHEETS, Device, Measured, predict, report
-from bench.suite import Run, resolve
-from bench.tasks import protocol
-from bench.train import batches
-from bench.workload import Architecture, classifying, corpus_tokens, encoding, training
+from bench.evaluation import classifier, protocols
+from bench.models.roofline import record
+from bench.models.transformer import load_backbone
+from bench.registry.catalogue import backbone
+from bench.runs import config, workload
+from bench.runs.config import Planned
+from bench.runs.cost import ASSUMED, SHEETS, Device, Measured, predict, report
+from bench.runs.run import Run, resolve
+from bench.runs.workload import Architecture, classifying, corpus_tokens, encoding, training
+from bench.training.context import RunContext
+from bench.training.loop import batches
+from bench.utils.errors import UserError
 from methods.base import Step
 
 H200 = Device("h200")
@@ -163,7 +163,7 @@ def test_what_is_scored_is_encoded_once() -> None:
 @pytest.mark.parametrize("task", ["MR", "TREC", "Length"])
 def test_classifiers_take_the_steps_that_were_predicted(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On samples that are told apart at the first check, so that every head stops as early as it can."""
-    settings, steps = classify.MODES["test"], 0
+    settings, steps = classifier.MODES["test"], 0
 
     def counted(original: Any) -> Any:
         def step(self: Any, *arguments: Any) -> None:
@@ -173,20 +173,20 @@ def test_classifiers_take_the_steps_that_were_predicted(task: str, monkeypatch: 
 
         return step
 
-    monkeypatch.setattr(classify._Optimiser, "step", counted(classify._Optimiser.step))
+    monkeypatch.setattr(classifier._Optimiser, "step", counted(classifier._Optimiser.step))
     labels = torch.arange(200) % 2
-    part = protocol.Part(torch.nn.functional.one_hot(labels).float() * 20, labels)
+    part = protocols.Part(torch.nn.functional.one_hot(labels).float() * 20, labels)
     if task == "MR":
         sizes = {"positive": 100, "negative": 100}
-        protocol.nested(part, 2, settings, lambda heads: None)
+        protocols.nested(part, 2, settings, lambda heads: None)
     elif task == "TREC":
         sizes = {"train": 200, "test": 200}
-        protocol.kfold(part, part, 2, settings, lambda heads: None)
+        protocols.kfold(part, part, 2, settings, lambda heads: None)
     else:
         sizes = {"train": 200, "dev": 200, "test": 200}
         parts = dict.fromkeys(("train", "dev", "test"), part)
-        protocol.split(parts, 2, settings, lambda heads: None)
-        protocol.tuned_network(parts, 2, settings, lambda heads: None)
+        protocols.split(parts, 2, settings, lambda heads: None)
+        protocols.tuned_network(parts, 2, settings, lambda heads: None)
     kind = "probing" if task == "Length" else "transfer"
     monkeypatch.setattr(workload, "read_json", lambda path: {"transfer": {}, "probing": {}} | {kind: {task: sizes}})
     predicted = classifying(2, [task], settings, flops=float("inf"), start=1 / workload.CALLS)
@@ -208,7 +208,7 @@ def test_products_of_classifiers_by_hand(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(workload, "read_json", lambda path: sizes)
 
     def flop(task: str) -> float:
-        return classifying(10, [task], classify.MODES["test"], flops=1.0, start=0.0)
+        return classifying(10, [task], classifier.MODES["test"], flops=1.0, start=0.0)
 
     # 28 passes of 2 steps of 4 heads with 64 samples; logits and the gradient of (10 + 1) x 2 weights.
     linear = 2 * (2 * 11 * 2)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from bench.backbones import load_backbone
-from bench.corpora import corpus_path, read_sentences
-from bench.errors import UserError
-from bench.pretrain import SIZE, _batches, _cooccurrence_vectors, pretrain
-from bench.tasks.world import build
+from bench.datasets.corpora import corpus_path, read_sentences
+from bench.models.transformer import load_backbone
+from bench.utils.errors import UserError
+from bench.world import build
+from bench.world.toy_backbones import SIZE, _batches, _cooccurrence_vectors, pretrain
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,15 @@ import huggingface_hub.constants
 import pytest
 from fakehub import FakeHub, Fault, fake_hub
 
-from bench import data, paths
+from bench import download
 from bench.__main__ import main
-from bench.data import download, pins
-from bench.data.probing import REPOSITORY, git_blob
-from bench.errors import UserError
-from bench.files import sha256_file, sha256_text
-from bench.records import PROBING_TASKS, STS_TASKS
-from bench.tasks import probing
+from bench.datasets import probing
+from bench.download import http, pins
+from bench.download.xprobe import REPOSITORY, git_blob
+from bench.results.records import PROBING_TASKS, STS_TASKS
+from bench.runs import paths
+from bench.utils.errors import UserError
+from bench.utils.files import sha256_file, sha256_text
 
 COMMIT = "5d6dc117d1ac30357ddaeb7347fb5684e9b87015"
 ROWS = [(split, row % 2, split, row) for split in (b"tr", b"va", b"te") for row in range(4)]
@@ -52,7 +53,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(pins, "PINS", tmp_path / "pins.json")
     monkeypatch.setattr(pins, "LOCK", tmp_path / "lock.json")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(download, "WAITS", (0.0,) * len(download.WAITS))
+    monkeypatch.setattr(http, "WAITS", (0.0,) * len(http.WAITS))
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("BENCH_DATA", raising=False)
@@ -83,10 +84,10 @@ def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) ->
 def test_fetching_an_input_fetches_what_its_tasks_need(
     server: FakeHub, fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data, "fetch_senteval", lambda: fetched)
+    monkeypatch.setattr(http, "fetch_senteval", lambda: fetched)
 
     def described(*tasks: str) -> dict[str, object]:
-        out = tmp_path / "data.json"
+        out = tmp_path / "download.json"
         assert main(["fetch", "data", "senteval", "--tasks", *tasks, "--suite", str(tmp_path), "--out", str(out)]) == 0
         content = json.loads(out.read_text())
         assert (content.pop("kind"), content.pop("name")) == ("data", "senteval")
@@ -107,7 +108,7 @@ def test_a_wrong_blob_is_refused(server: FakeHub, fetched: Path, tmp_path: Path)
         probing.read("Depth", fetched)
     assert present(fetched) == []
     server.served.clear()
-    assert data.probing_file("tree_depth", fetched).read_bytes() == TEXT
+    assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
 
 
 def test_a_cut_download_is_refused(server: FakeHub, fetched: Path) -> None:
@@ -123,8 +124,8 @@ def test_a_cut_download_is_refused(server: FakeHub, fetched: Path) -> None:
 
 
 def test_a_damaged_cache_is_fetched_again(server: FakeHub, fetched: Path) -> None:
-    data.probing_file("tree_depth", fetched).write_bytes(TEXT[:-1])
-    assert data.probing_file("tree_depth", fetched).read_bytes() == TEXT
+    download.probing_file("tree_depth", fetched).write_bytes(TEXT[:-1])
+    assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
     assert len(server.requests) == 2
 
 
@@ -178,8 +179,8 @@ def test_a_local_folder_is_never_filled(
 
 def test_processes_that_fetch_at_once_download_once(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from bench import data; from bench.data import pins; "
-        "pins.PINS = Path(sys.argv[1]); print(data.probing_file('tree_depth', Path(sys.argv[2])))"
+        "import sys; from pathlib import Path; from bench import data; from bench.download import pins; "
+        "pins.PINS = Path(sys.argv[1]); print(download.probing_file('tree_depth', Path(sys.argv[2])))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(fetched)]
     environment = {"GITHUB_RAW_ENDPOINT": server.endpoint, "SENTBENCH_CACHE": str(fetched.parent)}

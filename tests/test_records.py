@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.errors import UserError, nearest
-from bench.records import (
+from bench.results.records import (
     PROBING_TASKS,
     STS_TASKS,
     TRANSFER_TASKS,
@@ -21,6 +20,7 @@ from bench.records import (
     read_scores,
     write_scores,
 )
+from bench.utils.errors import UserError, nearest
 
 
 def test_the_average_is_that_of_the_printed_cells() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from bench.errors import UserError
-from bench.files import read_json, write_json
-from bench.records import PROBING_TASKS, TRANSFER_TASKS, write_scores
-from bench.reference import LEAST, PLAIN, check, interval, judged, widenings, write
-from bench.tasks import probing, transfer
-from bench.tasks.world import build
+from bench.checks.regression import LEAST, PLAIN, check, interval, judged, widenings, write
+from bench.datasets import probing, transfer
+from bench.results.records import PROBING_TASKS, TRANSFER_TASKS, write_scores
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from bench.world import build
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "results" / "reference" / "smoke.json"

@@ -20,7 +20,7 @@ from kills import PHASES, ROOT, Sitting, Trainings
 from test_checkpoint import fit, left
 from tiny_suite import SMALL, tiny_configuration, tiny_run
 
-from bench.suite import Run
+from bench.runs.run import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import catalogue
-from bench.catalogue import method_classes
-from bench.errors import UserError
-from bench.recipe import RECIPE_FIELDS, Recipe
-from bench.suite import Run, parse, resolve
+from bench.registry import catalogue
+from bench.registry.catalogue import method_classes
+from bench.runs.recipe import RECIPE_FIELDS, Recipe
+from bench.runs.run import Run, parse, resolve
+from bench.utils.errors import UserError
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 

@@ -13,14 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_suite import seeds, write_suite
 
-from bench import finished
-from bench.baseline import against
-from bench.compare import cells, leaderboard
-from bench.figures import render_figures
-from bench.finished import read_suite
-from bench.page import render_page
-from bench.records import STS_TASKS, read_scores
-from bench.tables import (
+from bench.comparison.against_baseline import against
+from bench.comparison.reproduction import cells, leaderboard
+from bench.report.figures import render_figures
+from bench.report.page import render_page
+from bench.report.tables import (
     captioned,
     html,
     latex,
@@ -33,6 +30,9 @@ from bench.tables import (
     shown_leaderboard,
     shown_table,
 )
+from bench.results import suite_results
+from bench.results.records import STS_TASKS, read_scores
+from bench.results.suite_results import read_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
 
@@ -92,7 +92,7 @@ def test_every_printed_table_in_four_formats(rendered):
 def test_a_suite_is_read_once(rendered, tmp_path, monkeypatch):
     folder, _ = rendered
     asked = []
-    monkeypatch.setattr(finished, "read_scores", lambda path: asked.append(path) or read_scores(path))
+    monkeypatch.setattr(suite_results, "read_scores", lambda path: asked.append(path) or read_scores(path))
     render_tables(folder, tmp_path)
     assert sorted(asked) == sorted((folder / "scores").iterdir())
 
@@ -297,8 +297,10 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, m
     assert found["own_sts", "sts:weather"] == 10.0
     assert found["own_sts", "Avg"] == 10.0
     assert found["own_probing", "probing:negation"] == 1.0
-    monkeypatch.setattr("bench.figures.figure_stems", lambda _: {})  # no figure of a paper shows tasks of one's own
-    monkeypatch.setattr("bench.figures.paper_figures", lambda _: [])
+    monkeypatch.setattr(
+        "bench.report.figures.figure_stems", lambda _: {}
+    )  # no figure of a paper shows tasks of one's own
+    monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])
     render_figures(folder, tmp_path / "figures")
     assert (tmp_path / "figures" / "leaderboard_own_sts.png").is_file()
     render_page(folder, tmp_path / "figures", tmp_path / "report")

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from bench.__main__ import main
-from bench.errors import UserError
-from bench.timing import SHAPES, report, time_shape
+from bench.checks.timing import SHAPES, report, time_shape
+from bench.utils.errors import UserError
 
 
 def test_a_shape_is_trained_and_extrapolated(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
-    monkeypatch.setattr("bench.timing.EVERY", 10)
+    monkeypatch.setattr("bench.checks.timing.EVERY", 10)
     found = time_shape("toy", 10, "cpu")
     assert found["million"] == pytest.approx(found["seconds"] * 15_625 / 10)
     work = found["work"]
@@ -25,7 +25,7 @@ def test_a_shape_is_trained_and_extrapolated(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_published_shapes_are_published() -> None:
     """Sizes that other parts know of the same models."""
-    from bench.catalogue import backbone
+    from bench.registry.catalogue import backbone
 
     for name, known in (("bert-base", "bert-base-uncased"), ("bert-large", "bert-large-uncased")):
         assert (SHAPES[name].width, SHAPES[name].depth) == (backbone(known).shape.width, backbone(known).shape.depth)

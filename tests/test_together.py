@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
-from bench.together import run_together
+from bench.stages.together import run_together
+from bench.utils.errors import UserError
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_they_end_with_their_parent(as_given: Path, tmp_path: Path, number: int)
     child = f"trap 'echo told > {tmp_path}/told; exit 75' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
     program = (
         f"import sys; sys.executable = {str(as_given)!r}\n"
-        "from bench import signals\nfrom bench.together import run_together\n"
+        "from bench import signals\nfrom bench.stages.together import run_together\n"
         f"with signals.heeded(): run_together([['sh', '-c', {child!r}]])\n"
     )
     real = Path(sys.prefix) / "bin" / "python"

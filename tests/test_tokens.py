@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.backbones import load_backbone
-from bench.errors import UserError
-from bench.tokens import TokenFile, tokenized, tokenizer_identity
+from bench.models.token_cache import TokenFile, tokenized, tokenizer_identity
+from bench.models.transformer import load_backbone
+from bench.utils.errors import UserError
 
 SENTENCES = ["a man sleeps", "the old dog sees two birds", "", "a cat"]
 

@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from outcomes import timeless
 from safetensors.torch import load_file
 
-import bench.train
-from bench.backbones import load_backbone
-from bench.context import Head, RunContext
-from bench.corpora import read_sentences
-from bench.encoders import load_encoder
-from bench.errors import UserError
-from bench.evaluate import score_tasks
-from bench.recipe import Recipe
-from bench.suite import resolve, run_of
-from bench.tasks import sts
-from bench.train import batches, learning_rate, optimiser_of, set_rate, train
+import bench.training.loop
+from bench.datasets import sts
+from bench.datasets.corpora import read_sentences
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.models.transformer import load_backbone
+from bench.runs.recipe import Recipe
+from bench.runs.run import resolve, run_of
+from bench.training.context import Head, RunContext
+from bench.training.loop import batches, learning_rate, optimiser_of, set_rate, train
+from bench.utils.errors import UserError
 from methods.simcse import SimCSE
 
 pytestmark = pytest.mark.usefixtures("global_state")
@@ -147,7 +147,7 @@ def test_masks_depend_on_the_step_alone(train_tiny: Train, monkeypatch: pytest.M
             patch.setattr(
                 torch.optim.AdamW, "step", lambda self, text=text: torch.rand(7) if text == "simcse" else None
             )
-            patch.setattr(bench.train, "score_tasks", dev_scores([1.0] * 3))
+            patch.setattr(bench.training.loop, "score_tasks", dev_scores([1.0] * 3))
             train_tiny(text, fresh=True, dropout=0.1)
     for one, other in zip(*(each.vectors for each in seen), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
@@ -272,7 +272,7 @@ def dev_scores(
 
 def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     states: list[dict[str, torch.Tensor]] = []
-    monkeypatch.setattr(bench.train, "score_tasks", dev_scores([10, 30, 30, 20, -5, 29.9], states))
+    monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([10, 30, 30, 20, -5, 29.9], states))
     folder = train_tiny("simcse", fresh=True, select_every=1)
     outcome = outcome_of(folder)
     assert (outcome["status"], outcome["steps"], outcome["best_step"], outcome["best_dev"]) == ("finished", 6, 2, 30)
@@ -282,7 +282,7 @@ def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny: Train, monkeypat
 
 
 def test_a_negative_score_can_be_the_best(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.train, "score_tasks", dev_scores([-9, -3, -4]))
+    monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([-9, -3, -4]))
     assert outcome_of(train_tiny("simcse", fresh=True))["best_step"] == 4
 
 
@@ -290,7 +290,7 @@ def test_a_negative_score_can_be_the_best(train_tiny: Train, monkeypatch: pytest
 def test_patience_counts_selections_without_gain(
     train_tiny: Train, monkeypatch: pytest.MonkeyPatch, patience: int, steps: int
 ) -> None:
-    monkeypatch.setattr(bench.train, "score_tasks", dev_scores([1, 2, 2, 3, 1, 1]))
+    monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([1, 2, 2, 3, 1, 1]))
     outcome = outcome_of(train_tiny("simcse", fresh=True, select_every=1, patience=patience))
     assert (outcome["steps"], outcome["best_step"]) == (steps, 2 if patience == 1 else 4)
 
@@ -331,7 +331,7 @@ def test_an_encoder_that_is_gone_is_trained_again(
     before = (folder / "encoder" / "model.safetensors").read_bytes()
     shutil.rmtree(folder / "encoder")
     run = run_of(json.loads((folder / "outcome.json").read_text())["run"])
-    assert bench.train.train(run, tmp_path, folder)["outcome"]["status"] == "finished"
+    assert bench.training.loop.train(run, tmp_path, folder)["outcome"]["status"] == "finished"
     assert (folder / "encoder" / "model.safetensors").read_bytes() == before
     assert "is gone" in capsys.readouterr().err
 
@@ -342,7 +342,7 @@ def test_losses_that_are_looked_at_late_change_nothing(
 ) -> None:
     """As on a GPU, where looking would make device and host wait for each other."""
     plain = train_tiny("simcse")
-    monkeypatch.setitem(bench.train.LOOK, "cpu", look)
+    monkeypatch.setitem(bench.training.loop.LOOK, "cpu", look)
     assert_same_training(plain, train_tiny("simcse", fresh=True))
 
 
@@ -351,7 +351,7 @@ def test_losses_that_are_looked_at_late_change_nothing(
 def test_a_loss_that_is_not_finite_stops_and_is_recorded(
     train_tiny: Train, monkeypatch: pytest.MonkeyPatch, value: float, look: int
 ) -> None:
-    monkeypatch.setitem(bench.train.LOOK, "cpu", look)
+    monkeypatch.setitem(bench.training.loop.LOOK, "cpu", look)
     diverging(monkeypatch, value)
     folder = train_tiny("simcse", fresh=True)
     outcome = outcome_of(folder)
@@ -365,7 +365,7 @@ def test_vectors_that_cannot_be_scored_are_a_divergence(train_tiny: Train, monke
     def collapsed(*_: Any) -> None:
         raise UserError("STS-B: all similarities are equal")
 
-    monkeypatch.setattr(bench.train, "score_tasks", collapsed)
+    monkeypatch.setattr(bench.training.loop, "score_tasks", collapsed)
     outcome = outcome_of(train_tiny("simcse", fresh=True))
     assert (outcome["status"], outcome["step"], outcome["reason"]) == (
         "diverged",
@@ -392,7 +392,7 @@ def test_what_has_ended_is_not_repeated(
     first = train(run, tmp_path, tmp_path / "run")
     assert first["outcome"]["status"] == status
     assert first["run"]["id"] == run.id
-    monkeypatch.setattr(bench.train, "RunContext", None)  # a second training would fail
+    monkeypatch.setattr(bench.training.loop, "RunContext", None)  # a second training would fail
     assert train(run, tmp_path, tmp_path / "run") == first
     if status == "skipped":
         assert "layer 4 is not an intermediate layer" in first["outcome"]["reason"]

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bench.backbones import load_backbone
-from bench.corpora import read_sentences
+from bench.datasets.corpora import read_sentences
+from bench.models.transformer import load_backbone
 
 
 def named_seed(*names: object) -> int:
@@ -86,7 +86,7 @@ def in_float64(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[
         model, tokenizer = load_backbone(*arguments, **options)
         return model.double(), tokenizer
 
-    monkeypatch.setattr("bench.context.load_backbone", load)
+    monkeypatch.setattr("bench.training.context.load_backbone", load)
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import vectors
-from bench.encoders import TransformerEncoder, load_encoder
-from bench.errors import UserError
-from bench.vectors import KEY, VectorStore
+from bench.evaluation import embedding_store
+from bench.evaluation.embedding_store import KEY, VectorStore
+from bench.models.encoder import TransformerEncoder, load_encoder
+from bench.utils.errors import UserError
 
 CHUNK, WIDTH = 2, 3
 TEXTS = ["a", "", "cc cc", "été \u2028 .", "a b c d", "bb", "zz"]
@@ -53,7 +53,7 @@ class Fake:
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "CHUNK", CHUNK)
+    monkeypatch.setattr(embedding_store, "CHUNK", CHUNK)
 
 
 @contextmanager

@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from bench.errors import UserError
-from bench.records import STS_TASKS
-from bench.reported import FOLDER, prior_sd
-from bench.verdict import (
+from bench.comparison.verdict import (
     FEWEST_SEEDS,
     MEANINGS,
     PRIOR_DF,
@@ -33,6 +30,9 @@ from bench.verdict import (
     verdict,
     verdicts,
 )
+from bench.reported import FOLDER, prior_sd
+from bench.results.records import STS_TASKS
+from bench.utils.errors import UserError
 
 scores = st.floats(0, 100).map(lambda value: round(value, 3))
 samples = st.lists(scores, min_size=3, max_size=8)

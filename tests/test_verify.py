@@ -19,15 +19,15 @@ from scipy.stats import spearmanr
 from sklearn.metrics import f1_score
 from tiny_tasks import write_tasks
 
-import bench.verify
+import bench.checks.verify
 from bench.__main__ import main
-from bench.corpora import read_sentences
-from bench.evaluate import read_tasks
-from bench.files import read_json, sha256_file, write_json
-from bench.provenance import task_sums
-from bench.records import STS_TASKS
-from bench.tasks import sts
-from bench.verify import tolerances, verify
+from bench.checks.verify import tolerances, verify
+from bench.datasets import sts
+from bench.datasets.corpora import read_sentences
+from bench.evaluation.scoring import read_tasks
+from bench.results.provenance import task_sums
+from bench.results.records import STS_TASKS
+from bench.utils.files import read_json, sha256_file, write_json
 from methods.simcse import SimCSE
 from methods.untrained import Untrained
 
@@ -149,14 +149,14 @@ def test_threads_and_determinism_are_those_of_the_result_meanwhile(
     result: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, bool]] = []
-    plain = bench.verify.score_encoder
+    plain = bench.checks.verify.score_encoder
 
     def watched(*arguments: Any) -> Any:
         seen.append((torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()))
         return plain(*arguments)
 
-    monkeypatch.setattr(bench.verify, "score_encoder", watched)
-    monkeypatch.setattr(bench.verify.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(bench.checks.verify, "score_encoder", watched)
+    monkeypatch.setattr(bench.checks.verify.os, "cpu_count", lambda: 3)
     torch.set_num_threads(2)
     for threads, deterministic in ((1, True), (3, False), (400, False)):
         content = read_json(result)
@@ -504,7 +504,7 @@ def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound() -> None:
 def test_tolerances_follow_from_the_kind_of_score_and_its_items(tiny_data: Path, tmp_path: Path) -> None:
     data = write_tasks(tiny_data, tmp_path / "data")
     allowed = tolerances(read_tasks(["sts", "MR", "TREC", "MRPC", "Tense"], data))
-    items = bench.verify.ITEMS
+    items = bench.checks.verify.ITEMS
     assert allowed["STS12", "test", "spearman", "all"] == 1200 / (24 * 25)
     smallest = [("STS12", "test", "spearman", name) for name in ("mean", "wmean")]
     assert {allowed[cell] for cell in (*smallest, ("STS-B", "dev", "spearman", "all"))} == {1200 / (12 * 13)}

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import words
 from bench.__main__ import main
-from bench.catalogue import TOY_FOLDER, backbone
-from bench.encoders import load_encoder
-from bench.errors import UserError
-from bench.words import read_vectors, width
+from bench.datasets import word_vectors
+from bench.datasets.word_vectors import read_vectors, width
+from bench.models.encoder import load_encoder
+from bench.registry.catalogue import TOY_FOLDER, backbone
+from bench.utils.errors import UserError
 
 # Reading
 
@@ -120,9 +120,9 @@ def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest
     path.write_text(f"dog {' '.join(['0.5'] * 300)}\n")
     assert backbone("glove.6B.300d") == published
     with pytest.raises(UserError, match=r"holds 1 vectors of width 300, so it is not glove\.6B\.300d"):
-        words.load_words(published, tmp_path)
-    monkeypatch.setitem(words.LEAST, "glove.6B.300d", 1)
-    assert words.load_words(published, tmp_path).words == ["dog"]
+        word_vectors.load_words(published, tmp_path)
+    monkeypatch.setitem(word_vectors.LEAST, "glove.6B.300d", 1)
+    assert word_vectors.load_words(published, tmp_path).words == ["dog"]
     with pytest.raises(UserError, match="has the name of another backbone"):
         backbone(str(path))
 
@@ -166,7 +166,7 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
         assert main(["word-vectors", "--world", str(small_world), "--out", str(out)]) == 0
     assert outs[0].read_bytes() == outs[1].read_bytes()
     table = read_vectors(outs[0])
-    assert table.vectors.shape[1] == words.WIDTH
+    assert table.vectors.shape[1] == word_vectors.WIDTH
     assert table.words[0] == "goes"  # the most frequent first
     assert "once" not in table.words
     assert "King" not in table.words
@@ -180,6 +180,6 @@ def test_a_table_that_announces_something_else_is_refused(first: str, tmp_path: 
     path = tmp_path / "mine.txt"
     path.write_text(f"{first}\ndog 1 2\ncat 3 4\n")
     with pytest.raises(UserError, match=r"announces . vectors of width . and holds 2 of width 2; it was cut short"):
-        words.read_vectors(path)
+        word_vectors.read_vectors(path)
     path.write_text("2 2\ndog 1 2\ncat 3 4\n")
-    assert words.read_vectors(path).words == ["dog", "cat"]
+    assert word_vectors.read_vectors(path).words == ["dog", "cat"]

@@ -235,7 +235,7 @@ def test_lint_only_advises_an_environment(tmp_path: Path) -> None:
 
 
 def test_run_names_cannot_hold_a_slash_or_be_confused() -> None:
-    from bench import config
+    from bench.runs import config
 
     for path in sorted((ROOT / "config").glob("*.yaml")):
         if path.stem in ("schema", "wiki-mini"):

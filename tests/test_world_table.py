@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from bench.files import read_json
+from bench.utils.files import read_json
 
 ROOT = Path(__file__).resolve().parent.parent
 CELLS = read_json(ROOT / "results" / "reference" / "smoke.json")["cells"]

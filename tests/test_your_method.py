@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
-from bench.evaluate import read_tasks
-from bench.records import expand_tasks, is_probing, read_scores
-from bench.tasks import probing
+from bench.datasets import probing
+from bench.evaluation.scoring import read_tasks
+from bench.results.records import expand_tasks, is_probing, read_scores
+from bench.utils.errors import UserError
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "your-method.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.suite import Run, resolve
+from bench.runs.run import Run, resolve
 
 SMALL = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, "sentences": 28}  # four steps
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.files import read_json, write_json
-from bench.records import PROBING_TASKS
-from bench.tasks.probing import FILES
-from bench.tasks.transfer import QUESTIONS
+from bench.datasets.probing import FILES
+from bench.datasets.transfer import QUESTIONS
+from bench.results.records import PROBING_TASKS
+from bench.utils.files import read_json, write_json
 
 WIDTH = 24
 NOUNS = ("man", "woman", "dog", "cat", "bird", "child", "car", "boat", "house", "tree", "river", "road")

@@ -11,9 +11,9 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from bench.errors import UserError
 from bench.export.runs import Exported, read_runs
-from bench.files import atomic_folder, read_json, sha256_file, write_json
+from bench.utils.errors import UserError
+from bench.utils.files import atomic_folder, read_json, sha256_file, write_json
 
 MARK = "export.json"
 # Each module has `write(suite, runs, folder, asked)`, which returns remarks for the user; `asked` says that the runs

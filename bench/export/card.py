@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bench.catalogue import backbone
-from bench.errors import UserError
 from bench.export.runs import Exported
-from bench.finished import NEUTRAL_CHANGES
-from bench.records import Record
+from bench.registry.catalogue import backbone
+from bench.results.records import Record
+from bench.results.suite_results import NEUTRAL_CHANGES
+from bench.utils.errors import UserError
 
 SHOWN = (
     "batch_size",

@@ -2,7 +2,7 @@
 
 What a pooler or a map needs is written as the library's own modules: [CLS] and the mean as Pooling, a mean of two
 layers as WeightedLayerPooling, the model's own pooler and affine maps as Dense, a whitening as two Dense and Normalize.
-Anything else is refused. Each folder is read back by `bench.encoders` and compared before it counts.
+Anything else is refused. Each folder is read back by `bench.models.encoder` and compared before it counts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bench import paths
-from bench.backbones import longest_input
-from bench.encoders import FIRST_ONLY, TransformerEncoder, load_encoder
-from bench.errors import UserError
 from bench.export.card import card
 from bench.export.runs import Exported
-from bench.files import read_json, write_json, write_text
-from bench.modular import LAYERS, Normalised, layer_weights
+from bench.models.encoder import FIRST_ONLY, TransformerEncoder, load_encoder
+from bench.models.sentence_transformers import LAYERS, Normalised, layer_weights
+from bench.models.transformer import longest_input
+from bench.runs import paths
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json, write_text
 
 CLOSE = 1e-5  # how far a vector that is read back may be off, where values are below 1; above, of the largest value
 PROBES = ("", "A man is playing a guitar.", "two birds", " ".join(50 * ["The old dog sees seven small boats."]))

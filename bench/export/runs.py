@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import paths
-from bench.errors import UserError, nearest
-from bench.files import read_json
-from bench.finished import DAMAGE, fault, read_plan
-from bench.records import Record, read_scores
+from bench.results.records import Record, read_scores
+from bench.results.suite_results import DAMAGE, fault, read_plan
+from bench.runs import paths
+from bench.utils.errors import UserError, nearest
+from bench.utils.files import read_json
 
 
 @dataclass(frozen=True)

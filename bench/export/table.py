@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench import paths
 from bench.export.runs import Exported
-from bench.files import writing
-from bench.finished import read_analyses
-from bench.records import COLUMNS
+from bench.results.records import COLUMNS
+from bench.results.suite_results import read_analyses
+from bench.runs import paths
+from bench.utils.files import writing
 
 LIBRARIES = ("python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
 WHOLE = ("seed", "threads", "steps", "best_step")  # columns of whole numbers, which may be empty

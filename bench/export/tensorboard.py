@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import paths
-from bench.errors import UserError
 from bench.export.runs import Exported
+from bench.runs import paths
+from bench.utils.errors import UserError
 
 EVENTS = "events.out.tfevents.0.sentbench"  # TensorBoard looks for the middle of it; equal logs give equal names
 TAGS = {

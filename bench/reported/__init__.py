@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from bench.errors import UserError, nearest
+from bench.utils.errors import UserError, nearest
 
 FOLDER = Path(__file__).parent
 

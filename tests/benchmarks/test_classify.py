@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import torch
 
-from bench.classify import MODES, Fold
-from bench.tasks import protocol
-from bench.tasks.protocol import DECAYS, Part
+from bench.evaluation import protocols
+from bench.evaluation.classifier import MODES, Fold
+from bench.evaluation.protocols import DECAYS, Part
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "senteval"))
 import literal  # the tests' oracle
@@ -119,15 +119,15 @@ def test_heads_at_once(benchmark, name: str, speed: float, monkeypatch: pytest.M
             steps += sum(found.passes) * len(fold.train)
         return fitted
 
-    plain = protocol.fit
-    monkeypatch.setattr(protocol, "fit", counted)
+    plain = protocols.fit
+    monkeypatch.setattr(protocols, "fit", counted)
 
-    def run() -> protocol.Result:
+    def run() -> protocols.Result:
         if kind == "nested":
-            return protocol.nested(data, classes, MODES["test"], lambda heads: None)
+            return protocols.nested(data, classes, MODES["test"], lambda heads: None)
         if kind == "kfold":
-            return protocol.kfold(data, few, classes, MODES["test"], lambda heads: None)
-        return protocol.split({"train": data, "dev": few, "test": few}, classes, MODES["test"], lambda heads: None)
+            return protocols.kfold(data, few, classes, MODES["test"], lambda heads: None)
+        return protocols.split({"train": data, "dev": few, "test": few}, classes, MODES["test"], lambda heads: None)
 
     benchmark.pedantic(run, rounds=1)
     floor = 2 * 2 * steps * features.shape[1] * classes / speed  # forward and backward

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from bench.backbones import load_backbone
-from bench.encoders import TransformerEncoder
-from bench.engine import Batch
-from bench.evaluate import read_tasks, sentences
-from bench.tasks import sts
-from bench.tasks.world import build
+from bench.datasets import sts
+from bench.evaluation.scoring import read_tasks, sentences
+from bench.models.encoder import TransformerEncoder
+from bench.models.packed_forward import Batch
+from bench.models.transformer import load_backbone
+from bench.world import build
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import torch
 
-from bench import neighbours
-from bench.neighbours import nearest_rows
+from bench.training import knn
+from bench.training.knn import nearest_rows
 
 WIDTH, COUNT = 384, 64
-MILLION, SAMPLE = 1_000_000, neighbours.QUERIES
+MILLION, SAMPLE = 1_000_000, knn.QUERIES
 
 
 @dataclass
@@ -111,7 +111,7 @@ def test_a_sample_of_a_million_rows(benchmark, speed: float) -> None:
     given = vectors(MILLION)
     memory = Memory()
     started = time.perf_counter()
-    table = neighbours._Table(given, "cpu")
+    table = knn._Table(given, "cpu")
     once = time.perf_counter() - started
     certain = benchmark.pedantic(table.search, (torch.arange(SAMPLE), COUNT), rounds=1)[1]
     seconds = once + benchmark.stats["median"] * MILLION / SAMPLE

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 import torch
 
-import bench.train
-from bench.catalogue import backbone
-from bench.corpora import corpus_path, read_sentences
-from bench.log import Log
-from bench.suite import resolve
-from bench.tasks.world import build
+import bench.training.loop
+from bench.datasets.corpora import corpus_path, read_sentences
+from bench.registry.catalogue import backbone
+from bench.runs.run import resolve
+from bench.training.log import Log
+from bench.world import build
 
 sys.path.insert(0, str(Path(__file__).parent))
 MISSING = "what is compared with is not installed: pip install '.[bench]'"
@@ -124,7 +124,7 @@ def ours(case: Case, setting: rivals.Setting, folder: Path, monkeypatch: pytest.
 
     with monkeypatch.context() as patch:
         patch.setattr(Log, "write", noted)
-        training.dev = bench.train.train(run, case.suite, folder)["outcome"]["best_dev"]
+        training.dev = bench.training.loop.train(run, case.suite, folder)["outcome"]["best_dev"]
     torch.use_deterministic_algorithms(False)  # the others do not ask for it
     return training
 

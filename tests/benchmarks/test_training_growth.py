@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 import torch
 
-from bench.engine import forward_flop
-from bench.files import write_text
-from bench.log import Log
-from bench.suite import resolve
-from bench.train import train
+from bench.models.packed_forward import forward_flop
+from bench.runs.run import resolve
+from bench.training.log import Log
+from bench.training.loop import train
+from bench.utils.files import write_text
 from tests.conftest import _bert_tokenizer, make_sentences
 
 THREADS = 2
@@ -61,7 +61,7 @@ def draw() -> None:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator
 
-    from bench.figures import style
+    from bench.report.figures import style
 
     frame = pd.DataFrame(ROWS)
     kinds = [("processor_ms", "step, processor", 0), ("floor_ms", "its floor", 1)]

@@ -26,8 +26,8 @@ from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer, Trainer, TrainerCallback, TrainingArguments
 from transformers.utils import logging
 
-from bench.records import Record
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.results.records import Record
 
 datasets.disable_progress_bars()
 logging.set_verbosity_error()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from synthetic_suite import write_suite
 
-from bench.figures.described import PaperFigure, load_figures
-from bench.files import read_json, write_json
-from bench.finished import Suite, read_suite
-from bench.records import STS_TASKS
+from bench.report.figures.described import PaperFigure, load_figures
+from bench.results.records import STS_TASKS
+from bench.results.suite_results import Suite, read_suite
+from bench.utils.files import read_json, write_json
 
 SENTENCE = "[CLS] a man with a hard hat is un ##load ##ing boxes from the truck near the station . [SEP]".split()  # noqa: SIM905
 

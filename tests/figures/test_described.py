@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.errors import UserError
-from bench.figures.described import KINDS, load_figures
-from bench.figures.measured import ROWS
-from bench.figures.papers import DRAW
+from bench.report.figures.described import KINDS, load_figures
+from bench.report.figures.measured import ROWS
+from bench.report.figures.papers import DRAW
 from bench.reported import FOLDER, curves, mapped
+from bench.utils.errors import UserError
 
 IDS = ["G1", "G5", "L1", "I8", "I9", "I10", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
 
@@ -32,7 +32,7 @@ def test_stems_are_no_other_figure_s():
 
 
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
-    from bench.suite import resolve
+    from bench.runs.run import resolve
 
     runs = {
         (text, series.backbone)

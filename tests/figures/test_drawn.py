@@ -19,13 +19,13 @@ from matplotlib.text import Text
 from scipy.stats import gaussian_kde
 from synthetic_figures import folder, suite, write_everything  # noqa: F401
 
-from bench.figures import render_figures
-from bench.figures.described import load_figures
-from bench.figures.measured import OURS, Measured, measure
-from bench.figures.papers import draw, paper_figures
-from bench.figures.spreads import _density
-from bench.figures.style import LINES, MARKS, STYLE
-from bench.finished import Suite, read_suite
+from bench.report.figures import render_figures
+from bench.report.figures.described import load_figures
+from bench.report.figures.measured import OURS, Measured, measure
+from bench.report.figures.papers import draw, paper_figures
+from bench.report.figures.spreads import _density
+from bench.report.figures.style import LINES, MARKS, STYLE
+from bench.results.suite_results import Suite, read_suite
 
 FIGURES = {figure.id: figure for figure in load_figures()}
 
@@ -300,9 +300,9 @@ def test_odd_labels_are_texts(name, suite):
 
 def rendered(folder: Path, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """The bytes of the papers' figures `names` by file."""
-    monkeypatch.setattr("bench.figures.figure_stems", lambda _: {})
-    monkeypatch.setattr("bench.figures.leaderboards", lambda _: {})
-    monkeypatch.setattr("bench.figures.papers.load_figures", lambda: [FIGURES[name] for name in names])
+    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
+    monkeypatch.setattr("bench.report.figures.leaderboards", lambda _: {})
+    monkeypatch.setattr("bench.report.figures.papers.load_figures", lambda: [FIGURES[name] for name in names])
     render_figures(folder, out)
     return {path.name: path.read_bytes() for path in out.iterdir()}
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.context import RunContext
-from bench.suite import Run, resolve
+from bench.runs.run import Run, resolve
+from bench.training.context import RunContext
 from methods.base import Step
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}

@@ -17,13 +17,13 @@ from cases import DTYPES, batch, tolerance
 from torch import Tensor
 
 import methods.base as base
-from bench.context import RunContext
-from bench.encoders import load_encoder
-from bench.errors import UserError
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
-from bench.train import train
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
+from bench.training.context import RunContext
+from bench.training.loop import train
+from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, Views, compose
 from methods.cards import CARDS, CARDSHyper
 from methods.is_cse import ISCSE

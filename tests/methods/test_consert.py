@@ -19,13 +19,13 @@ from torch import Tensor
 
 import methods.base as base
 import methods.consert as module
-from bench import paths
-from bench.corpora import corpus_identity, read_sentences, sts_sentences
-from bench.encoders import load_encoder
-from bench.engine import Batch, forward
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.datasets.corpora import corpus_identity, read_sentences, sts_sentences
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.models.packed_forward import Batch, forward
+from bench.runs import paths
+from bench.runs.run import resolve
 from methods.base import Refusal, Shape
 from methods.consert import AUGMENTATIONS, ConSERT, ConSERTHyper, augmented
 

@@ -17,11 +17,11 @@ from outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, 
 from torch import Tensor
 from torch.nn import functional as F
 
-import bench.train
-from bench.encoders import load_encoder
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
+import bench.training.loop
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
 from methods.base import Refusal, Shape
 from methods.ct_bert import CTBERT, CTBERTHyper
 
@@ -222,7 +222,7 @@ def test_what_the_sources_say() -> None:
     assert recipe.batch_size * (hyper["negatives"] + 1) == 16
     assert hyper["drawn"] == 2500 * recipe.batch_size
     assert (hyper["anchored"], paper.parts[0][2]["anchored"]) == (False, True)
-    rates = [bench.train.learning_rate(index, 2500, recipe) for index in (0, 499, 500, 1000, 1500, 2000, 2499)]
+    rates = [bench.training.loop.learning_rate(index, 2500, recipe) for index in (0, 499, 500, 1000, 1500, 2000, 2499)]
     assert rates == pytest.approx([1e-5, 1e-5, 8e-6, 6e-6, 4e-6, 2e-6, 2e-6], rel=1e-9)
 
 
@@ -268,7 +268,7 @@ def test_the_better_copy_is_kept(
         states.append({name: tensor.clone() for name, tensor in encoder.model.state_dict().items()})
         return [{"task": "STS-B", "aggregation": "all", "value": left.pop(0)}]
 
-    monkeypatch.setattr(bench.train, "score_tasks", score)
+    monkeypatch.setattr(bench.training.loop, "score_tasks", score)
     folder = train_tiny("ct-bert[drawn=8]", fresh=True, **GIVEN)
     kept = load_encoder(folder / "encoder").model.state_dict()  # type: ignore[attr-defined]
     assert all(torch.equal(kept[name], states[place][name]) for name in kept)

@@ -32,11 +32,11 @@ from test_train import assert_same_training, log_of, outcome_of, weights_of
 from torch.nn import functional as F
 
 import methods.dclr as dclr
-from bench.encoders import load_encoder
-from bench.errors import UserError
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
+from bench.utils.errors import UserError
 from methods.base import Negatives, Refusal, Shape, Step, Views, compose, cosine
 from methods.dclr import DCLR, one_vs_rest
 from methods.is_cse import ISCSE

@@ -31,10 +31,10 @@ from oracles_queues import ESimCSEOracle
 from queue_cases import FakeContext, QueueCase
 from test_train import assert_same_training, log_of, outcome_of, weights_of
 
-from bench.encoders import load_encoder
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
 from methods.base import Negatives, Refusal, Shape, Step, Views, compose
 from methods.esimcse import ESimCSE
 from methods.simcse import SimCSE

@@ -13,11 +13,11 @@ import pytest
 from conftest import WORDS, make_sentences
 
 import methods.glove as module
-from bench import paths
-from bench.encoders import load_encoder, save_encoder
-from bench.errors import UserError
-from bench.jobs import score_run
-from bench.suite import resolve
+from bench.models.encoder import load_encoder, save_encoder
+from bench.runs import paths
+from bench.runs.run import resolve
+from bench.stages.jobs import score_run
+from bench.utils.errors import UserError
 from methods.glove import STOP_WORDS, AverageOfWords
 
 MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
@@ -217,7 +217,7 @@ def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None
     first, second = (json.loads(path.read_text()) for path in out)
     assert first["records"] == second["records"]
     assert {record["task"] for record in first["records"]} >= {"STS12", "STS-B", "SICK-R", "Avg"}
-    from bench.words import read_vectors
+    from bench.datasets.word_vectors import read_vectors
 
     encoder = AverageOfWords(*read_vectors(table), stop_words=False)
     assert first["provenance"]["encoder"] == encoder.identity

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import methods.is_bert as module
-from bench.encoders import TransformerEncoder, load_encoder, save_encoder
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import TransformerEncoder, load_encoder, save_encoder
+from bench.runs.run import resolve
 from methods.base import Refusal, Shape
 from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
 

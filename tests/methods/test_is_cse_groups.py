@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import methods.is_cse as is_cse
-from bench.encoders import load_encoder
-from bench.evaluate import score_tasks
-from bench.files import read_json
-from bench.suite import resolve
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
+from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, info_nce, stream
 from methods.is_cse import ISCSE, cluster
 from methods.simcse import SimCSE

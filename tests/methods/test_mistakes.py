@@ -16,15 +16,17 @@ import torch
 from mutations import MUTATIONS
 from torch import Tensor
 
-from bench import classify, config, encoders, evaluate
-from bench.errors import UserError
-from bench.files import write_json
-from bench.jobs import run_plan
-from bench.reference import check
-from bench.suite import Run
-from bench.tasks import protocol, sts
-from bench.tasks.labelled import LabelledTask
-from bench.tasks.world import build
+from bench.checks.regression import check
+from bench.datasets import sts
+from bench.datasets.labelled import LabelledTask
+from bench.evaluation import classifier, protocols, scoring
+from bench.models import encoder
+from bench.runs import config
+from bench.runs.run import Run
+from bench.stages.jobs import run_plan
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from bench.world import build
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 
@@ -88,23 +90,23 @@ def mean_over_padding(patch: Patch) -> None:
         last = states[-1]
         return torch.where(mask.bool().unsqueeze(-1), last, last[:, :1]).mean(1)
 
-    patch.setitem(encoders.POOLERS, "avg", spoilt)
+    patch.setitem(encoder.POOLERS, "avg", spoilt)
 
 
 def first_token_for_the_mean(patch: Patch) -> None:
-    patch.setitem(encoders.POOLERS, "avg", lambda states, mask: states[-1][:, 0])
+    patch.setitem(encoder.POOLERS, "avg", lambda states, mask: states[-1][:, 0])
 
 
 def layer_before_the_last(patch: Patch) -> None:
-    plain = encoders.POOLERS["avg"]
-    patch.setitem(encoders.POOLERS, "avg", lambda states, mask: plain(states[:-1], mask))
+    plain = encoder.POOLERS["avg"]
+    patch.setitem(encoder.POOLERS, "avg", lambda states, mask: plain(states[:-1], mask))
 
 
 def dev_is_trained_on(patch: Patch) -> None:
-    def spoilt(train: np.ndarray, dev: np.ndarray | None, heads: Any) -> classify.Fold:
-        return classify.Fold(train if dev is None else np.concatenate([train, dev]), dev, heads)
+    def spoilt(train: np.ndarray, dev: np.ndarray | None, heads: Any) -> classifier.Fold:
+        return classifier.Fold(train if dev is None else np.concatenate([train, dev]), dev, heads)
 
-    patch.setattr(protocol, "Fold", spoilt)
+    patch.setattr(protocols, "Fold", spoilt)
 
 
 def features_of_the_next_sample(patch: Patch) -> None:
@@ -118,11 +120,11 @@ def features_without_the_last_half(patch: Patch) -> None:
 
 
 def stopped_at_the_first_miss(patch: Patch) -> None:
-    patch.setitem(classify.MODES, "dev", replace(classify.MODES["dev"], tenacity=0))
+    patch.setitem(classifier.MODES, "dev", replace(classifier.MODES["dev"], tenacity=0))
 
 
 def the_other_mode(patch: Patch) -> None:
-    patch.setitem(classify.MODES, "dev", replace(classify.MODES["test"], folds=5))
+    patch.setitem(classifier.MODES, "dev", replace(classifier.MODES["test"], folds=5))
 
 
 def gold_of_the_next_pair(patch: Patch) -> None:
@@ -136,7 +138,7 @@ def dev_for_test(patch: Patch) -> None:
         return replace(read, split=split)
 
     plain = sts.read
-    patch.setattr(evaluate.sts, "read", spoilt)
+    patch.setattr(scoring.sts, "read", spoilt)
 
 
 def dot_product_for_the_cosine(patch: Patch) -> None:

@@ -14,12 +14,12 @@ import torch
 from cases import HARD, batch
 from torch import Tensor
 
-from bench.context import RunContext
-from bench.encoders import load_encoder, save_encoder
-from bench.errors import UserError
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder, save_encoder
+from bench.runs.run import resolve
+from bench.training.context import RunContext
+from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, Views
 from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper
 from methods.simcse import SimCSE

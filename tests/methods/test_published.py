@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.context import RunContext
-from bench.encoders import load_encoder
-from bench.errors import UserError
-from bench.suite import resolve
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
+from bench.training.context import RunContext
+from bench.utils.errors import UserError
 
 
 def run_of(text: str, data: str = "senteval") -> Any:

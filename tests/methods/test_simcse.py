@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from bench.backbones import load_backbone
-from bench.context import RunContext
-from bench.corpora import read_sentences
-from bench.suite import resolve
-from bench.train import train
+from bench.datasets.corpora import read_sentences
+from bench.models.transformer import load_backbone
+from bench.runs.run import resolve
+from bench.training.context import RunContext
+from bench.training.loop import train
 from methods.simcse import without_a_word
 
 words = st.lists(st.sampled_from(["a", "the", "dog", "sees", "two", "red", "birds"]), max_size=9)

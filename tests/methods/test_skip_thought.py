@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import methods.skip_thought as module
-from bench.encoders import load_encoder, save_encoder
-from bench.errors import UserError
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder, save_encoder
+from bench.runs.run import resolve
+from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import GRU, SkipThought, SkipThoughtHyper
 

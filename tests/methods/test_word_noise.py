@@ -20,12 +20,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import methods.word_noise as word_noise
-from bench.context import RunContext
-from bench.corpora import read_sentences
-from bench.encoders import load_encoder
-from bench.evaluate import score_tasks
-from bench.suite import resolve
-from bench.tasks import sts
+from bench.datasets import sts
+from bench.datasets.corpora import read_sentences
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
+from bench.training.context import RunContext
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
 from methods.word_noise import READINGS, WordNoise, WordNoiseHyper, chinese_words, edit
 

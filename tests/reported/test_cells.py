@@ -19,8 +19,8 @@ def _parameters() -> list[object]:
         # Nothing to import or compare: the default test run pays nothing for this file.
         missing = pytest.mark.skip(reason=f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS")
         return [pytest.param(None, marks=missing, id="no-results")]
-    from bench.compare import cells
-    from bench.finished import read_suite
+    from bench.comparison.reproduction import cells
+    from bench.results.suite_results import read_suite
 
     parameters = []
     for cell in cells(read_suite(RESULTS)).itertuples():

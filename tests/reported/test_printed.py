@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 import yaml
 
-from bench.errors import UserError
-from bench.records import STS_TASKS
 from bench.reported import COLUMNS, FOLDER, LABEL, MEASURES, SOURCES, load_recipes, mapped, printed, prior_sd
+from bench.results.records import STS_TASKS
+from bench.utils.errors import UserError
 
 
 def test_nothing_got_lost():
@@ -88,7 +88,7 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
 
 
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
-    from bench.suite import resolve
+    from bench.runs.run import resolve
 
     chosen = mapped().query("run != ''")
     texts = [chosen[[name, "suite_backbone", "backbone"]].drop_duplicates() for name in ("run", "minus")]
@@ -98,8 +98,8 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
 
 
 def test_released_code_is_judged_on_the_official_setting():
-    from bench.catalogue import method_class
-    from bench.suite import parse
+    from bench.registry.catalogue import method_class
+    from bench.runs.run import parse
     from methods.base import Transform
 
     for run in {*mapped()["run"], *mapped()["minus"]} - {""}:

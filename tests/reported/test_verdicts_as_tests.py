@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from synthetic_suite import seeds, write_suite
 
-from bench.compare import cells
-from bench.finished import read_suite
-from bench.records import STS_TASKS
+from bench.comparison.reproduction import cells
+from bench.results.records import STS_TASKS
+from bench.results.suite_results import read_suite
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,11 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import classify
-from bench.classify import MODES, Fold, Settings, fit, initial_weights
-from bench.errors import UserError
-from bench.tasks import protocol
-from bench.tasks.protocol import Part
+from bench.evaluation import classifier, protocols
+from bench.evaluation.classifier import MODES, Fold, Settings, fit, initial_weights
+from bench.evaluation.protocols import Part
+from bench.utils.errors import UserError
 
 PROTOCOL_MODES = [(MODES["test"], literal.TEST_MODE), (MODES["dev"], literal.DEV_MODE)]
 
@@ -61,7 +60,7 @@ def test_permutations_are_bit_equal(monkeypatch: pytest.MonkeyPatch) -> None:
             drawn.append(super().permutation(x))
             return drawn[-1]
 
-    monkeypatch.setattr(classify.np.random, "RandomState", Recorder)
+    monkeypatch.setattr(classifier.np.random, "RandomState", Recorder)
     features, labels = data(0, 61, 4, 2)
     head = literal.Head(4, 2, 1e-3, literal.TEST_MODE, torch.float64)
     head.fit(features, labels)
@@ -82,7 +81,7 @@ def test_permutations_are_bit_equal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nested(modes: tuple[Settings, literal.Settings], seed: int) -> None:
     ours, theirs = small(*modes)
     features, labels = data(seed, 101, 6, 2)
-    found = protocol.nested(part(features, labels), 2, ours, ignore)
+    found = protocols.nested(part(features, labels), 2, ours, ignore)
     assert (found.dev, found.test) == literal.nested(features, labels, 2, theirs, torch.float64)
 
 
@@ -92,7 +91,7 @@ def test_kfold(modes: tuple[Settings, literal.Settings], classes: int) -> None:
     ours, theirs = small(*modes, folds=4)
     features, labels = data(3, 150, 8, classes)
     test_features, test_labels = data(4, 50, 8, classes)
-    found = protocol.kfold(part(features, labels), part(test_features, test_labels), classes, ours, ignore)
+    found = protocols.kfold(part(features, labels), part(test_features, test_labels), classes, ours, ignore)
     dev, test, predicted = literal.kfold(features, labels, test_features, test_labels, classes, theirs, torch.float64)
     assert (found.dev, found.test) == (dev, test)
     assert found.predicted is not None
@@ -113,7 +112,7 @@ def splits(seed: int, classes: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def test_split(modes: tuple[Settings, literal.Settings], classes: int) -> None:
     ours, theirs = modes
     parts = splits(5, classes)
-    found = protocol.split({name: part(*both) for name, both in parts.items()}, classes, ours, ignore)
+    found = protocols.split({name: part(*both) for name, both in parts.items()}, classes, ours, ignore)
     assert (found.dev, found.test) == literal.split(parts, classes, theirs, dtype=torch.float64)
 
 
@@ -122,7 +121,7 @@ def test_tuned_network(modes: tuple[Settings, literal.Settings]) -> None:
     """Dropout masks included: without them the choice would differ."""
     ours, theirs = modes
     parts = splits(6, 3)
-    found = protocol.tuned_network({name: part(*both) for name, both in parts.items()}, 3, ours, ignore)
+    found = protocols.tuned_network({name: part(*both) for name, both in parts.items()}, 3, ours, ignore)
     dev, test, _ = literal.tuned_mlp(parts, 3, theirs, torch.float64)
     assert (found.dev, found.test) == (dev, test)
 
@@ -188,7 +187,7 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     double, wanted = torch.from_numpy(features).double(), torch.from_numpy(labels)
     folds = [Fold(train, dev, ((1e-3, 0.0), (1e-2, 0.0))) for train, dev in literal.folds(features, labels, 5)]
     together = fit(double, wanted, 2, folds, MODES["test"])
-    monkeypatch.setattr(classify, "BLOCK", 2)
+    monkeypatch.setattr(classifier, "BLOCK", 2)
     apart = fit(double, wanted, 2, folds, MODES["test"])
     for one, other in zip(together, apart, strict=True):
         assert one.accuracies == other.accuracies
@@ -198,8 +197,8 @@ def test_progress_counts_every_head() -> None:
     features, labels = data(9, 60, 3, 2)
     told: list[int] = []
     ours, _ = small(*PROTOCOL_MODES[0])
-    protocol.nested(part(features, labels), 2, ours, told.append)
-    assert sum(told) == protocol.heads("nested", ours) == 3 * (4 * 3 + 1)
+    protocols.nested(part(features, labels), 2, ours, told.append)
+    assert sum(told) == protocols.heads("nested", ours) == 3 * (4 * 3 + 1)
 
 
 def test_a_constant_column_changes_nothing() -> None:
@@ -207,7 +206,7 @@ def test_a_constant_column_changes_nothing() -> None:
     features, labels = data(10, 90, 4, 2)
     features = np.concatenate([features, np.ones((90, 1), np.float32)], axis=1)
     ours, theirs = small(*PROTOCOL_MODES[0])
-    found = protocol.nested(part(features, labels), 2, ours, ignore)
+    found = protocols.nested(part(features, labels), 2, ours, ignore)
     assert (found.dev, found.test) == literal.nested(features, labels, 2, theirs, torch.float64)
 
 
@@ -217,7 +216,7 @@ def test_too_few_samples_of_a_label_are_refused() -> None:
     labels[4] = 1
     ours, _ = small(*PROTOCOL_MODES[0])
     with pytest.raises(UserError, match="3 folds need 3 samples of some label and 2 of each"):
-        protocol.nested(part(features, labels), 2, ours, ignore)
+        protocols.nested(part(features, labels), 2, ours, ignore)
 
 
 @pytest.mark.parametrize(("samples", "enough"), [(19, False), (20, True)])
@@ -225,15 +224,15 @@ def test_a_share_that_is_no_sample_cannot_be_held_out(samples: int, enough: bool
     features, labels = data(12, samples, 3, 2)
     train, ours = part(features, labels), small(*PROTOCOL_MODES[0])[0]
     if enough:
-        assert 0 <= protocol.kfold(train, train, 2, ours, ignore).test <= 100
+        assert 0 <= protocols.kfold(train, train, 2, ours, ignore).test <= 100
         return
     with pytest.raises(UserError, match="holds out 5% of its training part, which is no sample of 19"):
-        protocol.kfold(train, train, 2, ours, ignore)
+        protocols.kfold(train, train, 2, ours, ignore)
 
 
 @pytest.mark.parametrize("file", ["classify.py", "tasks/protocol.py"])
 def test_engine_and_oracle_share_nothing(file: str) -> None:
-    assert "literal" not in (Path(classify.__file__).parent / file).read_text(encoding="utf-8")
+    assert "literal" not in (Path(classifier.__file__).parent / file).read_text(encoding="utf-8")
     source = Path(literal.__file__).read_text(encoding="utf-8")
     assert "import bench" not in source
     assert "from bench" not in source

@@ -1,4 +1,4 @@
-"""Records of `bench.evaluate.score` against the literal classifier, from the task to the number that is written."""
+"""Records of `bench.evaluation.scoring` against the literal classifier, from the task to the number that is written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from bench.classify import MODES
-from bench.evaluate import score
-from bench.tasks.labelled import LabelledTask, Samples, ordered
+from bench.datasets.labelled import LabelledTask, Samples, ordered
+from bench.evaluation.classifier import MODES
+from bench.evaluation.scoring import score
 
 WIDTH = 32
 # Ten folds would only take longer, and in batches of 64 few samples are too few steps to learn anything.

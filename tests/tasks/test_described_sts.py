@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import corpora, paths
-from bench.encoders import load_encoder
-from bench.errors import UserError
-from bench.evaluate import read_tasks, score_tasks
-from bench.files import read_json, write_json
-from bench.records import CHINESE_TASKS, GROUPS, STS_TASKS, expand_tasks
-from bench.suite import resolve
-from bench.tasks import sts
-from bench.train import train
+from bench.datasets import corpora, sts
+from bench.evaluation.scoring import read_tasks, score_tasks
+from bench.models.encoder import load_encoder
+from bench.results.records import CHINESE_TASKS, GROUPS, STS_TASKS, expand_tasks
+from bench.runs import paths
+from bench.runs.run import resolve
+from bench.training.loop import train
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
 
 CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
 ROWS = ["1||一只猫||一只狗||2", "2||一条河||一条 路||5", "3||男人||女人||0"]

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.errors import UserError
-from bench.records import GROUPS, KNOWN_TASKS, PROBING_TASKS, XPROBE_TASKS
-from bench.tasks import probing
-from bench.tasks.labelled import Samples
-from bench.tasks.tables import manifest
+from bench.datasets import probing
+from bench.datasets.labelled import Samples
+from bench.datasets.manifest import manifest
+from bench.results.records import GROUPS, KNOWN_TASKS, PROBING_TASKS, XPROBE_TASKS
+from bench.utils.errors import UserError
 
 COUNTS = {
     "Depth": {"train": 4, "dev": 2, "test": 2},

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bench.errors import UserError
-from bench.evaluate import sentences
-from bench.tasks import sts
-from bench.tasks.tables import manifest
+from bench.datasets import sts
+from bench.datasets.manifest import manifest
+from bench.evaluation.scoring import sentences
+from bench.utils.errors import UserError
 
 # --- the oracle: no numpy, no scipy, nothing of the project -----------------------------------------------------------
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.errors import UserError
-from bench.evaluate import sentences
-from bench.tasks import transfer
-from bench.tasks.labelled import LabelledTask, Samples, ordered
-from bench.tasks.tables import manifest
+from bench.datasets import transfer
+from bench.datasets.labelled import LabelledTask, Samples, ordered
+from bench.datasets.manifest import manifest
+from bench.evaluation.scoring import sentences
+from bench.utils.errors import UserError
 
 COUNTS = {
     "MR": {"positive": 3, "negative": 4},

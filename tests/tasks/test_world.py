@@ -13,16 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from bench import corpora
-from bench.catalogue import TOY_VERSION
-from bench.files import sha256_file
-from bench.tasks import sts
-from bench.tasks.world import build
-from bench.tasks.world.build import VERSION
-from bench.tasks.world.lexicon import TIMES, TOPICS
-from bench.tasks.world.meaning import FACTORS, RELATED, ROLES, Meaning, change, sample_meaning, similarity
-from bench.tasks.world.sets import STS, sample_pair
-from bench.tasks.world.speech import REGISTERS, STRUCTURES, say
+from bench.datasets import corpora, sts
+from bench.registry.catalogue import TOY_VERSION
+from bench.utils.files import sha256_file
+from bench.world import build
+from bench.world.build import VERSION
+from bench.world.lexicon import TIMES, TOPICS
+from bench.world.meaning import FACTORS, RELATED, ROLES, Meaning, change, sample_meaning, similarity
+from bench.world.sets import STS, sample_pair
+from bench.world.speech import REGISTERS, STRUCTURES, say
 
 SEEDS = st.integers(0, 2**32)
 

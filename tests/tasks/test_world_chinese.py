@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import corpora, paths
-from bench.catalogue import backbone
-from bench.encoders import load_encoder
-from bench.evaluate import score_tasks
-from bench.pretrain import pretrain
-from bench.tasks import sts
-from bench.tasks.world import build
-from bench.tasks.world.chinese import in_chinese
+from bench.datasets import corpora, sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.registry.catalogue import backbone
+from bench.runs import paths
+from bench.world import build
+from bench.world.chinese import in_chinese
+from bench.world.toy_backbones import pretrain
 from methods.word_noise import CHINESE
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)

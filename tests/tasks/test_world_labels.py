@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.tasks import probing, transfer
-from bench.tasks.world import build
-from bench.tasks.world.grammar import LATER, PRONOUNS, WHEN, narrate, sample_clause, with_ed, with_s
-from bench.tasks.world.lexicon import NAMES, TIMES, TOPICS, Concept
-from bench.tasks.world.opinion import FEELINGS, HEDGES, QUALITIES
-from bench.tasks.world.probing import CONTENT, DEPTHS, LENGTHS, PROBING, TOPS, depth, invert
-from bench.tasks.world.speech import REGISTERS, Register, Tree
+from bench.datasets import probing, transfer
+from bench.world import build
+from bench.world.grammar import LATER, PRONOUNS, WHEN, narrate, sample_clause, with_ed, with_s
+from bench.world.lexicon import NAMES, TIMES, TOPICS, Concept
+from bench.world.opinion import FEELINGS, HEDGES, QUALITIES
+from bench.world.probing import CONTENT, DEPTHS, LENGTHS, PROBING, TOPS, depth, invert
+from bench.world.speech import REGISTERS, Register, Tree
 
 KINDS = ("agents", "verbs", "things", "places")
 CONCEPT = {word: c for topic in TOPICS for kind in KINDS for c in getattr(topic, kind) for word in c.words}

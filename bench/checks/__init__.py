@@ -1,0 +1,1 @@
+"""Checks of results, of methods and of this machine."""

@@ -1,0 +1,152 @@
+"""The original SentEval and ours on the same vectors, side by side.
+
+SentEval is not installed with this suite: it is code of 2018 that trains its classifiers on a GPU only. Where a copy
+can be imported, it reads the files by itself and is given our vectors of whatever sentences it finds there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.download import cache_folder
+from bench.evaluation.classifier import MODES
+from bench.evaluation.embedding_store import VectorStore
+from bench.evaluation.scoring import read_tasks, score_encoder
+from bench.models.encoder import load_encoder
+from bench.results.records import GROUPS, STS_TASKS, expand_tasks
+from bench.utils.errors import UserError
+
+REPOSITORY = "https://github.com/princeton-nlp/SimCSE"
+NAMES = {"STS-B": "STSBenchmark", "SICK-R": "SICKRelatedness"}  # SentEval's, where they are not ours
+
+Cell = tuple[str, str, str, str]  # task, split, metric, aggregation
+
+
+def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path, device: str) -> str:
+    """Score an encoder by the original SentEval and by ours, as papers report, and return a table of both.
+
+    Vectors and our finished tasks stand in the cache folder until all is done, so an interrupted check goes on.
+
+    Raises:
+        UserError: SentEval cannot be imported, lacks a task, needs a GPU where there is none, or fails; or the model,
+            the pooler, a task or a data file is not as it should be.
+    """
+    names = expand_tasks(tasks)
+    if unknown := [name for name in names if name not in GROUPS["all"]]:
+        raise UserError(f"SentEval has no task '{unknown[0]}'; leave it out")
+    engine = _engine()
+    read = read_tasks(names, data)
+    encoder = load_encoder(model, pooler=pooler, device=device)
+    work = cache_folder() / "crosscheck"
+    with closing(VectorStore(work / "vectors", encoder)) as store:
+        theirs = {cell: value for name in names for cell, value in _original(engine, name, data, store)}
+    found = score_encoder(encoder, read, "test", device, work)
+    shutil.rmtree(work)
+    ours = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in found}
+    return table(ours, theirs)
+
+
+def table(ours: dict[Cell, float], theirs: dict[Cell, float]) -> str:
+    """A line for each number that both sides have, and one for the tasks of which SentEval gives none to compare."""
+    shared = [cell for cell in ours if cell in theirs]
+    rows = [("task", "split", "metric", "aggregation", "ours", "SentEval", "difference")]
+    rows += [(*c, f"{ours[c]:.4f}", f"{theirs[c]:.4f}", f"{ours[c] - theirs[c]:+.4f}") for c in shared]
+    widths = [max(len(row[column]) for row in rows) for column in range(7)]
+    lines = ["  ".join(f"{word:{'<' if i < 4 else '>'}{widths[i]}}" for i, word in enumerate(row)) for row in rows]
+    if shared:
+        lines.append(f"largest difference: {max(abs(ours[cell] - theirs[cell]) for cell in shared):.4f}")
+    alone = sorted({cell[0] for cell in ours} - {cell[0] for cell in shared} - {"Avg"})
+    if alone:
+        lines.append(
+            f"not compared: {', '.join(alone)}; SimCSE's copy of SentEval takes the cosine, this one a regression"
+        )
+    return "\n".join(lines)
+
+
+def _engine() -> Callable[..., Any]:
+    try:
+        return import_module("senteval.engine").SE
+    except ModuleNotFoundError as error:
+        if error.name not in ("senteval", "senteval.engine"):
+            raise UserError(f"SentEval needs the package {error.name}; install it beside this suite") from None
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"the copy of SentEval on PYTHONPATH cannot be imported ({error}); take {REPOSITORY}") from None
+    raise UserError(
+        f"the original SentEval cannot be imported; clone {REPOSITORY} and put its folder SentEval on PYTHONPATH"
+    )
+
+
+def _original(engine: Callable[..., Any], task: str, data: Path, store: VectorStore) -> list[tuple[Cell, float]]:
+    settings = MODES["test"]
+
+    def texts(batch: Sequence[Sequence[str]]) -> list[str]:
+        return [" ".join(words) for words in batch]
+
+    def prepare(_: Any, samples: Sequence[Sequence[str]]) -> None:
+        store.add(texts(samples))
+
+    def batcher(_: Any, batch: Sequence[Sequence[str]]) -> np.ndarray:
+        return store(texts(batch))
+
+    parameters = {
+        "task_path": str(data),
+        "usepytorch": True,
+        "kfold": settings.folds,
+        "classifier": {
+            "nhid": 0,
+            "optim": settings.optimiser,
+            "batch_size": settings.batch_size,
+            "tenacity": settings.tenacity,
+            "epoch_size": settings.epoch_size,
+        },
+    }
+    name = NAMES.get(task, task)
+    try:
+        with _older_python():
+            return list(_numbers(task, engine(parameters, batcher, prepare).eval(name)))
+    except UserError:
+        raise
+    except Exception as error:  # any of its assumptions about libraries of 2018 may break
+        reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+        if "cuda" in reason.lower() or "nvidia" in reason.lower():
+            raise UserError(
+                f"SentEval runs {name} on a GPU only, and none can be used here ({reason}); "
+                f"run this where there is one, or check the tasks STS12 to STS16 alone"
+            ) from None
+        raise UserError(f"SentEval failed on {name} ({reason}); mend that copy, or take {REPOSITORY}") from None
+
+
+@contextmanager
+def _older_python() -> Iterator[None]:
+    """SentEval asks for `inspect.getargspec`, which Python 3.11 no longer has."""
+    if hasattr(inspect, "getargspec"):
+        yield
+        return
+    inspect.getargspec = inspect.getfullargspec  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del inspect.getargspec  # type: ignore[attr-defined]
+
+
+def _numbers(task: str, result: dict[str, Any]) -> Iterator[tuple[Cell, float]]:
+    """What SentEval returns, in points, under the names of our records."""
+    if task in NAMES:
+        for split in ("test", "dev"):
+            if split in result:
+                yield (task, split, "spearman", "all"), 100 * float(result[split]["spearman"][0])
+    elif task in STS_TASKS:
+        for aggregation, value in result["all"]["spearman"].items():
+            yield (task, "test", "spearman", aggregation), 100 * float(value)
+    else:
+        for key, split, metric in (("acc", "test", "accuracy"), ("devacc", "dev", "accuracy"), ("f1", "test", "f1")):
+            if key in result:
+                yield (task, split, metric, "all"), float(result[key])

@@ -1,0 +1,173 @@
+"""The smoke suite's regression test: every score within an interval, on whatever processor.
+
+* The interval of a score is the 99.9 % prediction interval that the seeds of its run give (one value, where nothing is
+  drawn).
+* It is widened on both sides by twice the most that other arithmetic, measured on one machine, moved any score of this
+  metric in this run.
+* What did not move has room too: nothing is widened by less than nine runs in ten are, nor by less than two test
+  samples (a correlation: one in the second decimal).
+
+docs/portability.md says how arithmetics are measured, and what that showed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from bench.results.records import Record, read_scores
+from bench.results.suite_results import read_plan
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+
+COVERAGE = 0.999
+ROOM = 2.0  # times what was measured
+SHARE = 0.9  # of the runs, whose movement is room for each
+PLAIN = "plain"  # the arithmetic that a processor takes by itself, which others are compared with
+# Points: the second decimal, in which papers print; two samples of the world's smallest test part, which has 150.
+LEAST = {"spearman": 0.01, "accuracy": 200 / 150, "accuracy_mlp": 200 / 150, "f1": 200 / 150}
+LISTED = 8  # scores that a message names
+KEPT = ("code", "versions", "device", "arithmetic", "date", "data", "corpora")  # of provenance
+
+Cells = dict[str, dict[str, list[float]]]  # run -> "task metric" -> values, a seed each in the plan's order
+
+
+def interval(values: Sequence[float], widening: float = 0.0, coverage: float = COVERAGE) -> tuple[float, float]:
+    """Prediction interval of one further draw from the normal distribution that `values` come from, widened.
+
+    m -+ (t s sqrt(1 + 1/n) + widening), t the quantile of Student's distribution with n - 1 degrees of freedom; of one
+    value m -+ widening.
+    """
+    from scipy.stats import t
+
+    count, mean, half = len(values), fmean(values), widening
+    if count > 1:
+        half += t.ppf((1 + coverage) / 2, count - 1) * stdev(values) * math.sqrt(1 + 1 / count)
+    return mean - half, mean + half
+
+
+def metric_of(cell: str) -> str:
+    return cell.rpartition(" ")[2]
+
+
+def movements(arithmetics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, str, float]]:
+    """(arithmetic, run, cell, points) for each score: how far it lies from the same seed's under `PLAIN`."""
+    for name, measured in arithmetics.items():
+        for run, cells in measured["cells"].items():
+            for cell, values in cells.items():
+                for value, plain in zip(values, arithmetics[PLAIN]["cells"][run][cell], strict=True):
+                    yield name, run, cell, abs(value - plain)
+
+
+def widenings(arithmetics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Points that the intervals of each metric are widened by on both sides, for each metric and run."""
+    largest: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for _, run, cell, points in movements(arithmetics):
+        largest[metric_of(cell)][run] = max(largest[metric_of(cell)][run], points)
+    found: dict[str, dict[str, float]] = {}
+    for metric, of_runs in largest.items():
+        usual = sorted(of_runs.values())[int(SHARE * (len(of_runs) - 1))]
+        found[metric] = {run: max(ROOM * points, ROOM * usual, LEAST[metric]) for run, points in of_runs.items()}
+    return found
+
+
+def cells_of(suite: Path) -> tuple[Cells, dict[str, Any], list[str]]:
+    """Test scores of a suite by run and cell, the provenance of its last run, and the runs that did not finish."""
+    cells: Cells = defaultdict(lambda: defaultdict(list))
+    provenance: dict[str, Any] = {}
+    unfinished = []
+    for run in read_plan(suite / "plan.json")["runs"]:
+        provenance, records = read_scores(suite / "scores" / f"{run['id']}.json")
+        name = f"{run['method']}@{run['setting']} on {run['backbone']}"
+        if provenance["outcome"]["status"] != "finished":
+            unfinished.append(name)
+        for record in records:
+            if _counts(record):
+                cells[name][f"{record['task']} {record['metric']}"].append(record["value"])
+    return cells, {key: provenance[key] for key in KEPT if key in provenance}, unfinished
+
+
+def _counts(record: Record) -> bool:
+    return record["split"] == "test" and record["aggregation"] == "all"
+
+
+def _measured(suite: Path) -> dict[str, Any]:
+    cells, provenance, _ = cells_of(suite)
+    rounded = {
+        run: {cell: [round(value, 3) for value in values] for cell, values in of_run.items()}
+        for run, of_run in cells.items()
+    }
+    return {"provenance": provenance, "cells": rounded}
+
+
+def write(suite: Path, arithmetics: Path, reference: Path) -> None:
+    """Write the reference of a suite: its scores over many seeds, and those of a few under several arithmetics.
+
+    Args:
+        suite: with many seeds.
+        arithmetics: a folder with a suite for each arithmetic, whose name it has; one of them is `PLAIN`.
+
+    Raises:
+        UserError: scores are missing.
+    """
+    suites = {path.parent.name: path.parent for path in sorted(arithmetics.glob("*/plan.json"))}
+    if PLAIN not in suites:
+        raise UserError(f"{arithmetics} has no suite '{PLAIN}'; make portable makes it")
+    measured = {name: _measured(folder) for name, folder in suites.items()}
+    write_json(reference, _measured(suite) | {"arithmetics": measured})
+
+
+def check(suite: Path, reference: Path) -> str:
+    """Compare every test score of a suite with its interval in the reference; one line that says how it went.
+
+    Raises:
+        UserError: a score is outside, a run did not finish, or the reference does not know a score.
+    """
+    known = read_json(reference)
+    cells, provenance, unfinished = cells_of(suite)
+    compared, faults = 0, [(math.inf, f"{run} did not finish") for run in unfinished]
+    for run, cell, value, low, high in judged(cells, known, reference):
+        compared += 1
+        if not low <= value <= high:
+            beyond = max(low - value, value - high)
+            said = f"{run}, {cell}: {value:.2f} is {beyond:.2f} outside {low:.2f} to {high:.2f}"
+            faults.append((beyond, said))
+    if faults:
+        texts = [text for _, text in sorted(faults, key=lambda fault: -fault[0])]
+        more = [f"and {len(texts) - LISTED} more"] if len(texts) > LISTED else []
+        head = f"{len(faults)} of {compared} scores left their intervals of {reference}:"
+        raise UserError(
+            "\n  ".join([head, *texts[:LISTED], *more])
+            + f"\nThe reference was made on {_machine(known['provenance'])}, this is {_machine(provenance)}."
+            "\nIf the code is meant to score otherwise, write the reference anew with make reference; if nothing was "
+            "changed, report this with the table that make portable writes (docs/portability.md)"
+        )
+    return f"reference: {compared} scores, each within its interval of {reference}"
+
+
+def judged(cells: Cells, known: Mapping[str, Any], reference: Path) -> Iterator[tuple[str, str, float, float, float]]:
+    """(run, cell, value, low, high) of every score.
+
+    Raises:
+        UserError: the reference does not know one.
+    """
+    if "arithmetics" not in known:
+        raise UserError(f"{reference} is of an earlier version; write it anew with make reference")
+    widened = widenings(known["arithmetics"])
+    for run, of_run in cells.items():
+        for cell, values in of_run.items():
+            try:
+                low, high = interval(known["cells"][run][cell], widened[metric_of(cell)][run])
+            except KeyError:
+                raise UserError(f"{reference} has no {cell} of {run}; write it anew with make reference") from None
+            yield from ((run, cell, value, low, high) for value in values)
+
+
+def _machine(provenance: Mapping[str, Any]) -> str:
+    """The processor of a result, with what decides its last bits."""
+    device, chosen = provenance["device"], provenance["arithmetic"]["cpu_capability"]
+    return f"{device['name']} ({chosen}, {device['threads']} thread{'s' * (device['threads'] > 1)})"

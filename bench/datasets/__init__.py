@@ -1,0 +1,1 @@
+"""Readers of training corpora, evaluation sets and word vectors."""

@@ -1,0 +1,184 @@
+"""Tables of word vectors: reading GloVe's text format, and making a toy table of the embedded world.
+
+A line of the format is a word and its values, between single spaces; word2vec's first line "count width" may be there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import numpy as np
+
+from bench.utils.errors import UserError
+from bench.utils.files import atomic_file
+from bench.utils.progress import Progress
+
+if TYPE_CHECKING:
+    from bench.registry.catalogue import Backbone
+
+# Rows that a published table has at least: another file of its name is cut short, or not that table.
+LEAST = {"glove.6B.300d": 400_000}
+
+
+class WordVectors(NamedTuple):
+    """Words, each once, and their vectors: float32 (n, d)."""
+
+    words: list[str]
+    vectors: np.ndarray
+
+
+def load_words(backbone: Backbone, suite: Path) -> WordVectors:
+    """The table of a backbone of kind "words".
+
+    Raises:
+        UserError: it is not there, cannot be read, or is not the one whose name it has.
+    """
+    path = backbone.table(suite)
+    table = read_vectors(path)
+    rows, width = table.vectors.shape
+    if width != backbone.shape.width or rows < LEAST.get(backbone.name, 1):
+        raise UserError(f"{path} holds {rows} vectors of width {width}, so it is not {backbone.name}; fetch it again")
+    return table
+
+
+def _fields(line: bytes) -> list[bytes]:
+    """Word and values of a line; nothing but spaces separates them, for a word may be another kind of white space."""
+    return line.rstrip(b" \r\n").split(b" ")
+
+
+def _is_header(fields: Sequence[bytes]) -> bool:
+    return len(fields) == 2 and all(field.isdigit() for field in fields)
+
+
+def _first(file: BinaryIO, path: Path) -> tuple[list[bytes], list[int]]:
+    """The fields of the first word, and what a line before it announces: how many vectors, and their width."""
+    fields, announced = _fields(file.readline()), []
+    if _is_header(fields):
+        announced, fields = [int(field) for field in fields], _fields(file.readline())
+    if fields == [b""]:
+        raise UserError(f"{path} holds no word vectors; each line is a word and its values")
+    if len(fields) == 1:
+        line = 1 + bool(announced)
+        raise UserError(f"{path}, line {line}: a word without values; each line is a word and its values")
+    return fields, announced
+
+
+def width(path: Path) -> int:
+    """How many values a word has, by the first line.
+
+    Raises:
+        UserError: there is none, or it is not a word and at least two numbers, as in any other kind of file.
+    """
+    with open(path, "rb") as file:
+        values = _first(file, path)[0][1:]
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        numbers = []
+    if len(numbers) < 2:
+        raise UserError(
+            f"{path} is no table of word vectors, for its first line is not a word and at least two numbers; "
+            "name another file"
+        )
+    return len(numbers)
+
+
+def read_vectors(path: Path) -> WordVectors:
+    """Read a table. Of a word that stands twice the first is kept. Memory is that of the table and its words.
+
+    Raises:
+        UserError: the file holds no vectors, or a line is not UTF-8 or not a word and as many numbers as the first one;
+            the message names the line.
+    """
+    with open(path, "rb") as file:
+        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) + 1
+        file.seek(0)
+        first, announced = _first(file, path)
+        columns, held = len(first) - 1, 0
+        vectors = np.empty((lines, columns), dtype=np.float32)
+        rows: dict[str, int] = {}
+        file.seek(0)
+        with Progress(lines, "read word vectors", unit="line") as progress:
+            for number, line in enumerate(file, start=1):
+                progress.advance()
+                if number <= bool(announced) or not line.strip(b" \r\n"):
+                    continue
+                word, *values = _fields(line)
+                if len(values) != columns:
+                    raise UserError(
+                        f"{path}, line {number}: {len(values)} values, the first word has {columns}; mend it"
+                    )
+                try:
+                    name = word.decode()
+                    vectors[len(rows)] = values
+                except UnicodeDecodeError:
+                    raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from None
+                except ValueError:
+                    raise UserError(f"{path}, line {number}: a value is not a number; mend it") from None
+                rows.setdefault(name, len(rows))
+                held += 1
+    vectors = vectors[: len(rows)]
+    if announced and announced != [held, columns]:
+        raise UserError(
+            f"{path} announces {announced[0]} vectors of width {announced[1]} and holds {held} of width {columns}; "
+            "it was cut short or altered, fetch it again"
+        )
+    if not np.isfinite(vectors).all():
+        odd = next(name for name, row in rows.items() if not np.isfinite(vectors[row]).all())
+        raise UserError(f"{path}: the vector of '{odd}' is not finite; mend it")
+    return WordVectors(list(rows), vectors)
+
+
+# The toy table. Window and weights are GloVe's own (Pennington et al. 2014, section 4.2: ten words to each side, a word
+# at distance k counts 1/k); values of a factorised matrix instead of trained ones take a second and need no seed.
+WIDTH = 24  # to the toy transformers' 64 about as 300 is to 768
+WINDOW = 10
+RAREST = 5  # occurrences of a word that gets a vector; GloVe's program takes 5 too
+
+
+def make_vectors(world: Path, out: Path) -> None:
+    """Write word vectors of the embedded world's corpus in GloVe's text format; a function of the corpus alone.
+
+    They are positive pointwise mutual information within a window of a sentence, cut to its leading singular vectors,
+    each scaled by the root of its singular value (Levy, Goldberg and Dagan 2015). Words are lower-cased, as in the
+    glove.6B tables.
+
+    Args:
+        world: folder written by `bench.world.build`.
+        out: the file to write.
+
+    Raises:
+        UserError: `world` holds no corpus.
+    """
+    from bench.datasets.corpora import corpus_path, read_sentences
+
+    sentences = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in read_sentences(corpus_path("world", world))]
+    counts = Counter(word for sentence in sentences for word in sentence)
+    words = sorted((word for word, count in counts.items() if count >= RAREST), key=lambda word: (-counts[word], word))
+    vectors = _factorised(sentences, words)
+    with atomic_file(out) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        for word, vector in zip(words, vectors, strict=True):
+            file.write(f"{word} {' '.join(f'{value:.5f}' for value in vector)}\n")
+
+
+def _factorised(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> np.ndarray:
+    from scipy.sparse import csr_array
+
+    ids = {word: number for number, word in enumerate(words)}
+    text = np.array([ids.get(word, -1) for sentence in sentences for word in sentence])
+    place = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
+    together = np.zeros((len(words), len(words)))
+    for distance in range(1, WINDOW + 1):
+        left, right = text[:-distance], text[distance:]
+        kept = (place[:-distance] == place[distance:]) & (left >= 0) & (right >= 0)
+        counted = np.full(kept.sum(), 1 / distance)
+        together += csr_array((counted, (left[kept], right[kept])), together.shape).toarray()
+    together += together.T
+    total = np.maximum(together.sum(axis=1), 1e-9)  # 0 for a word that stands alone
+    information = np.log(np.maximum(together * total.sum() / np.outer(total, total), 1.0))
+    left, values, _ = np.linalg.svd(information)
+    return left[:, :WIDTH] * np.sqrt(values[:WIDTH])

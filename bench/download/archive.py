@@ -1,0 +1,84 @@
+"""Unpacking an archive that nobody has looked at yet."""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+from bench.utils.errors import UserError
+from bench.utils.files import FULL, atomic_file
+
+# SentEval's text, and one table of word vectors, are far below these; an archive that unpacks to more is hostile.
+LARGEST_ARCHIVE = 1 << 32  # bytes
+MOST_MEMBERS = 10_000
+
+
+def take(archive: Path, member: str, target: Path) -> None:
+    """Copy one file out of a zip archive, whole or not at all.
+
+    Raises:
+        UserError: the archive is damaged, holds no such file or two, or one that is too large or encrypted.
+    """
+    try:
+        with zipfile.ZipFile(archive) as whole, atomic_file(target) as temporary:
+            if whole.namelist().count(member) > 1:
+                raise UserError(f"{archive} is refused: it holds {member} twice; delete it and fetch it again")
+            if whole.getinfo(member).file_size > LARGEST_ARCHIVE:
+                raise UserError(f"{archive} is refused: {member} unpacks to more than {LARGEST_ARCHIVE >> 30} GiB")
+            # No more comes out than was announced, and its sum (CRC-32) is compared at the end.
+            with whole.open(member) as source, open(temporary, "wb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 20)
+    except KeyError:
+        raise UserError(f"{archive} holds no {member}; delete it and fetch it again") from None
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again") from None
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a tar archive of plain files and folders, after looking at every member.
+
+    Raises:
+        UserError: it is damaged, or holds a link, a device, a name twice or one that leads out of `folder` or cannot
+            be printed, or too much; nothing is written.
+        OSError: there is no room.
+    """
+    try:
+        with tarfile.open(archive) as tar:
+            members = _members(archive, tar)
+            tar.extractall(folder, members, filter="data")
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise
+        raise UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again") from None
+
+
+def _members(archive: Path, tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
+    """All members of an archive, which it is refused for at the first that is wrong: it may have no end."""
+    members: list[tarfile.TarInfo] = []
+    names: set[PurePosixPath] = set()
+    size = 0
+    for member in tar:
+        name = PurePosixPath(member.name)
+        size += member.size
+        if name.is_absolute() or ".." in name.parts or "\\" in member.name:
+            fault = f"its member {member.name!r} leads out of the folder"
+        elif not member.name.isprintable():
+            fault = f"its member {member.name!r} has a name that cannot be printed"
+        elif not (member.isreg() or member.isdir()):
+            fault = f"its member {member.name!r} is a link or a device"
+        elif name in names and not member.isdir():
+            fault = f"it holds {member.name!r} twice"
+        elif member.size < 0 or size > LARGEST_ARCHIVE:
+            fault = f"it unpacks to more than {LARGEST_ARCHIVE >> 30} GiB"
+        elif len(members) == MOST_MEMBERS:
+            fault = f"it has more than {MOST_MEMBERS} members"
+        else:
+            names.add(name)
+            members.append(member)
+            continue
+        raise UserError(f"{archive} is refused: {fault}; delete it, and do not use it")
+    return members

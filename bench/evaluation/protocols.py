@@ -1,0 +1,167 @@
+"""SentEval's three protocols around its classifier (methods.md d.4): which parts train, choose and test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.model_selection import StratifiedKFold
+from torch import Tensor
+
+from bench.datasets.labelled import KFOLD, NESTED
+from bench.evaluation.classifier import HELD_OUT, SEED, Fold, Settings, fit
+from bench.utils.errors import UserError
+
+DECAYS = tuple(10**power for power in range(-5, -1))  # the grid of weight decay, of every task
+# SentEval's advice for probing: a network with sigmoid, tuned on dev; its own weight decay where none is tuned.
+HIDDEN, DROPOUTS, NO_DECAY = (50, 100, 200), (0.0, 0.1, 0.2), 1e-9
+
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Accuracies in points, rounded to two decimals as SentEval does; labels int64[n] given to a fixed test part."""
+
+    dev: float
+    test: float
+    predicted: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Features [n, d] and labels int64[n] on one device."""
+
+    features: Tensor
+    labels: Tensor
+
+
+def heads(protocol: str, settings: Settings) -> int:
+    """How many classifiers a protocol of `bench.datasets.labelled` trains; networks are not counted."""
+    k, grid = settings.folds, len(DECAYS)
+    return k * (grid * k + 1) if protocol == NESTED else grid * k + 1 if protocol == KFOLD else grid
+
+
+def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Result:
+    """k-fold within k-fold: weight decay is chosen inside each outer training part.
+
+    Args:
+        advance: told how many more classifiers are done, here as below.
+
+    Raises:
+        UserError: there are too few samples of a label for the folds, or to hold any out.
+    """
+    labels = data.labels.cpu().numpy()
+    outer = list(_folds(labels, settings.folds))
+    inner = [
+        Fold(train[inner_train], train[inner_dev], _plain(DECAYS))
+        for train, _ in outer
+        for inner_train, inner_dev in _folds(labels[train], settings.folds)
+    ]
+    found = [fitted.accuracies for fitted in fit(data.features, data.labels, classes, inner, settings, advance=advance)]
+    scores = [_means(found[i : i + settings.folds]) for i in range(0, len(found), settings.folds)]
+    refit = [_without_dev(train, score) for (train, _), score in zip(outer, scores, strict=True)]
+    tests = []
+    for (_, test), fitted in zip(
+        outer, fit(data.features, data.labels, classes, refit, settings, advance=advance), strict=True
+    ):
+        predicted = fitted.predict(0, data.features[torch.from_numpy(test).to(data.features.device)])
+        tests.append(_accuracy(predicted, labels[test]))
+    return Result(_mean([max(score) for score in scores]), _mean(tests))
+
+
+def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Advance) -> Result:
+    """k-fold on the training part chooses the weight decay; then one classifier on all of it.
+
+    Raises:
+        UserError: there are too few samples of a label for the folds, or to hold any out.
+    """
+    labels = train.labels.cpu().numpy()
+    folds = [Fold(rows, dev, _plain(DECAYS)) for rows, dev in _folds(labels, settings.folds)]
+    found = fit(train.features, train.labels, classes, folds, settings, advance=advance)
+    scores = _means([fitted.accuracies for fitted in found])
+    last = _without_dev(np.arange(len(labels)), scores)
+    fitted = fit(train.features, train.labels, classes, [last], settings, advance=advance)[0]
+    predicted = fitted.predict(0, test.features)
+    return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
+
+
+def split(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
+    """Fixed parts: weight decay is chosen on dev. SentEval trains the best again, which gives the same classifier.
+
+    Args:
+        parts: "train", "dev" and "test".
+    """
+    return _best_on_dev(parts, classes, settings, [(0, _plain(DECAYS))], advance)
+
+
+def tuned_network(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
+    """Fixed parts: a network with one hidden layer, its size and dropout chosen on dev (methods.md d.5).
+
+    Args:
+        parts: as in `split`.
+    """
+    grid = [(hidden, tuple((NO_DECAY, dropout) for dropout in DROPOUTS)) for hidden in HIDDEN]
+    return _best_on_dev(parts, classes, settings, grid, advance)
+
+
+def _best_on_dev(
+    parts: Mapping[str, Part],
+    classes: int,
+    settings: Settings,
+    grid: Sequence[tuple[int, tuple[tuple[float, float], ...]]],
+    advance: Advance,
+) -> Result:
+    train, dev, test = (parts[name] for name in ("train", "dev", "test"))
+    features, labels = torch.cat([train.features, dev.features]), torch.cat([train.labels, dev.labels])
+    rows = np.arange(len(labels))
+    scores, fitted = [], []
+    for hidden, heads_of in grid:
+        fold = Fold(rows[: len(train.labels)], rows[len(train.labels) :], heads_of)
+        result = fit(features, labels, classes, [fold], settings, hidden=hidden, advance=advance)[0]
+        for head, accuracy in enumerate(result.accuracies):
+            scores.append(round(100 * accuracy, 2))
+            fitted.append((result, head))
+    best, head = fitted[int(np.argmax(scores))]
+    predicted = best.predict(head, test.features)
+    return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
+
+
+def _plain(decays: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    return tuple((decay, 0.0) for decay in decays)
+
+
+def _without_dev(train: np.ndarray, scores: Sequence[float]) -> Fold:
+    """All of a training part at the best weight decay; a share of it, which has to be a sample at least, stops it."""
+    if int(HELD_OUT * len(train)) < 1:
+        raise UserError(
+            f"a classifier holds out {HELD_OUT:.0%} of its training part, which is no sample of {len(train)}; "
+            "choose another task or data"
+        )
+    return Fold(train, None, _plain([DECAYS[int(np.argmax(scores))]]))
+
+
+def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    counts = np.bincount(labels)
+    if counts.min() < 2 or counts.max() < count:
+        raise UserError(
+            f"{count} folds need {count} samples of some label and 2 of each, but there are {counts.tolist()}; "
+            "choose another task or data"
+        )
+    splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
+    return list(splitter.split(np.zeros((len(labels), 1)), labels))
+
+
+def _means(accuracies: Sequence[Sequence[float]]) -> list[float]:
+    """Points of each head, averaged over folds and rounded."""
+    return [float(np.round(100 * np.mean(values), 2)) for values in zip(*accuracies, strict=True)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.round(np.mean(values), 2))  # numpy's rounding of means, Python's of single accuracies: so SentEval
+
+
+def _accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:
+    return round(100 * float(np.mean(predicted == labels)), 2)

@@ -1,0 +1,1 @@
+"""Encoders: a backbone, its tokens, its forward pass, its pooler."""

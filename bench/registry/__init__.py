@@ -1,0 +1,1 @@
+"""Methods and backbones by name, those of other packages too."""

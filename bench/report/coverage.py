@@ -1,0 +1,202 @@
+"""Coverage: which printed numbers have a recipe, a place in a plan, a score of ours, and a verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.comparison.reproduction import cells, select
+from bench.comparison.verdict import SYMBOLS
+from bench.report.tables import csv, markdown, row_name
+from bench.reported import LABEL, MEASURES, SOURCES, mapped
+from bench.results.records import STS_TASKS, TRANSFER_TASKS, expand_tasks, is_described
+from bench.results.suite_results import DEV_AVERAGE, Key, Scored, Suite, read_suite
+from bench.runs import config
+from bench.utils.errors import UserError
+from bench.utils.files import write_text
+
+# The suites that the recipes are for; the second holds what needs Chinese evaluation data, which cannot be fetched.
+CONFIGS = tuple(config.SCHEMA.with_name(name) for name in ("paper.yaml", "chinese.yaml"))
+
+
+def measured(plan: Mapping[str, Any]) -> set[Key]:
+    """What a planned run will have as `Scored.scores`, on data whose sets have their usual splits."""
+    tasks = expand_tasks(plan.get("tasks", ("sts",)))  # plans of earlier versions name none
+    return set() if plan.get("skip") else set(_measured(plan, set(tasks)))
+
+
+def _measured(plan: Mapping[str, Any], tasks: set[str]) -> Iterator[Key]:
+    for task in tasks:
+        if task in STS_TASKS or is_described(task):
+            has_dev = task in DEV_AVERAGE or is_described(task)
+            yield from ((task, split, "spearman") for split in (["test", "dev"] if has_dev else ["test"]))
+        else:
+            metrics = ("accuracy",) if task in TRANSFER_TASKS else ("accuracy", "accuracy_mlp")
+            yield from ((task, split, metric) for split in ("test", "dev") for metric in metrics)
+    for group, split, metric in (
+        (STS_TASKS, "test", "spearman"), (DEV_AVERAGE, "dev", "spearman"), (TRANSFER_TASKS, "test", "accuracy")
+    ):  # fmt: skip
+        if set(group) <= tasks:
+            yield "Avg", split, metric
+    if "MRPC" in tasks:
+        yield "MRPC", "test", "f1"
+    if plan["seed"] is not None:
+        yield "STS-B", "dev", "best_step"
+    if "alignment" in plan.get("analyses", ()):
+        yield "uniformity", "", "uniformity"
+
+
+def planned_suite(plans: Sequence[Mapping[str, Any]]) -> Suite:
+    """One suite of several plans (`plan.json`), of which nothing has run."""
+    runs = [Scored(run, "missing", "no scores in this suite", "", {}) for plan in plans for run in plan["runs"]]
+    return Suite(" and ".join(plan["suite"] for plan in plans), plans[0]["data"], plans[0].get("stand_ins") or {}, runs)
+
+
+def values(suite: Suite, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Every printed number, in the order of print: the columns of `mapped` and what becomes of it in a suite.
+
+    Columns: `measures` (False for hyper-parameters); `targets` (tuple: ids of the planned runs that are scored on it,
+    of both sides of a difference); `planned` (whether there are any, on every side); `n` (our values) and `verdict`,
+    which is empty where there is no recipe.
+
+    Args:
+        all_cells: `cells(suite)`, where it is there already.
+    """
+    numbers = mapped()
+    numbers["measures"] = numbers["metric"].isin(MEASURES)
+    keys = {run.plan["id"]: measured(run.plan) for run in suite.runs}
+    targets, planned = [], []
+    for number in numbers.to_dict("records"):
+        backbone = number["suite_backbone"] or number["backbone"]
+        key = (number["task"], number["suite_split"] or number["split"], MEASURES.get(number["metric"], ("",))[0])
+        sides = [
+            [run.plan["id"] for run in select(suite, text, backbone) if key in keys[run.plan["id"]]]
+            for text in (number["run"], number["minus"])
+            if text
+        ]
+        targets.append(tuple(name for side in sides for name in side))
+        planned.append(bool(sides) and all(sides))
+    numbers["targets"], numbers["planned"] = targets, planned
+    found = cells(suite) if all_cells is None else all_cells
+    numbers["n"], numbers["verdict"] = 0, ""
+    numbers.loc[numbers["measures"], ["n", "verdict"]] = found[["n", "verdict"]].to_numpy()
+    numbers.loc[numbers["run"] == "", "verdict"] = ""
+    return numbers
+
+
+def coverage(suite: Suite, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
+    """One row for each printed table, in the order of print, with how many of its numbers have got how far.
+
+    Columns: `source`, `table`, `printed`, `measures` (all but hyper-parameters), `recipe`, `planned`, `run`, and how
+    many of those with a recipe have each verdict (the keys of `bench.comparison.verdict.SYMBOLS`).
+    """
+    return _counted(values(suite, all_cells))
+
+
+def _counted(every: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for (source, table), numbers in every.groupby(["source", "table"], sort=False):
+        row = {"source": source, "table": table, "printed": len(numbers), "measures": sum(numbers["measures"])}
+        row |= {"recipe": sum(numbers["run"] != ""), "planned": sum(numbers["planned"]), "run": sum(numbers["n"] > 0)}
+        verdicts = Counter(numbers["verdict"])
+        rows.append(row | {kind: verdicts[kind] for kind in SYMBOLS})
+    return pd.DataFrame(rows)
+
+
+def without_recipe() -> pd.DataFrame:
+    """The printed rows without a recipe: `LABEL`, `reason`, `measures` and `numbers`, how many they hold."""
+    numbers = mapped().query("run == ''")
+    numbers["measures"] = numbers["metric"].isin(MEASURES)
+    return numbers.groupby([*LABEL, "reason", "measures"], sort=False).size().reset_index(name="numbers")
+
+
+def _together(suites: Sequence[Suite]) -> Suite:
+    """Several suites as one; of a run that several have, one with scores.
+
+    Raises:
+        UserError: one printed backbone has different stand-ins.
+    """
+    stand_ins: dict[str, str] = {}
+    for suite in suites:
+        for printed, own in suite.stand_ins.items():
+            if stand_ins.setdefault(printed, own) != own:
+                raise UserError(f"{stand_ins[printed]} and {own} both stand in for {printed}; name their suites apart")
+    known: dict[str, Scored] = {}
+    for run in (run for suite in suites for run in suite.runs):
+        if run.plan["id"] not in known or known[run.plan["id"]].status == "missing":
+            known[run.plan["id"]] = run
+    return Suite(" and ".join(one.name for one in suites), suites[0].data, stand_ins, list(known.values()))
+
+
+def _share(left_out: pd.DataFrame, measures: int) -> str:
+    missing = left_out.loc[left_out["measures"], "numbers"].sum()
+    return (
+        f"{missing} of the {measures} printed numbers that measure something have no recipe: "
+        f"{100 * missing / measures:.1f} %."
+    )
+
+
+def _shown(counts: pd.DataFrame) -> pd.DataFrame:
+    """`coverage` as texts for print, with a last line of sums; verdicts that nothing has are left out."""
+    kinds = [kind for kind in SYMBOLS if counts[kind].any()]
+    numbers = counts[["printed", "measures", "recipe", "planned", "run", *kinds]]
+    total = pd.DataFrame([{"source": "all", "table": ""} | numbers.sum().to_dict()])
+    shown = pd.concat([counts[["source", "table", *numbers]], total]).astype(str)
+    return shown.rename(columns={kind: SYMBOLS[kind] for kind in kinds})
+
+
+def _left_out(left_out: pd.DataFrame) -> Iterator[str]:
+    """Each reason with the rows it is given for."""
+    for reason, rows in left_out.groupby("reason", sort=False):
+        yield f"{reason}: {rows['numbers'].sum()}"
+        for (source, table), found in rows.groupby(["source", "table"], sort=False):
+            names = dict.fromkeys(row_name(row.method, row.variant) for row in found.itertuples())
+            yield f"  {source}, {table}: {found['numbers'].sum()} ({', '.join(names)})"
+
+
+def _unplanned(numbers: pd.DataFrame) -> Iterator[str]:
+    lost = numbers[(numbers["run"] != "") & ~numbers["planned"]]
+    for (source, table, method, backbone, variant, run, minus), rows in lost.groupby(
+        [*LABEL, "run", "minus"], sort=False
+    ):
+        where = f"{source}, {table}, {row_name(method, variant)}, {backbone}, {', '.join(rows['task'])}"
+        yield f"  {where}: {run}" + (f" minus {minus}" if minus else "")
+
+
+def render_coverage(suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, out: Path | None = None) -> str:
+    """The account of all printed numbers, as text; into `out` as Markdown, or as CSV with a row for each number.
+
+    Args:
+        suites: folders of suites; where there are none, `configs` are planned and nothing has run.
+
+    Raises:
+        UserError: a suite or configuration is not what it should be; `out` ends neither in .md nor in .csv.
+    """
+    if out and out.suffix not in (".md", ".csv"):
+        raise UserError(f"--out is '{out}', which says no format; let it end in .md or .csv")
+    if suites:
+        suite = _together([read_suite(folder) for folder in suites])
+    else:
+        suite = planned_suite([config.plan(config.load(path)) for path in configs])
+    numbers, left_out = values(suite), without_recipe()
+    counts = _counted(numbers)
+    shown = _shown(counts)
+    caption = f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite {suite.name}."
+    legend = "Verdicts on those with a recipe: " + "; ".join(
+        f"{symbol} {kind}" for kind, symbol in SYMBOLS.items() if symbol in shown.columns
+    )
+    lost = list(_unplanned(numbers))
+    below = [
+        f"{legend}.", "", _share(left_out, int(counts["measures"].sum())), "", "Without a recipe:",
+        *_left_out(left_out), "", "With a recipe, and in no plan:", *(lost or ["  none"])
+    ]  # fmt: skip
+    if out and out.suffix == ".csv":
+        write_text(out, csv(numbers.assign(targets=numbers["targets"].map(" ".join))))
+    elif out:
+        items = [f"{'  ' * line.startswith('  ')}* {line.strip()}" if line else "" for line in below]
+        write_text(out, markdown(shown, caption) + "\n" + "\n".join(items) + "\n")
+    return "\n".join([caption, "", shown.to_string(index=False), "", *below])

@@ -1,0 +1,33 @@
+"""Figures: printed averages beside ours, the suite's leaderboards, and the papers' own figures of our numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+from bench.comparison.reproduction import cells
+from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems
+from bench.report.figures.papers import draw, paper_figures, paper_stems
+from bench.report.figures.style import STYLE, save
+from bench.report.tables import leaderboards
+from bench.results.suite_results import read_suite
+
+__all__ = ["board_stem", "figure_stems", "paper_stems", "render_figures"]
+
+
+def render_figures(suite_folder: Path, out: Path) -> None:
+    """Write the leaderboards, `<paper>_<table>` and `<paper>_<figure>` as PNG and PDF, with their data as CSV.
+
+    Raises:
+        UserError: the suite's files are missing or damaged, or `out` cannot be written.
+    """
+    out = Path(out)
+    suite = read_suite(suite_folder)
+    with matplotlib.rc_context(STYLE):
+        for name, board in leaderboards(suite).items():
+            save(board_figure(suite, board, name), out / board_stem(name), board)
+        for stem, table in figure_stems(cells(suite)).items():
+            save(comparison(suite, table), out / stem, table)
+        for figure, measured in paper_figures(suite):
+            save(draw(suite, figure, measured), out / figure.stem, measured.table)

@@ -1,0 +1,238 @@
+"""What a suite has for a figure of a paper: one table of numbers, of which everything in the figure is drawn."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+
+from bench.comparison.reproduction import select
+from bench.report.figures.described import PaperFigure, Series
+from bench.reported import curves, mapped
+from bench.results.suite_results import DAMAGE, Scored, Suite, fault
+from bench.utils.errors import UserError
+
+METRIC = "spearman"  # what all figures of scores show
+OURS, PRINT, LOG = "ours", "printed", "released log"
+BOUNDS = (1, 2, 3, 4)  # the gold score of a pair is in the first group up to 1, in the last above 4
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The numbers of a figure.
+
+    Attributes:
+        table: one row a number, or a point. Columns: `series`, `run`, `backbone` (as printed), `measured_on`, `seed`,
+            `origin` (`OURS`, `PRINT` or `LOG`), in a sweep `x`, and what the kind of figure shows.
+        remarks: sentences on what is missing, or is not what print names.
+    """
+
+    table: pd.DataFrame
+    remarks: tuple[str, ...]
+
+
+def _scores(figure: PaperFigure, run: Scored) -> Rows:
+    values = {(task, split): run.scores.get((task, split, METRIC)) for task, split in figure.scores}
+    return [
+        {"task": task, "split": split, "value": value} for (task, split), value in values.items() if value is not None
+    ]
+
+
+def _curve(figure: PaperFigure, run: Scored) -> Rows:
+    outcome = run.provenance.get("outcome") or {}
+    fields = ("step", "loss", "dev", "alignment", "uniformity")
+    rows = [{name: point.get(name) for name in fields} for point in outcome.get("curve") or []]
+    return [row | {"best": row["step"] == outcome.get("best_step")} for row in rows]
+
+
+def _path(figure: PaperFigure, run: Scored) -> Rows:
+    return [row for row in _curve(figure, run) if row["alignment"] is not None and row["uniformity"] is not None]
+
+
+def _analysis(run: Scored, name: str) -> Mapping[str, Any]:
+    """A result of `bench.stages.analyse`; empty where there is none, or a reason in its place."""
+    found = run.analyses.get(name, {})
+    return {} if "reason" in found else found
+
+
+def _alignment(figure: PaperFigure, run: Scored) -> Rows:
+    if not (found := _analysis(run, "alignment")):
+        return []
+    whole = found["STS-B"]["all"]
+    if whole["alignment"] is None:  # no pair is positive
+        return []
+    return [whole | {"average": run.scores.get(("Avg", "test", "spearman"))}]
+
+
+def _cosines(figure: PaperFigure, run: Scored) -> Rows:
+    if not (found := _analysis(run, "cosines")):
+        return []
+    pairs = zip(found["gold"], found["cosine"], strict=True)
+    return [{"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine} for gold, cosine in pairs]
+
+
+def _by_layer(measure: str, first: int) -> Callable[[PaperFigure, Scored], Rows]:
+    def rows(figure: PaperFigure, run: Scored) -> Rows:
+        found = _analysis(run, "layers")
+        readings = found[measure] if found else {}
+        return [
+            {"reading": reading, "layer": layer, "value": value}
+            for reading, values in readings.items()
+            for layer, value in enumerate(values, first)
+        ]
+
+    return rows
+
+
+def _tokens(figure: PaperFigure, run: Scored) -> Rows:
+    if not (found := _analysis(run, "tokens")):
+        return []
+    pieces = list(enumerate(found["tokens"]))
+    return [
+        {"layer": found["layer"], "row": i, "column": j, "token": one, "other": other, "cosine": found["cosines"][i][j]}
+        for i, one in pieces
+        for j, other in pieces
+    ]
+
+
+def _in_batch(figure: PaperFigure, run: Scored) -> Rows:
+    if not (found := _analysis(run, "in-batch")):
+        return []
+    return [
+        {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
+        for size, means, noises in zip(found["sizes"], found["mean"], found["noise"], strict=True)
+        for rank, (mean, noise) in enumerate(zip(means, noises, strict=True), 1)
+    ]
+
+
+ROWS: dict[str, Callable[[PaperFigure, Scored], Rows]] = {
+    "sweep": _scores,
+    "seeds": _scores,
+    "curves": _curve,
+    "path": _path,
+    "alignment": _alignment,
+    "densities": _cosines,
+    "setsim": _by_layer("setsim", 1),  # between this layer and the next
+    "toksim": _by_layer("toksim", 0),
+    "tokens": _tokens,
+    "in-batch": _in_batch,
+}
+
+
+def measure(figure: PaperFigure, suite: Suite) -> Measured | None:
+    """The numbers of `figure` in `suite`, or None where none of its runs has any; of a sweep, where there is one alone.
+
+    Raises:
+        UserError: an analysis of a run is not of the form that `bench.stages.analyse` writes.
+    """
+    rows: Rows = []
+    remarks: list[str] = []
+    lacking: list[tuple[Series, float | None]] = []
+    for series in figure.series:
+        for x, texts in series.runs:
+            text, runs = next(
+                ((text, runs) for text in texts if (runs := _found(figure, suite, text, series.backbone))), ("", {})
+            )
+            if not runs:
+                lacking.append((series, x))
+                continue
+            if text != texts[0]:
+                remarks.append(f"{series.label}{'' if x is None else f' at {x:g}'} is {text} here.")
+            planned = select(suite, text, series.backbone)
+            if diverged := sum(run.status == "diverged" for run in planned):
+                remarks.append(f"{diverged} of {len(planned)} trainings of {text} diverged.")
+            for run, found in runs.items():
+                head: dict[str, Any] = {"series": series.label, "run": text, "backbone": series.backbone}
+                head |= {"measured_on": planned[run].plan["backbone"], "seed": planned[run].plan["seed"]}
+                head |= {"origin": OURS} | ({} if x is None else {"x": x})
+                rows += [head | row for row in found]
+    if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
+        return None
+    backbones = {row["backbone"] for row in rows}
+    # What print has beyond our own last step would press ours into a corner.
+    last = max((row["step"] for row in rows if "step" in row), default=0)
+    printed = [row for series in figure.series if series.backbone in backbones for row in _printed(figure, series)]
+    shown = [row for row in printed if row.get("step", last) <= last]
+    rows += shown
+    if len(shown) < len(printed):
+        remarks.append(f"What print and released logs have beyond our last step, {last}, is not drawn.")
+    if lacking:
+        remarks.append(f"Not in this suite: {_listed(figure, lacking)}.")
+    return Measured(pd.DataFrame(rows).astype({"seed": "Int64"}), tuple(remarks))
+
+
+def _listed(figure: PaperFigure, lacking: list[tuple[Series, float | None]]) -> str:
+    """What is missing, by the label of its series: at which numbers, or on which backbones where there are several."""
+    several = len({series.backbone for series in figure.series}) > 1
+    texts = []
+    for label in dict.fromkeys(series.label for series, _ in lacking):
+        xs = [x for series, x in lacking if series.label == label and x is not None]
+        backbones = dict.fromkeys(series.backbone for series, _ in lacking if series.label == label)
+        texts.append(label + (f" at {ranges(xs)}" if xs else "") + (f" on {', '.join(backbones)}" if several else ""))
+    return "; ".join(texts)
+
+
+def _found(figure: PaperFigure, suite: Suite, text: str, backbone: str) -> dict[int, Rows]:
+    """What each of the planned runs has for the figure, by its place; of the tokens' cosines the first seed's."""
+    found = {}
+    for place, run in enumerate(select(suite, text, backbone)):
+        try:
+            rows = ROWS[figure.kind](figure, run)
+        except DAMAGE as error:
+            raise UserError(
+                f"what was measured of {run.plan['id']} for {figure.id} is damaged ({fault(error)}); "
+                "move its file under analyses/ or scores/ away and make it again"
+            ) from None
+        if rows:
+            found[place] = rows
+            if figure.kind == "tokens":
+                break
+    return found
+
+
+def _printed(figure: PaperFigure, series: Series) -> Rows:
+    """What is printed of a series: scores, the best step of a training, or a released log."""
+    numbers = mapped()
+    here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
+    numbers = numbers[here & numbers["table"].isin(figure.printed)]
+    rows: Rows = []
+    for x, texts in series.runs:
+        head: dict[str, Any] = {"series": series.label, "run": texts[0]}
+        head |= {"backbone": series.backbone, "measured_on": series.backbone}
+        head |= {"seed": None, "origin": PRINT} | ({} if x is None else {"x": x})
+        for number in numbers[numbers["run"] == texts[0]].to_dict("records"):
+            if number["metric"] == METRIC and (number["task"], number["split"]) in figure.scores:
+                rows.append(head | {"task": number["task"], "split": number["split"], "value": number["value"]})
+            if number["metric"] == "best_step" and figure.kind == "curves":
+                rows.append(head | {"step": int(number["value"]), "best": True})
+        if "released logs" in figure.printed:
+            logs = curves().query("method == @series.label and backbone == @series.backbone and task == 'STS-B'")
+            rows += [
+                head | {"origin": LOG, "step": step, "dev": dev}
+                for step, dev in zip(logs["step"], logs["value"], strict=True)
+            ]
+    return rows
+
+
+def common_mean(rows: pd.DataFrame, by: str, values: list[str]) -> pd.DataFrame:
+    """Means over seeds where every seed has a value: a mean over those that went on longest would jump."""
+    groups = rows.groupby(by)
+    return groups[values].mean()[groups["seed"].nunique() == rows["seed"].nunique()]
+
+
+def ranges(values: Iterable[float]) -> str:
+    """Numbers as a text in which neighbours are one range.
+
+    >>> ranges([0.5, 4, 5, 6, 8])
+    '0.5, 4 to 6, 8'
+    """
+    parts = []
+    for _, group in groupby(enumerate(sorted(values)), key=lambda item: item[1] - item[0]):
+        run = [f"{value:g}" for _, value in group]
+        parts.append(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run))
+    return ", ".join(parts)

@@ -1,0 +1,193 @@
+"""What all figures share: palette, margins, titles, notes, and how they are saved. Shapes first, colours second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
+from textwrap import fill, wrap
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+
+from bench.report.tables import csv
+from bench.utils.files import atomic_file, write_text
+
+# From Okabe and Ito's palette: told apart by all common kinds of colour vision, and by lightness in grey.
+BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
+GREY, PALE, INK = "#8A8A8A", "#E6E6E6", "#222222"
+STYLE: Any = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so the bytes are the same on every machine
+    "font.size": 8.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.edgecolor": GREY,
+    "pdf.fonttype": 42,
+    "text.parse_math": False,  # labels are texts, whatever signs they hold
+}
+# Inches: the figure's width, its margins, the height of a row and of what a panel needs besides rows.
+WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL, LINE = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38, 0.12
+# The same for panels side by side: room for an axis' label and numbers at the left, between two, for numbers and label
+# below, for a heading above or for none; the height of a row of the legend, and of a line of the title.
+SIDE, GAP, BELOW, ABOVE, PLAIN, KEYS, TITLE = 0.58, 0.62, 0.42, 0.2, 0.06, 0.16, 0.15
+LETTER, KEY = 0.058, 0.5  # a letter of a legend and the room of its key, inches
+NOTE_WIDTH, TITLE_WIDTH, NAME_WIDTH = 120, 86, 36  # letters of a line
+
+PRINTED: dict[str, Any] = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
+OFFICIAL: dict[str, Any] = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
+PAPER: dict[str, Any] = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "mfc": "none"}
+UNTRAINED: dict[str, Any] = {"color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": ""}
+# The series of one figure, in order: lines, and the marks of their points.
+LINES: list[dict[str, Any]] = [
+    {"color": BLUE, "ls": "-"},
+    {"color": ORANGE, "ls": (0, (5, 1.6))},
+    {"color": GREEN, "ls": (0, (1.2, 1.2))},
+    {"color": PURPLE, "ls": (0, (5, 1.4, 1.2, 1.4))},
+    {"color": INK, "ls": (0, (8, 2))},
+]
+MARKS = ["o", "s", "^", "D", "v"]
+
+
+def panels(
+    rows: Sequence[int], title: str, note: str, handles: Sequence[Artist], scale: str
+) -> tuple[Figure, list[Axes]]:
+    """A figure with one panel of `rows[i]` rows each, one below the other, over one axis of scores.
+
+    Between title and panels is a legend of `handles`.
+    """
+    title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
+    above = TOP + title.count("\n") * TITLE
+    height = above + BOTTOM + note.count("\n") * LINE + sum(count * ROW + PANEL for count in rows)
+    figure = Figure(figsize=(WIDTH, height))
+    axes: list[Axes] = []
+    top = height - above
+    for count in rows:
+        bottom = top - PANEL - count * ROW
+        box = (LEFT / WIDTH, bottom / height, 1 - (LEFT + RIGHT) / WIDTH, count * ROW / height)
+        panel = figure.add_axes(box, sharex=axes[0] if axes else None)
+        panel.set_ylim(count - 0.5, -0.5)
+        panel.tick_params(axis="y", length=0)
+        panel.tick_params(axis="x", length=2, color=GREY, labelbottom=False)
+        panel.grid(axis="x", color="#F0F0F0", lw=0.6)
+        panel.set_axisbelow(True)
+        panel.hlines(range(count), 0, 1, transform=panel.get_yaxis_transform(), color=PALE, lw=0.6, zorder=0)
+        axes.append(panel)
+        top = bottom
+    for last in axes[-1:]:  # none where a suite has nothing to show here
+        last.tick_params(axis="x", labelbottom=True)
+        last.locator_params(axis="x", nbins=8)
+        last.set_xlabel(scale)
+    _frame(figure, title, note)
+    _legend(figure, handles, len(handles), title)
+    return figure, axes
+
+
+def grid(
+    title: str,
+    note: str,
+    handles: Sequence[Artist],
+    *,
+    columns: int = 1,
+    rows: int = 1,
+    height: float = 2.4,
+    left: float = SIDE,
+    right: float = 0.12,
+    above: float = ABOVE,
+    below: float = BELOW,
+    gap: float = GAP,
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `rows` x `columns` panels, row by row, and a legend of `handles` between title and panels.
+
+    Args:
+        height: of each panel; `left` and `right` are margins, `above` is for its heading, `below` for its axis, `gap`
+            between two beside each other. All in inches.
+    """
+    title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
+    keys = _key_columns([len(str(handle.get_label())) for handle in handles])
+    top = 0.15 + TITLE * (title.count("\n") + 1) + KEYS * ceil(len(handles) / max(keys, 1))
+    bottom = 0.12 + (note.count("\n") + 1 if note else 0) * LINE
+    whole = top + rows * (above + height + below) + bottom
+    figure = Figure(figsize=(WIDTH, whole))
+    width = (WIDTH - left - right - (columns - 1) * gap) / columns
+    axes: list[Axes] = []
+    for place in range(rows * columns):
+        x = left + (place % columns) * (width + gap)
+        y = whole - top - (place // columns + 1) * (above + height) - (place // columns) * below
+        panel = figure.add_axes((x / WIDTH, y / whole, width / WIDTH, height / whole))
+        panel.tick_params(length=2, color=GREY)
+        panel.grid(color="#F0F0F0", lw=0.6)
+        panel.set_axisbelow(True)
+        axes.append(panel)
+    _frame(figure, title, note)
+    if handles:
+        _legend(figure, handles, keys, title)
+    return figure, axes
+
+
+def _key_columns(lengths: Sequence[int]) -> int:
+    """The most columns in which a legend with labels of these lengths fits; they are filled one after the other."""
+    for columns in range(len(lengths), 1, -1):
+        rows, longer = divmod(len(lengths), columns)
+        ends = [0]
+        for column in range(columns):
+            ends.append(ends[-1] + rows + (column < longer))
+        if sum(KEY + LETTER * max(lengths[a:b]) for a, b in pairwise(ends)) < WIDTH - 0.2:
+            return columns
+    return min(len(lengths), 1)
+
+
+def _wrapped(text: str, width: int) -> str:
+    return fill(text, width, break_on_hyphens=False)  # names of backbones stay whole
+
+
+def _frame(figure: Figure, title: str, note: str) -> None:
+    height = figure.get_size_inches()[1]
+    figure.text(0.1 / WIDTH, 1 - 0.1 / height, title, va="top", weight="bold", size=9, linespacing=1.1)
+    figure.text(0.1 / WIDTH, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
+
+
+def heading(panel: Axes, text: str) -> None:
+    """A panel's title."""
+    panel.set_title(text, loc="left", size=8, weight="bold", pad=3)
+
+
+def names(panel: Axes, texts: Sequence[str]) -> None:
+    """The rows' names, from the top; in smaller letters where two lines are not enough."""
+    small = [len(wrap(text, NAME_WIDTH)) > 2 for text in texts]
+    filled = [fill(text, 48 if little else NAME_WIDTH) for text, little in zip(texts, small, strict=True)]
+    panel.set_yticks(range(len(texts)), filled, linespacing=0.9)
+    for label, little in zip(panel.get_yticklabels(), small, strict=True):
+        label.set_fontsize(6 if little else None)
+
+
+def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str) -> None:
+    """A legend in `columns`, below the figure's title."""
+    height = figure.get_size_inches()[1]
+    anchor = (0.1 / WIDTH, 1 - (0.09 + TITLE * (title.count("\n") + 1)) / height)
+    figure.legend(handles=list(handles), loc="upper left", bbox_to_anchor=anchor, ncols=columns,
+                  frameon=False, borderaxespad=0, handletextpad=0.4, columnspacing=1.4, borderpad=0.2,
+                  labelspacing=0.25)  # fmt: skip
+
+
+def color_bar(figure: Figure, panel: Axes, scale: ScalarMappable, text: str) -> None:
+    """A bar at the right of a panel, in its margin."""
+    box = panel.get_position()
+    place = figure.add_axes((box.x1 + 0.12 / WIDTH, box.y0, 0.12 / WIDTH, box.height))
+    bar = figure.colorbar(scale, cax=place)
+    bar.outline.set_visible(False)
+    bar.set_label(text)
+    place.tick_params(length=2, color=GREY)
+
+
+def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
+    """Write PNG and PDF without dates, and the data they show."""
+    write_text(stem.with_name(stem.name + ".csv"), csv(data))
+    for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None})):
+        with atomic_file(stem.with_name(f"{stem.name}.{kind}")) as temporary:
+            figure.savefig(temporary, format=kind, dpi=150, metadata=metadata)

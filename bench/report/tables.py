@@ -1,0 +1,288 @@
+"""Tables as CSV, Markdown, LaTeX and HTML: every printed table with our side, and the suite's own leaderboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.verdict import SYMBOLS
+from bench.reported import SOURCES
+from bench.results.records import GROUPS, is_described, is_probing
+from bench.results.suite_results import Suite, read_suite
+from bench.utils.files import write_text
+
+TASK_ORDER = [*GROUPS["all"], *GROUPS["xprobe"], *GROUPS["chinese"], "Avg"]
+
+
+def holds_numbers(column: str) -> bool:
+    """Whether a column of texts is of scores or counts, which stand to the right."""
+    return column in TASK_ORDER or column == "n" or is_described(column) or is_probing(column)
+
+
+def score_text(mean: float, sd: float, digits: int = 2) -> str:
+    """`75.11 ± 0.84`, without the spread where there is none, and a dash where there is nothing."""
+    if pd.isna(mean):
+        return "–"
+    return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
+
+
+def seeds_text(count: int, of: int) -> str:
+    """How many seeds a number has, where a row has more: ` (n = 1)`."""
+    return f" (n = {count})" if 0 < count < of else ""
+
+
+def slug(text: str) -> str:
+    """A name for files: lower-case letters, digits, dots and hyphens."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+
+
+def row_name(method: str, variant: str) -> str:
+    """A printed row's label with its remark."""
+    if variant.startswith("(") and variant.endswith(")"):
+        variant = variant[1:-1]
+    return f"{method} ({variant})" if variant else method
+
+
+def origin(quoted_from: pd.Series) -> str:
+    """What is known of where a printed row was taken from: "quoted", "origin unknown", or empty for its paper's own."""
+    if (quoted_from == "unknown").all():
+        return "origin unknown"
+    return "quoted" if (quoted_from != "").all() else ""
+
+
+def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
+    """`leaderboard` as texts for print."""
+    names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
+    shown = board[list(names)].astype(str).rename(columns=names)
+    tasks = [name for name in board.columns if f"{name} sd" in board.columns]
+    for task in tasks[:1] if tasks[1:] == ["Avg"] else tasks:  # the average of one task is that task
+        columns = (board[name] for name in (task, f"{task} sd", f"{task} n", "n"))
+        shown[task] = [score_text(mean, sd) + seeds_text(n, of) for mean, sd, n, of in zip(*columns, strict=True)]
+    if board["remark"].any():
+        shown["Remark"] = board["remark"]
+    return shown if len(set(board["corpus"]) - {""}) > 1 else shown.drop(columns="Corpus")
+
+
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The cells of one printed table as texts for print: a line for each printed row, and below it lines of ours."""
+    tasks = sorted(table["task"].unique(), key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1)
+    multiple_splits = table["split"].nunique() > 1
+    both_ways = set(DIRECTIONS) <= set(table["metric"])
+    decisive = tasks[-1]
+    lines = []
+    for (method, backbone, variant, split), row in table.groupby(
+        ["method", "backbone", "variant", "split"], sort=False, dropna=False
+    ):
+        by_task = row.set_index("task")
+        judged = row[row["task"] == decisive]
+        last = (row if judged.empty else judged).iloc[-1]
+        name = row_name(method, variant)
+        if both_ways and last["metric"] in DIRECTIONS:
+            name += f", {DIRECTIONS[last['metric']]}"
+        head = {"Backbone": backbone, "Method": f"{name} {split}".strip() if multiple_splits else name}
+        digits = 0 if last["metric"] == "best_step" else 2
+        printed = {task: f"{value:.{digits}f}" for task, value in by_task["printed"].items()}
+        scored = bool((row["n"] > 0).any()) or last["verdict"] == "diverged"
+        source = ", ".join(filter(None, ["printed", origin(row["quoted_from"])]))
+        judgement = f"{SYMBOLS[last['verdict']]} {last['verdict']}"
+        if last["verdict"] in ("not run", "inconclusive", "diverged"):
+            judgement += f": {last['reason']}"
+        lines.append(head | {"Line": source} | printed | {"Verdict": "" if scored else judgement})
+        if scored:
+            ours = {
+                task: f"{score_text(cell.mean, cell.sd, digits)} {SYMBOLS[cell.verdict]}"
+                for task, cell in zip(by_task.index, row.itertuples(), strict=True)
+            }
+            setting = last["run"].partition("@")[2]
+            lines.append({"Line": f"ours, {setting}, n = {last['n']}"} | ours | {"Verdict": judgement})
+        if last["other_n"]:
+            texts = (score_text(*scores, digits) for scores in zip(row["other_mean"], row["other_sd"], strict=True))
+            other = dict(zip(by_task.index, texts, strict=True))
+            lines.append({"Line": f"ours, {last['other_setting']}, n = {last['other_n']}"} | other)
+    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna("")
+    return shown.rename(columns={"Line": "", "Verdict": f"Verdict ({decisive})" if len(tasks) > 1 else "Verdict"})
+
+
+def csv(frame: pd.DataFrame) -> str:
+    """A table of numbers as CSV, unrounded; the scores of several seeds are one text, divided by spaces."""
+
+    def text(value: Any) -> Any:
+        return " ".join(map(repr, value)) if isinstance(value, tuple) else value
+
+    return frame.map(text).to_csv(index=False, lineterminator="\n")
+
+
+def markdown_text(text: str) -> str:
+    """A text in a cell of Markdown, in one line, that no reader takes for HTML."""
+    for sign, written in (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("\n", " ")):
+        text = text.replace(sign, written)
+    return text
+
+
+def markdown(frame: pd.DataFrame, caption: str) -> str:
+    """A table of texts in Markdown, with its caption above."""
+
+    def line(texts: Iterable[str]) -> str:
+        return "| " + " | ".join(map(markdown_text, texts)) + " |"
+
+    rule = "|" + "---|" * len(frame.columns)
+    return "\n".join([caption, "", line(frame.columns), rule, *(line(row) for row in frame.to_numpy())]) + "\n"
+
+
+# What LaTeX takes for a command, a ligature or an argument, and the signs of our own texts.
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "`": "\\`{}",
+    '"': "\\char34{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # at the beginning of a line they would belong to the end of the last
+    "±": "$\\pm$",
+    "≈": "$\\approx$",
+    "≠": "$\\neq$",
+    "↓": "$\\downarrow$",
+    "↑": "$\\uparrow$",
+    "×": "$\\times$",
+    "–": "\\textendash{}",
+}
+
+
+def latex_text(text: str) -> str:
+    """Any text for LaTeX, in ASCII: a character that LaTeX may not have is given by its code point."""
+
+    def written(sign: str) -> str:
+        return _LATEX.get(sign) or (sign if sign.isascii() else f"{{U+{ord(sign):04X}}}")
+
+    signs = (sign for sign in " ".join(text.split()) if sign.isprintable())
+    return re.sub("-(?=-)", "-{}", "".join(map(written, signs)))
+
+
+def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
+    """A table of texts in LaTeX with booktabs rules, no larger than a page; needs booktabs and graphicx."""
+
+    def line(texts: Iterable[str]) -> str:
+        return " & ".join(map(latex_text, texts)) + " \\\\"
+
+    columns = "".join("r" if holds_numbers(name) else "l" for name in frame.columns)
+    lines = [
+        "\\begin{table}",
+        "\\centering",
+        f"\\caption{{{latex_text(caption)}}}",
+        f"\\label{{tab:{label}}}",
+        "\\resizebox*{!}{\\ifdim\\totalheight>.8\\textheight.8\\textheight\\else\\totalheight\\fi}{%",
+        "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
+        f"\\begin{{tabular}}{{{columns}}}",
+        "\\toprule",
+        line(frame.columns),
+        "\\midrule",
+        *(line(row) for row in frame.to_numpy()),
+        "\\bottomrule",
+        "\\end{tabular}}}",
+        "\\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """The templates of tables and page; every text is escaped."""
+    folder = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
+    return jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+
+
+def html_parts(frame: pd.DataFrame, caption: str) -> dict[str, Any]:
+    """What the template of a table is filled with."""
+    numeric = [holds_numbers(name) for name in frame.columns]
+    return {"caption": caption, "columns": list(frame.columns), "rows": frame.to_numpy().tolist(), "numeric": numeric}
+
+
+def html(frame: pd.DataFrame, caption: str) -> str:
+    """A table of texts as an HTML element, escaped."""
+    return templates().get_template("table.html").render(table=html_parts(frame, caption))
+
+
+LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in SYMBOLS.items())
+
+
+# Of the loss: which of two printed differences a row is, where a table has both.
+DIRECTIONS = {"uniformity_drop": "rise", "uniformity_gain": "fall"}
+
+METRICS = {
+    "spearman": "Spearman x 100",
+    "accuracy": "accuracy",
+    "spearman_delta": "differences of Spearman x 100, ours paired by seed",
+    "uniformity_drop": "by how much the uniformity loss on STS-B rises",
+    "uniformity_gain": "by how much it falls",
+    "best_step": "the training step with the best dev score",
+}
+
+
+def captioned(suite: Suite, table: pd.DataFrame) -> str:
+    """The caption of a printed table."""
+    source, name = table.iloc[0][["source", "table"]]
+    metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
+    text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured (mean ± standard deviation over n seeds)."
+    if (table["split"] != table["ours_split"]).any():
+        stated, ours = (" and ".join(table[name].unique()) for name in ("split", "ours_split"))
+        text += f" Printed as of the {stated} sets; ours are of the {ours} sets."
+    elif set(table["split"]) == {"dev"}:
+        averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in set(table["task"]) else ""
+        text += f" All scores are of dev sets{averaged}."
+    return f"{text} {suite.remark_on(table['measured_on'])}".strip()
+
+
+def leaderboard_caption(suite: Suite, name: str, board: pd.DataFrame) -> str:
+    """The caption of one of the suite's own tables."""
+    text = f"Suite {suite.name}: {suite.boards[name].title}, mean ± standard deviation over n seeds."
+    return f"{text} {suite.remark_on(board['backbone'])}".strip()
+
+
+def leaderboards(suite: Suite) -> dict[str, pd.DataFrame]:
+    """The suite's own tables that hold any score; the one of STS in any case."""
+    boards = {}
+    for name, about in suite.boards.items():
+        board = leaderboard(suite, name)
+        if name == "sts" or board[list(about.tasks)].notna().any(axis=None):
+            boards[name] = board
+    return boards
+
+
+def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The cells of each printed table, by the name of its files."""
+    groups = all_cells.groupby(["source", "table"], sort=False)
+    return {f"{source}_{slug(name)}": table for (source, name), table in groups}
+
+
+def write_table(out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str) -> None:
+    """Write a table in four formats: its numbers as CSV, its texts as Markdown, LaTeX and HTML."""
+    write_text(out / f"{stem}.csv", csv(numbers))
+    write_text(out / f"{stem}.md", markdown(shown, caption))
+    write_text(out / f"{stem}.tex", latex(shown, caption, stem))
+    write_text(out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption))
+
+
+def render_tables(suite_folder: Path, out: Path) -> None:
+    """Write the leaderboards (`sts`, ...), every printed table, and `cells.csv` into `out`, each in four formats.
+
+    Raises:
+        UserError: the suite's files are missing or damaged, or `out` cannot be written.
+    """
+    out = Path(out)
+    suite = read_suite(suite_folder)
+    all_cells = cells(suite)
+    write_text(out / "cells.csv", csv(all_cells))
+    for name, board in leaderboards(suite).items():
+        write_table(out, name, board, shown_leaderboard(board), leaderboard_caption(suite, name, board))
+    for stem, table in printed_tables(all_cells).items():
+        write_table(out, stem, table, shown_table(table), f"{captioned(suite, table)} {LEGEND}.")

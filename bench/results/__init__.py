@@ -1,0 +1,1 @@
+"""Records of scores, their provenance, and the files of a suite."""

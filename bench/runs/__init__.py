@@ -1,0 +1,1 @@
+"""A run: method, backbone, corpus, data, seed and recipe; its identity, place and cost."""

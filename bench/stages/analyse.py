@@ -1,0 +1,376 @@
+"""Analyses: what is measured of a run's Encoder and is no score. Definitions and sources: docs/analyses.md.
+
+Each takes the Encoder and its `Material` and returns plain JSON data. What cannot be measured of an Encoder raises
+`NotApplicable`, which `analyse` writes down as `{"reason": ...}`; any other `UserError` is one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bench.datasets import sts
+from bench.datasets.manifest import look_up, manifest
+from bench.evaluation import geometry
+from bench.models.encoder import Encoder, TransformerEncoder, adaptation
+from bench.runs.run import Run
+from bench.training.context import RunContext
+from bench.training.loop import batches
+from bench.utils.errors import UserError, nearest
+from methods.base import Method, stream
+
+TASK = "STS-B"  # on which these papers measure what is not measured on a corpus
+ON_CORPUS = ("in-batch", "memory")  # what is
+
+RANKS = 4  # GS-InfoNCE, figure 1
+REPEATS = 100  # the same
+SIZES = (16, 32, 64, 128, 256, 512, 1024)  # not in its text
+POOL = 8192  # sentences that batches are drawn from, so that each is encoded once
+
+TOKEN_WORDS = range(8, 15)  # words of the sentence whose tokens are compared; SSCL's figure 5 does not give its own
+
+MEMORY = 1024  # L of IS-CSE
+RETRIEVED = 3  # IS-CSE, table 9
+MEMORY_QUERIES = 2  # the same
+QUERY_WORDS = 4  # words of the shorter query in that table; a heading of one word shows nothing
+READING = (
+    "The memory of a training is not kept: these are the last sentences of its order up to the selected step, the "
+    "batch of that step included, as the selected encoder gives them, without dropout and training head. Queries are "
+    f"the newest sentences of {QUERY_WORDS} words or more."
+)
+
+NEAREST = 5  # sentences found for each query
+NEAREST_QUERIES = 3
+
+
+class NotApplicable(UserError):
+    """An analysis that cannot be made of this Encoder or data: the reason, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What an analysis may look at beside the Encoder.
+
+    Attributes:
+        run: whose Encoder it is.
+        suite: the suite's folder.
+        best_step: the step whose weights were kept; None where nothing was trained.
+    """
+
+    run: Run
+    suite: Path
+    device: str = "cpu"
+    best_step: int | None = None
+
+    @cached_property
+    def context(self) -> RunContext:
+        """The run's corpora and data, each read when it is first asked for."""
+        return RunContext(self.run, self.suite, self.device)
+
+    @cached_property
+    def tasks(self) -> list[sts.StsTask]:
+        """STS-B, a task each split, as far as the data has them."""
+        data = self.context.data
+        listed = manifest(data).get("sts", {}).get(TASK, {})
+        return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
+
+    @cached_property
+    def splits(self) -> dict[str, sts.Subset]:
+        """The pairs of STS-B by split, as far as the data has them, and "all" of them together.
+
+        Raises:
+            NotApplicable: the data lists no STS-B.
+        """
+        found = {task.split: task.subsets[0] for task in self.tasks}
+        if not found:
+            raise NotApplicable(f"the data of '{self.run.data}' has no {TASK}")
+        parts = list(found.values())
+        found["all"] = sts.Subset(
+            TASK,
+            tuple(text for part in parts for text in part.first),
+            tuple(text for part in parts for text in part.second),
+            np.concatenate([part.gold for part in parts]),
+        )
+        return found
+
+    @property
+    def test(self) -> sts.Subset:
+        """The test pairs of STS-B.
+
+        Raises:
+            NotApplicable: the data has none.
+        """
+        if "test" not in self.splits:
+            raise NotApplicable(f"{TASK} of '{self.run.data}' has no test pairs")
+        return self.splits["test"]
+
+    def vectors(self, encoder: Encoder, sentences: Sequence[str], where: str) -> np.ndarray:
+        """Vectors as they are scored, float32 (n, d); a map that is fitted on each task is fitted on these.
+
+        Each sentence is encoded once for all analyses.
+
+        Raises:
+            UserError: they are not finite; `where` is named.
+        """
+        known = self._encoded.setdefault(encoder, {})
+        if missing := [text for text in dict.fromkeys(sentences) if text not in known]:
+            known |= zip(missing, self.context.encode(encoder, missing), strict=True)
+
+        def final(texts: Sequence[str]) -> np.ndarray:
+            found, adapt = np.stack([known[text] for text in texts]), adaptation(encoder)
+            return adapt(found) if adapt else found
+
+        return look_up(where, [sentences], final)[0]
+
+    @cached_property
+    def _encoded(self) -> WeakKeyDictionary[Encoder, dict[str, np.ndarray]]:
+        return WeakKeyDictionary()
+
+    def tensor(self, array: np.ndarray) -> Tensor:
+        """An array on the device, float64."""
+        return torch.from_numpy(array).to(self.device).double()
+
+
+def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[str, Any]:
+    """Results of some analyses by name; of one that cannot be made `{"reason": text}`.
+
+    Raises:
+        UserError: an unknown name; data that is missing or wrong; vectors that are not finite.
+    """
+    results: dict[str, Any] = {}
+    for name in names:
+        if name not in ANALYSES:
+            raise UserError(f"unknown analysis '{name}'{nearest(name, ANALYSES)}")
+        try:
+            results[name] = ANALYSES[name](encoder, material)
+        except NotApplicable as reason:
+            results[name] = {"reason": str(reason)}
+    return results
+
+
+def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
+    """Alignment and uniformity in three forms; an alignment is None where no pair is positive."""
+    parts = {name: pairs for name, pairs in material.splits.items() if name != "train"}
+    return {TASK: {name: _alignment(encoder, material, pairs, name) for name, pairs in parts.items()}}
+
+
+def _alignment(encoder: Encoder, material: Material, pairs: sts.Subset, split: str) -> dict[str, Any]:
+    sentences = pairs.first + pairs.second
+    vectors = material.tensor(material.vectors(encoder, sentences, f"{TASK} {split}"))
+    first, second = vectors.split(len(pairs.first))
+    gold = torch.from_numpy(pairs.gold).to(material.device)
+    places = list({text: place for place, text in enumerate(sentences)}.values())
+    alignment_dclr, uniformity_dclr = geometry.in_batches(first, second, gold)
+    return {
+        "alignment": geometry.alignment(first, second, gold),
+        "uniformity": geometry.uniformity(vectors),
+        "pairs": int((gold > geometry.POSITIVE).sum()),
+        "sentences": len(sentences),
+        "alignment_dclr": alignment_dclr,
+        "uniformity_dclr": uniformity_dclr,
+        "uniformity_distinct": geometry.uniformity(vectors[places]) if len(places) > 1 else None,
+        "distinct": len(places),
+    }
+
+
+def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
+    """SetSim between neighbouring layers and TokSim of each layer, on both sides of the test pairs.
+
+    Raises:
+        NotApplicable: the Encoder is no transformer with two special tokens, or there are no test pairs with words.
+    """
+    transformer = _transformer(encoder)
+    if transformer.tokenizer.num_special_tokens_to_add() != 2:
+        raise NotApplicable("the tokenizer does not put one special token before a sentence and one behind it")
+    sentences = material.test.first + material.test.second
+    tokens = transformer.tokenize(sentences)
+    depth = int(transformer.model.config.num_hidden_layers)
+    found = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=4 * depth + 2)
+    (found,) = look_up(f"{TASK} test, layers", [sentences], lambda _: found)
+    several = np.array([len(row) > 3 for row in tokens])  # of one token and two special ones there is no pair
+    if not several.any():
+        raise NotApplicable(f"no test sentence of {TASK} has two tokens")
+    first, mean, without, whole = np.split(found.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1)
+    setsim = {"cls": first.mean(0).tolist(), "mean": mean.mean(0).tolist()}
+    return {
+        "depth": depth,
+        "pairs": [[lower, lower + 1] for lower in range(1, depth)],
+        "setsim": {pooling: values[1:] for pooling, values in setsim.items()},
+        "setsim_embedding": {pooling: values[0] for pooling, values in setsim.items()},
+        "toksim": {
+            "without_special": without[several].mean(0).tolist(),
+            "with_special": whole.mean(0).tolist(),
+        },
+        "sentences": len(sentences),
+        "one_token": int((~several).sum()),
+    }
+
+
+def tokens(encoder: Encoder, material: Material, sentence: str | None = None) -> dict[str, Any]:
+    """Cosines of all tokens of one sentence in the last layer, special tokens included.
+
+    Args:
+        sentence: by default the first of the test pairs, in the order of the file, with 8 to 14 words.
+
+    Raises:
+        NotApplicable: the Encoder is no transformer, or no sentence has so many words.
+    """
+    transformer = _transformer(encoder)
+    if sentence is None:
+        texts = (text for pair in zip(material.test.first, material.test.second, strict=True) for text in pair)
+        sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
+    if sentence is None:
+        raise NotApplicable(
+            f"no test sentence of {TASK} has {TOKEN_WORDS.start} to {TOKEN_WORDS.stop - 1} words to compare"
+        )
+    (row,) = transformer.tokenize([sentence])
+    pieces = [transformer.tokenizer.decode([token]).strip() for token in row]
+    width = transformer.model.config.hidden_size
+    flat = transformer.encode_tokens([row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width)
+    (states,) = look_up(f"the tokens of {sentence!r}", [pieces], lambda _: flat.reshape(len(row), width))
+    return {
+        "sentence": sentence,
+        "tokens": pieces,
+        "layer": int(transformer.model.config.num_hidden_layers),
+        "cosines": _cosines(states, states).tolist(),
+    }
+
+
+def _transformer(encoder: Encoder) -> TransformerEncoder:
+    if not isinstance(encoder, TransformerEncoder):
+        raise NotApplicable(f"an encoder of kind '{encoder.kind}' is no transformer whose layers could be compared")
+    return encoder
+
+
+def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
+    """Largest cosines within random batches of the run's corpus, and with as many Gaussian vectors.
+
+    Draws depend on nothing but the size and the repeat, so runs on one corpus are compared on the same batches.
+
+    Raises:
+        NotApplicable: the corpus has fewer different sentences than the smallest batch.
+    """
+    corpus = material.run.corpus
+    sentences = material.context.sentences(corpus)
+    order = torch.randperm(len(sentences), generator=stream(0, "in-batch")).tolist()
+    # A row that is blank or repeats another one would be its own neighbour.
+    drawn = dict.fromkeys(sentences[row] for row in order if not sentences[row].isspace())
+    pool = list(islice(drawn, POOL))
+    sizes = [size for size in SIZES if size <= len(pool)]
+    if not sizes:
+        raise NotApplicable(f"corpus '{corpus}' has {len(pool)} different sentences, fewer than a batch of {SIZES[0]}")
+    vectors = geometry.unit(material.tensor(material.vectors(encoder, pool, f"corpus '{corpus}'"))).float()
+
+    def noise(size: int, repeat: int) -> Tensor:
+        drawn = torch.randn(size, vectors.shape[1], generator=stream(0, "in-batch noise", size, repeat))
+        return geometry.unit(drawn.to(vectors.device))
+
+    def mean(size: int, contrast: bool) -> list[float]:
+        found = []
+        for repeat in range(REPEATS):
+            rows = torch.randperm(len(pool), generator=stream(0, "in-batch", size, repeat))[:size]
+            batch = vectors[rows.to(vectors.device)]
+            others = noise(size, repeat) if contrast else batch
+            found.append(geometry.largest_similarities(batch, others, RANKS))
+        return np.mean(found, axis=0).tolist()
+
+    return {
+        "sizes": sizes,
+        "ranks": RANKS,
+        "repeats": REPEATS,
+        "mean": [mean(size, contrast=False) for size in sizes],
+        "noise": [mean(size, contrast=True) for size in sizes],
+        "corpus": corpus,
+        "pool": len(pool),
+    }
+
+
+def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
+    """The cosine of every test pair beside its gold score."""
+    pairs = material.test
+    vectors = material.vectors(encoder, pairs.first + pairs.second, f"{TASK} test")
+    found = sts.cosine(*np.split(vectors, 2))
+    return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": found.tolist()}
+
+
+def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
+    """What the newest sentences would have retrieved from IS-CSE's memory at the selected step (`READING`).
+
+    Raises:
+        NotApplicable: nothing was trained, or not on single sentences.
+    """
+    run, step = material.run, material.best_step
+    if not run.trained or step is None:
+        raise NotApplicable("nothing was trained, so there is no order of training to fill a memory by")
+    method = run.build()
+    if type(method).items is not Method.items:
+        raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences, of which the memory is made")
+    assert run.seed is not None
+    sentences = material.context.sentences()
+    rows: deque[int] = deque(maxlen=MEMORY)
+    for batch in islice(batches(len(sentences), run.recipe, run.seed), step):
+        rows.extend(batch)
+    texts = [sentences[row] for row in rows]
+    newest = (place for place in reversed(range(len(texts))) if len(texts[place].split()) >= QUERY_WORDS)
+    vectors = material.vectors(encoder, texts, f"corpus '{run.corpus}'")
+    return {
+        "query": [
+            {"sentence": texts[place], "retrieved": _closest(texts, vectors, place, RETRIEVED)}
+            for place in islice(newest, MEMORY_QUERIES)
+        ],
+        "rows": len(texts),
+        "step": step,
+        "reading": READING,
+    }
+
+
+def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
+    """The test sentences most alike to some of them, among all different ones.
+
+    Queries are first sentences of pairs that stand at equal distances in the file, which is ordered by source.
+    """
+    pairs = material.test
+    texts = list(dict.fromkeys(pairs.first + pairs.second))
+    vectors = material.vectors(encoder, texts, f"{TASK} test")
+    queries = [pairs.first[len(pairs.first) * part // NEAREST_QUERIES] for part in range(NEAREST_QUERIES)]
+    return {
+        "queries": [
+            {"sentence": text, "found": _closest(texts, vectors, texts.index(text), NEAREST)} for text in queries
+        ],
+        "among": len(texts),
+        "of": TASK,
+    }
+
+
+def _closest(texts: Sequence[str], vectors: np.ndarray, place: int, count: int) -> list[dict[str, Any]]:
+    """The rows most alike to one of them, without itself; of equal ones the lower first."""
+    cosines = _cosines(vectors[[place]], vectors)[0]
+    order = np.argsort(-cosines, kind="stable")
+    return [{"sentence": texts[row], "cosine": float(cosines[row])} for row in order[order != place][:count]]
+
+
+def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Cosines of all rows (n, d) with all rows (m, d), float64 (n, m), rounded as `sts.cosine` does."""
+    rows, columns = (geometry.unit(torch.from_numpy(side).double()) for side in (left, right))
+    return np.round((rows @ columns.T).numpy(), 12)
+
+
+ANALYSES: dict[str, Callable[[Encoder, Material], dict[str, Any]]] = {
+    "alignment": alignment,
+    "layers": layers,
+    "tokens": tokens,
+    "in-batch": in_batch,
+    "cosines": cosines,
+    "memory": memory,
+    "nearest": nearest_sentences,
+}

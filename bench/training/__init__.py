@@ -1,0 +1,1 @@
+"""From a run to a trained encoder: loop, checkpoints, log."""

@@ -1,0 +1,263 @@
+"""What a method is given: its run's inputs and the backbone, as the recipe has it (`methods.base.Context`)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bench.datasets import corpora
+from bench.datasets.word_vectors import load_words
+from bench.models.encoder import FIRST_ONLY, POOLERS, Encoder, TransformerEncoder, load_encoder
+from bench.models.packed_forward import Batch, States, Work, forward
+from bench.models.token_cache import tokenized
+from bench.models.transformer import load_backbone, load_language_head, longest_input
+from bench.registry.catalogue import NO_BACKBONE
+from bench.runs import paths
+from bench.runs.run import Run
+from bench.utils.errors import UserError
+from bench.utils.progress import Progress
+from methods.base import Tokens, Views, stream, stream_seed
+from methods.projection import Affine
+
+
+class Head(nn.Sequential):
+    """SimCSE's new dense layer with tanh, shared by all views (methods.md a.2); weights N(0, 0.02), bias 0.
+
+    Args:
+        dimension: how many values it gives; None gives as many as it takes.
+    """
+
+    def __init__(self, width: int, seed: int, dimension: int | None = None) -> None:
+        dense = nn.Linear(width, dimension or width)
+        nn.init.normal_(dense.weight, std=0.02, generator=stream(seed, "head"))
+        nn.init.zeros_(dense.bias)
+        super().__init__(dense, nn.Tanh())
+
+
+def first_layers(model: Any, count: int) -> Any:
+    """A transformer of the first `count` layers of another one, whose weights it shares; made where that is to stay.
+
+    Raises:
+        UserError: the other one's layers are no list of single modules.
+    """
+    weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    cut = copy.deepcopy(model, weights)  # new modules, the same tensors
+    depth = model.config.num_hidden_layers
+    for module in cut.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == depth:
+            del module[count:]
+            cut.config.num_hidden_layers = count
+            return cut
+    raise UserError(f"a {model.config.model_type} has no list of {depth} layers that could be cut; leave the cut out")
+
+
+class RunContext:
+    """The tools of one run, as `methods.base.Context` states them. What is large is read when it is first asked for.
+
+    Whatever reads raises `UserError` where the run's corpus, data or backbone is missing or wrong.
+    """
+
+    def __init__(self, run: Run, suite: Path, device: str) -> None:
+        self.run, self.suite, self.device = run, suite, device
+        self.seed, self.shape = run.seed or 0, run.shape
+        self.work = Work()
+        self._known: dict[str, list[int]] = {}
+        self._others: dict[str, list[str]] = {}  # maps look at their corpus before the training and use it after
+        self._files: dict[str, Path] = {}
+
+    def corpus_file(self, name: str) -> Path:
+        """The file of a corpus by name; one that is made of the data is made when it is first asked for."""
+        if name not in self._files:
+            self._files[name] = paths.corpus_file(name, self.suite, self.run.data)
+        return self._files[name]
+
+    @property
+    def corpus(self) -> Path:
+        """The file of the training corpus."""
+        return self.corpus_file(self.run.corpus)
+
+    @cached_property
+    def data(self) -> Path:
+        """The data folder."""
+        return paths.data_folder(self.run.data, self.suite)
+
+    # What there is to learn from
+
+    def sentences(self, corpus: str | None = None) -> Sequence[str]:
+        if corpus is None:
+            return self._sentences
+        if corpus not in self._others:
+            self._others[corpus] = corpora.read_sentences(self.corpus_file(corpus))
+        return self._others[corpus]
+
+    def documents(self) -> Sequence[range]:
+        return corpora.read_documents(self.corpus, len(self._sentences))
+
+    def tokens(self) -> Sequence[Sequence[int]]:
+        return self._tokens
+
+    def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
+        if max_length is None:
+            max_length = longest_input(self.backbone, self.tokenizer)
+        return self.tokenizer(list(sentences), truncation=True, max_length=max_length, padding=False)["input_ids"]
+
+    @cached_property
+    def _sentences(self) -> list[str]:
+        return corpora.read_sentences(self.corpus, self.run.recipe.sentences)
+
+    @cached_property
+    def _tokens(self) -> Tokens:
+        folder = paths.tokens_folder(self.suite)
+        return tokenized(self._sentences, self.tokenizer, self.run.recipe.max_length, folder)
+
+    # The backbone
+
+    @property
+    def _folder(self) -> Path:
+        return self.run.backbone.folder(self.suite)
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        if self.run.backbone == NO_BACKBONE:
+            return None, None
+        if self.run.backbone.kind == "words":
+            return load_words(self.run.backbone, self.suite), None
+        recipe = self.run.recipe
+        model, tokenizer = load_backbone(self._folder, dropout=recipe.dropout)
+        model = model.to(self.device)
+        return first_layers(model, recipe.layers) if recipe.layers else model, tokenizer
+
+    @property
+    def backbone(self) -> Any:
+        return self._loaded[0]
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._loaded[1]
+
+    @cached_property
+    def training_head(self) -> nn.Module:
+        """The head that `cls_mlp` asks for, else nothing."""
+        if self.run.recipe.pooler != "cls_mlp":
+            return nn.Identity()
+        return Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension).to(self.device)
+
+    @cached_property
+    def scored_backbone(self) -> Any:
+        """The backbone as far as it is scored; its weights are the backbone's."""
+        count = self.run.recipe.scored_layers
+        return first_layers(self.backbone, count) if count else self.backbone
+
+    def modules(self) -> list[nn.Module]:
+        """What is trained beside the method itself."""
+        return [self.backbone, self.training_head] if self.run.backbone.kind == "transformer" else []
+
+    def copy_backbone(self, fresh: str | None = None) -> Any:
+        if fresh is None:
+            return copy.deepcopy(self.backbone)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream_seed(self.seed, fresh))
+            return type(self.backbone)(copy.deepcopy(self.backbone.config), add_pooling_layer=False).to(self.device)
+
+    def masked_language_head(self) -> nn.Module:
+        return load_language_head(self._folder, self.backbone).to(self.device)
+
+    def states(
+        self, tokens: Tokens, model: nn.Module | None = None, *, first_only: bool = False, **inputs: Any
+    ) -> tuple[States, Tensor]:
+        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
+        with self.autocast():
+            states = forward(model or self.backbone, batch, first_only=first_only, work=self.work, **inputs)
+        return states, batch.mask
+
+    def head(self, vectors: Tensor) -> Tensor:
+        with self.autocast():
+            vectors = self.training_head(vectors)
+        # Cosine, softmax and cross-entropy are in float32 (methods.md a.3).
+        return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+
+    def embed(
+        self,
+        views: Sequence[Tokens],
+        extras: Mapping[str, Sequence[Tokens]] | None = None,
+        model: nn.Module | None = None,
+        whole: bool = False,
+    ) -> Views:
+        named = {name: list(lists) for name, lists in (extras or {}).items()}
+        rows = [*views, *(tokens for lists in named.values() for tokens in lists)]
+        # Interleaved: s1, s1, s2, s2, ... (methods.md a.1)
+        first_only = self.run.evaluation_pooler in FIRST_ONLY and not whole
+        tokens = [row[i] for i in range(len(views[0])) for row in rows]
+        states, mask = self.states(tokens, model, first_only=first_only)
+        pool = POOLERS[self.run.evaluation_pooler]
+
+        def all_at(layer: int) -> list[Tensor]:
+            with self.autocast():
+                pooled = pool(states[: layer + 1], mask)
+            vectors = self.head(pooled)
+            return [vectors[row :: len(rows)] for row in range(len(rows))]
+
+        vectors = all_at(len(states) - 1)
+        remaining = iter(vectors[len(views) :])
+        found = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
+        return Views(vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], found, states)
+
+    def autocast(self) -> Any:
+        """The recipe's precision: float16 on a GPU for "mixed", bfloat16 where asked for, else nothing."""
+        kind, precision = self.device.partition(":")[0], self.run.recipe.precision
+        if precision == "bfloat16":
+            return torch.autocast(kind, dtype=torch.bfloat16)
+        if precision == "mixed" and kind != "cpu":
+            return torch.autocast(kind, dtype=torch.float16)
+        return contextlib.nullcontext()
+
+    # Encoders
+
+    def encoder(self, pooler: str | None = None) -> Encoder:
+        if pooler is None:
+            return self._scored()
+        if pooler == "cls":  # the checkpoint's own pooler, which no training has
+            return TransformerEncoder.load(self._folder, {"pooler": pooler}, device=self.device)
+        return self._join(self.backbone, pooler)
+
+    def _scored(self) -> Encoder:
+        encoder = self._join(self.scored_backbone, self.run.evaluation_pooler)
+        if self.run.recipe.dimension is None:
+            return encoder
+        weight, bias = self.training_head.parameters()
+        return Affine(encoder, weight, bias, tanh=True)
+
+    def _join(self, model: Any, pooler: str) -> TransformerEncoder:
+        return TransformerEncoder(model, self.tokenizer, pooler, known=self._known, work=self.work)
+
+    def remember(self, sentences: Sequence[str]) -> None:
+        """Tokenize once what this run's Encoders encode again and again: the sentences of its selection."""
+        if self.run.backbone.kind == "transformer":
+            encoder = self._join(self.backbone, self.run.evaluation_pooler)
+            self._known.update(zip(sentences, encoder.tokenize(sentences), strict=True))
+
+    def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
+        return load_encoder(model, pooler=pooler, device=self.device)
+
+    def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
+        distinct = list(dict.fromkeys(sentences))
+        rows = {sentence: row for row, sentence in enumerate(distinct)}
+        if isinstance(encoder, TransformerEncoder):
+            with Progress(len(distinct), "encode", unit="sentence") as progress:
+                vectors = encoder.encode_tokens(encoder.tokenize(distinct), progress.advance)
+        else:
+            vectors = encoder.encode(distinct)
+        return vectors[[rows[sentence] for sentence in sentences]]
+
+    def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
+        from bench.training.knn import nearest_rows
+
+        return nearest_rows(vectors, count, self.device)

@@ -1,0 +1,1 @@
+"""Errors, files, progress, interrupts: what every package uses."""

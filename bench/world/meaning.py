@@ -1,0 +1,112 @@
+"""What a sentence of the embedded world means, and how alike two meanings are.
+
+The gold score of a pair is a function of its two meanings alone; how they are said never enters.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bench.world.lexicon import NAMES, TIMES, TOPICS, Concept, Topic
+
+MOODS = ("fact", "must", "wish", "may")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Who does what to what, where, when and in which mood. A role that is not told is None."""
+
+    agent: Concept
+    verb: Concept
+    thing: Concept
+    place: Concept | None = None
+    time: Concept | None = None
+    name: Concept | None = None  # the agent's proper name
+    mood: str = "fact"
+    negative: bool = False
+
+
+# What a shared role is worth: the core of an event weighs most, as human raters of similarity weigh it.
+ROLES = {"agent": 2.0, "verb": 2.0, "thing": 2.0, "place": 1.0, "time": 0.75, "name": 0.5}
+RELATED = 0.3  # of a role's worth, for another concept of the same family
+
+PERSONS = 0.5  # chance that what is acted upon is another person of the topic
+
+# What remains of the similarity where this differs. Polarity weighs most: the same words with "not" tell another story.
+FACTORS = {"negative": 0.7, "mood": 0.9}
+
+
+def closeness(a: Concept | None, b: Concept | None) -> float:
+    """1 for the same concept, `RELATED` for one of the same kind and family, else 0."""
+    if a is None or b is None:
+        return 0.0
+    if a == b:
+        return 1.0
+    return RELATED if (a.kind, a.family) == (b.kind, b.family) else 0.0
+
+
+def similarity(a: Meaning, b: Meaning) -> float:
+    """Gold similarity of two meanings in [0, 5]: symmetric, and 5 exactly for equal meanings."""
+    told = [role for role in ROLES if getattr(a, role) is not None or getattr(b, role) is not None]
+    shared = sum(ROLES[role] * closeness(getattr(a, role), getattr(b, role)) for role in told)
+    value = 5 * shared / sum(ROLES[role] for role in told)
+    for feature, factor in FACTORS.items():
+        if getattr(a, feature) != getattr(b, feature):
+            value *= factor
+    return value
+
+
+def sample_meaning(rng: random.Random, detail: float, topic: Topic | None = None, scene: int | None = None) -> Meaning:
+    """An event of a topic; `detail` is the chance of each role that may be left out.
+
+    Four roles in five are those of the agent's own scene, the others come from anywhere in the topic. What is acted
+    upon may be a person, so that the same words in another order tell another event.
+    """
+    topic = topic or rng.choice(TOPICS)
+    scene = rng.randrange(len(topic.agents)) if scene is None else scene
+
+    def cast(concepts: tuple[Concept, ...]) -> Concept:
+        return concepts[scene] if rng.random() < 0.8 else rng.choice(concepts)
+
+    # Whom the agent of a scene acts upon: mostly the same neighbour, so that roles are known by their company, too.
+    others = [*topic.agents[scene + 1 :], *topic.agents[:scene]]
+    person = others[0] if rng.random() < 0.8 else rng.choice(others)
+    return Meaning(
+        agent=topic.agents[scene],
+        verb=cast(topic.verbs),
+        thing=person if rng.random() < PERSONS else cast(topic.things),
+        place=cast(topic.places) if rng.random() < detail else None,
+        time=rng.choice(TIMES) if rng.random() < detail * 0.7 else None,
+        name=rng.choice(NAMES) if rng.random() < detail * 0.3 else None,
+        mood="fact" if rng.random() < 0.8 else rng.choice(MOODS[1:]),
+        negative=rng.random() < 0.12,
+    )
+
+
+def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
+    """The meaning with one role or feature changed to another value; a role that is not told is left alone.
+
+    "order" exchanges agent and thing where both are persons.
+
+    Concepts change to one of the same topic two times in three, so that related meanings are frequent.
+    """
+    if role == "order":
+        return replace(meaning, agent=meaning.thing, thing=meaning.agent) if meaning.thing.kind == "agent" else meaning
+    value = getattr(meaning, role)
+    if role == "negative":
+        return replace(meaning, negative=not meaning.negative)
+    if role == "mood":
+        return replace(meaning, mood=rng.choice([mood for mood in MOODS if mood != value]))
+    if value is None:
+        return meaning
+    pools = {"time": TIMES, "name": NAMES}
+    if role not in pools:
+        home = next(topic for topic in TOPICS if topic.name == value.family)
+        topic = home if rng.random() < 2 / 3 else rng.choice([other for other in TOPICS if other is not home])
+        pools = {"agent": topic.agents, "verb": topic.verbs, "thing": topic.things, "place": topic.places}
+    taken = (meaning.agent, meaning.thing)  # nobody acts upon themselves
+    pool = pools["agent" if value.kind == "agent" else role]
+    changed: dict[str, Any] = {role: rng.choice([other for other in pool if other not in (value, *taken)])}
+    return replace(meaning, **changed)

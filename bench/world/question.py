@@ -1,0 +1,89 @@
+"""Questions about events, by the type of what is asked for (the classes of Li and Roth, 2002)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from bench.world.grammar import with_s
+from bench.world.lexicon import TOPICS, Concept, Topic
+from bench.world.meaning import sample_meaning
+
+CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+TITLES = ("RCA", "UFO", "NATO", "BBC", "IBM", "GDP", "VAT", "CEO")  # of what short forms are asked for
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, and the coarse and the fine class of its answer."""
+
+    coarse: str
+    fine: str
+    text: str
+
+
+# What is asked, by class: fine class and frame. Frames of different classes share their first words.
+_FRAMES = {
+    "ABBR": (
+        ("exp", "what does {title} stand for in the {place}"),
+        ("abb", "what is the short form for the {agent} in the {place}"),
+    ),
+    "DESC": (
+        ("reason", "why does the {agent} {verb} the {thing} in the {place}"),
+        ("manner", "how does the {agent} {verb} the {thing}"),
+        ("def", "what is the {thing} to the {agent}"),
+        ("desc", "what does the {verb} of the {thing} mean to the {agent}"),
+        ("reason", "what is the reason that the {agent} does {verb} the {thing}"),
+        ("def", "what is the meaning of the {thing}"),
+    ),
+    "ENTY": (
+        ("other", "what does the {agent} {verb} in the {place}"),
+        ("other", "which thing does the {agent} {verb}"),
+        ("product", "of the {things} , what does the {agent} {verb}"),
+        ("techmeth", "what kind of tool does the {agent} {verb} in the {place}"),
+    ),
+    "HUM": (
+        ("ind", "who does {verb} the {thing} in the {place}"),
+        ("ind", "which person does {verb} the {thing}"),
+        ("gr", "of the {agents} , who does {verb} the {thing}"),
+        ("ind", "what is the name of the person that does {verb} the {thing}"),
+    ),
+    "LOC": (
+        ("other", "where does the {agent} {verb} the {thing}"),
+        ("other", "in which place does the {agent} {verb} the {thing}"),
+        ("other", "where is the {thing}"),
+        ("city", "what town has the {thing}"),
+        ("other", "what is the spot that the {agent} does {verb} the {thing} in"),
+    ),
+    "NUM": (
+        ("count", "how many {things} does the {agent} {verb}"),
+        ("date", "when does the {agent} {verb} the {thing}"),
+        ("money", "how much is the {thing} in the {place}"),
+        ("money", "what is the price of the {thing}"),
+        ("count", "what is the number of {things} in the {place}"),
+        ("date", "what year does the {agent} {verb} the {thing}"),
+    ),
+}
+
+
+# What may stand before the question: a clause with another question's word, so that order tells what is asked.
+ASIDES = 0.3
+_ASIDE = ("where", "when", "how", "why", "who", "what", "which thing", "in which place", "how many", "which person")
+
+
+def ask(rng: random.Random, coarse: str, topic: Topic | None = None, scene: int | None = None) -> Question:
+    """A question of the given class about an event."""
+    meaning = sample_meaning(rng, 1.0, topic or rng.choice(TOPICS), scene)
+    fine, frame = rng.choice(_FRAMES[coarse])
+
+    def word(concept: Concept | None) -> str:
+        assert concept is not None  # detail 1 tells the place
+        return rng.choice(concept.words)
+
+    words = {role: word(getattr(meaning, role)) for role in ("agent", "verb", "thing", "place")}
+    text = frame.format(title=rng.choice(TITLES), agents=with_s(words["agent"]), things=with_s(words["thing"]), **words)
+    if rng.random() < ASIDES:
+        other = sample_meaning(rng, 1.0, topic)
+        aside = (rng.choice(_ASIDE), "the", rng.choice(other.agent.words), "does", rng.choice(other.verb.words), ",")
+        text = f"{' '.join(aside)} {text}"
+    return Question(coarse, fine, f"{text[0].upper()}{text[1:]} ?")

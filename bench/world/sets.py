@@ -1,0 +1,134 @@
+"""Pairs of sentences with gold scores: the STS sets of the embedded world."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from bench.world.lexicon import TOPICS
+from bench.world.meaning import FACTORS, ROLES, Meaning, change, sample_meaning, similarity
+from bench.world.speech import REGISTERS, STRUCTURES, Sentence, say
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sentences and the similarity of what they mean, 0 to 5."""
+
+    first: Sentence
+    second: Sentence
+    gold: float
+
+
+@dataclass(frozen=True)
+class Source:
+    """One subset: how rich its meanings are, how they are said, and how often both sides speak alike."""
+
+    name: str
+    pairs: int
+    detail: float = 0.5  # chance of each role that may be left out
+    padding: float = 0.6  # chance of an empty phrase
+    structures: tuple[str, ...] = STRUCTURES
+    registers: tuple[int, ...] = (0, 1, 2, 3)
+    alike: float = 0.75  # chance that both sentences share register, structure and opening phrase, beyond luck
+
+
+_PLAIN = ("plain", "fronted")
+
+STS: dict[str, tuple[Source, ...]] = {
+    "STS12": (
+        Source("MSRpar", 70, 0.9, 0.7),
+        Source("MSRvid", 70, 0.2, 0.2, ("plain",)),
+        Source("SMTeuroparl", 50, 0.7, 0.9, registers=(0, 2)),
+        Source("surprise.OnWN", 60, 0.3),
+        Source("surprise.SMTnews", 50, 0.7, registers=(0, 1)),
+    ),
+    "STS13": (
+        Source("FNWN", 40, 0.6, 0.9, registers=(0, 3)),
+        Source("headlines", 90, 0.5, 0.0, _PLAIN),
+        Source("OnWN", 70, 0.3),
+    ),
+    "STS14": (
+        Source("deft-forum", 50, 0.4, 0.8, registers=(1, 3)),
+        Source("deft-news", 40, 0.8, registers=(0, 1)),
+        Source("headlines", 60, 0.5, 0.0, _PLAIN),
+        Source("images", 60, 0.3, 0.3, _PLAIN),
+        Source("OnWN", 60, 0.3),
+        Source("tweet-news", 60, 0.6, 0.4, registers=(0, 1)),
+    ),
+    "STS15": (
+        Source("answers-forums", 60, 0.5, 0.8, registers=(1, 3)),
+        Source("answers-students", 70, 0.3, 0.5, _PLAIN),
+        Source("belief", 60, 0.4, 0.9, registers=(1, 2)),
+        Source("headlines", 60, 0.5, 0.0, _PLAIN),
+        Source("images", 60, 0.4, 0.3, _PLAIN),
+    ),
+    "STS16": (
+        Source("answer-answer", 50, 0.5, 0.7, registers=(0, 1)),
+        Source("headlines", 50, 0.5, 0.0, _PLAIN),
+        Source("plagiarism", 50, 0.7, 0.6),
+        Source("postediting", 50, 0.8, 0.6),
+        Source("question-question", 60, 0.4, 0.7, registers=(3, 1)),
+    ),
+}
+
+STSB = {"train": 300, "dev": 400, "test": 300}
+SICK = {"train": 200, "trial": 100, "test_annotated": 300}
+SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
+_MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[year])
+
+# What is done to a meaning to make the other one of a pair, and how often: so many changes (none for a paraphrase), its
+# two persons exchanged (or one change, where there are no two), or a new meaning of the same topic or of any.
+_EXCHANGED, _SAME_TOPIC, _ANY_TOPIC = -1, -2, -3
+_CHANGES = (
+    *(0, 0, 0, 0),
+    *(_EXCHANGED, _EXCHANGED, _EXCHANGED, _EXCHANGED),
+    *(1, 1, 2, 3),
+    *(_SAME_TOPIC, _SAME_TOPIC, _ANY_TOPIC, _ANY_TOPIC),
+)
+_CHANGEABLE = ("agent", "verb", "thing", *ROLES, *FACTORS)
+
+
+def _second(first: Meaning, rng: random.Random, source: Source) -> Meaning:
+    changes = rng.choice(_CHANGES)
+    if changes == _ANY_TOPIC:
+        return sample_meaning(rng, source.detail)
+    if changes == _SAME_TOPIC:
+        topic = next(topic for topic in TOPICS if topic.name == first.agent.family)
+        return sample_meaning(rng, source.detail, topic)
+    if changes == _EXCHANGED and (exchanged := change(first, "order", rng)) != first:
+        return exchanged
+    meaning = first
+    for _ in range(abs(changes)):
+        meaning = change(meaning, rng.choice(_CHANGEABLE), rng)
+    return meaning
+
+
+def sample_pair(rng: random.Random, source: Source) -> Pair:
+    """A pair of the source: its gold spread over the scale by the number of changes."""
+    first = sample_meaning(rng, source.detail)
+    second = _second(first, rng, source)
+    left = rng.choice(source.registers)
+    right, structures, padding = left, source.structures, source.padding
+    if rng.random() < source.alike:
+        structures, padding = (rng.choice(structures),), float(rng.random() < padding)
+    else:
+        right = rng.choice(source.registers)
+    return Pair(
+        say(first, rng, REGISTERS[left], structures, padding),
+        say(second, rng, REGISTERS[right], structures, padding),
+        similarity(first, second),
+    )
+
+
+def sample_set(rng: random.Random, source: Source, pairs: int | None = None) -> list[Pair]:
+    """Distinct pairs of one source."""
+    found: dict[tuple[str, str], Pair] = {}
+    while len(found) < (source.pairs if pairs is None else pairs):
+        pair = sample_pair(rng, source)
+        found.setdefault((pair.first.text, pair.second.text), pair)
+    return list(found.values())
+
+
+def sample_mixed(rng: random.Random, pairs: int) -> list[tuple[Source, Pair]]:
+    """Pairs of the mixed benchmark, each with the source it is drawn from."""
+    return [(source, sample_pair(rng, source)) for source in (rng.choice(_MIXED) for _ in range(pairs))]

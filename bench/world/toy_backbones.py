@@ -1,0 +1,250 @@
+"""Toy backbones: small BERT- and RoBERTa-like encoders, pre-trained on the embedded world by masked-language modelling.
+
+The recipe is BERT's (Devlin et al., 2019) scaled down: 15 % of the pieces are predicted, of which 80 % are masked, 10 %
+replaced by a random piece and 10 % kept; no next-sentence prediction, so no pooler exists, as in RoBERTa (Liu et al.,
+2019). Word vectors start from co-occurrence counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from bench.datasets.corpora import corpus_path, read_sentences
+from bench.runs.recipe import MOST_THREADS
+from bench.utils.errors import UserError, nearest
+from bench.utils.files import atomic_folder, refuse_other
+from bench.utils.progress import Progress
+from bench.world.chinese import in_chinese
+
+
+@dataclass(frozen=True)
+class Size:
+    """Shape and schedule of a toy backbone, of about ten minutes on one core.
+
+    With a tenth of the steps it knows the topics of the world, and little of what happens in them.
+    """
+
+    layers: int = 4
+    width: int = 64
+    heads: int = 4
+    vocabulary: int = 1500
+    positions: int = 128
+    steps: int = 10_000
+    batch: int = 64
+    learning_rate: float = 2e-3
+    initial: float = 0.07  # BERT's 0.02 is for a width of 768; it scales with the root of the width
+    warmup: int = 300
+
+
+SIZE = Size()
+KINDS = ("bert", "roberta", "chinese")
+MASKED = 0.15
+LONGEST = 48  # pieces of a training sentence; longer ones are cut
+
+
+def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int | None = None) -> None:
+    """Train a tokenizer and an encoder on the corpus of the embedded world and write them as a Hugging Face folder.
+
+    Args:
+        world: folder written by `bench.world.build`.
+        kind: "bert" (lower-casing WordPiece, BertForMaskedLM), "roberta" (cased byte-level BPE, RobertaForMaskedLM), or
+            "chinese" (as "bert", on the corpus in Chinese characters, each a piece).
+        out: folder to write, whole or not at all; `AutoModel` and `AutoTokenizer` load it.
+        seed: of weights, order, masks and dropout. The result is a function of the corpus, `seed` and `threads`.
+        threads: of torch.
+        steps: optimiser steps; default `SIZE.steps`.
+
+    Raises:
+        UserError: unknown kind, `threads` out of range, or `world` holds no corpus.
+    """
+    if kind not in KINDS:
+        raise UserError(f"there is no toy backbone of kind {kind!r}{nearest(kind, KINDS)}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"--threads is {threads}; write how many CPU threads train, 1 to {MOST_THREADS}")
+    refuse_other(out, "config.json")
+    lines = read_sentences(corpus_path("world", world))
+    if kind == "chinese":
+        kind, lines = "bert", [in_chinese(line) for line in lines]
+    tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
+    rows = [encoding.ids[: LONGEST - 1] + encoding.ids[-1:] for encoding in tokenizer.encode_batch(lines)]
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = _new_model(kind, tokenizer)
+            words = model.get_input_embeddings().weight
+            words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * SIZE.initial)
+            _train(model, rows, tokenizer, seed, SIZE.steps if steps is None else steps)
+    finally:
+        torch.set_num_threads(before)
+    with atomic_folder(out, nothing_lost=True) as folder:
+        model.save_pretrained(folder)
+        _wrap(kind, tokenizer).save_pretrained(folder)
+
+
+def _train_wordpiece(lines: list[str]) -> Tokenizer:
+    def new(model: models.WordPiece) -> Tokenizer:
+        tokenizer = Tokenizer(model)
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
+        return tokenizer
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    # The trainer numbers the pieces of one character in the order of a hash table, and ties between merges follow the
+    # numbers. Naming those pieces first fixes the numbers.
+    characters = sorted({character for line in lines for character in line.lower() if not character.isspace()})
+    single = [*characters, *(f"##{character}" for character in characters)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=SIZE.vocabulary, special_tokens=special + single, show_progress=False
+    )
+    trained = new(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
+    trained.train_from_iterator(lines, trainer)
+    tokenizer = new(models.WordPiece(trained.get_vocab(), unk_token="[UNK]"))  # noqa: S106
+    tokenizer.add_special_tokens(special)
+    _frame(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
+    return tokenizer
+
+
+def _train_byte_bpe(lines: list[str]) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=SIZE.vocabulary,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    _frame(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
+    return tokenizer
+
+
+def _frame(tokenizer: Tokenizer, single: str, pair: str) -> None:
+    special = [(piece, tokenizer.token_to_id(piece)) for piece in single.split() if not piece.startswith("$")]
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special)
+
+
+def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    names = (
+        {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+        if kind == "bert"
+        else {
+            "pad": "<pad>",
+            "unk": "<unk>",
+            "cls": "<s>",
+            "sep": "</s>",
+            "mask": "<mask>",
+            "bos": "<s>",
+            "eos": "</s>",
+        }
+    )
+    inputs = ["input_ids", "token_type_ids", "attention_mask"] if kind == "bert" else ["input_ids", "attention_mask"]
+    tokens = {f"{name}_token": token for name, token in names.items()}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=SIZE.positions, model_input_names=inputs, **tokens
+    )
+
+
+def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
+    from transformers import BertConfig, BertForMaskedLM, RobertaConfig, RobertaForMaskedLM
+
+    common = {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "hidden_size": SIZE.width,
+        "num_hidden_layers": SIZE.layers,
+        "num_attention_heads": SIZE.heads,
+        "intermediate_size": 4 * SIZE.width,
+        "initializer_range": SIZE.initial,
+    }
+    if kind == "bert":
+        return BertForMaskedLM(BertConfig(**common, max_position_embeddings=SIZE.positions, pad_token_id=0))
+    config = RobertaConfig(
+        **common,
+        max_position_embeddings=SIZE.positions + 2,  # positions start after the padding id, as in RoBERTa
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        pad_token_id=1,
+        bos_token_id=0,
+        eos_token_id=2,
+    )
+    return RobertaForMaskedLM(config)
+
+
+def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) -> torch.Tensor:
+    """Start vectors of the word pieces, [vocabulary, width], each of unit variance over the width.
+
+    They are positive pointwise mutual information within a sentence and between neighbouring ones, cut to its leading
+    eigenvectors (after Levy and Goldberg, 2014): a minute on one core is too short for a transformer to find the topics
+    of the world from nothing.
+    """
+    counts = [len(row) - 2 for row in rows]
+    indices = np.concatenate([np.asarray(row[1:-1]) for row in rows])
+    present = csr_array((np.ones(len(indices)), indices, np.cumsum([0, *counts])), shape=(len(rows), vocabulary))
+    together = (present.T @ present + present[:-1].T @ present[1:] + present[1:].T @ present[:-1]).toarray()
+    total = together.sum(1, keepdims=True) + 1.0
+    information = np.log(np.maximum(together * total.sum() / (total * total.T), 1.0))
+    values, vectors = np.linalg.eigh(information)
+    leading = np.argsort(-values)[:width]
+    found = vectors[:, leading] * np.sqrt(np.maximum(values[leading], 0))
+    found /= found.std(1, keepdims=True) + 1e-6
+    return torch.tensor(found, dtype=torch.float32)
+
+
+def _batches(rows: list[list[int]], size: int, generator: torch.Generator) -> Iterator[list[list[int]]]:
+    """Batches without end. Neighbours in length share a batch, within pools of 16 batches, which spares padding."""
+    while True:
+        order = torch.randperm(len(rows), generator=generator).tolist()
+        for start in range(0, len(order) - 16 * size + 1, 16 * size):
+            pool = sorted(order[start : start + 16 * size], key=lambda index: len(rows[index]))
+            for place in torch.randperm(16, generator=generator).tolist():
+                yield [rows[index] for index in pool[place * size : (place + 1) * size]]
+
+
+def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, steps: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    pad = model.config.pad_token_id
+    mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
+    body, head = (model.bert, model.cls) if hasattr(model, "bert") else (model.roberta, model.lm_head)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), SIZE.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: min((step + 1) / SIZE.warmup, (steps - step) / max(1, steps - SIZE.warmup))
+    )
+    batches = _batches(rows, min(SIZE.batch, len(rows) // 16), generator)
+    model.train()
+    mean = 0.0
+    with Progress(steps, "masked language", unit="step") as progress:
+        for step in range(steps):
+            ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in next(batches)], True, pad)
+            ordinary = ids > 4  # the five special pieces come first in both vocabularies
+            chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
+            fate = torch.rand(ids.shape, generator=generator)
+            other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
+            inputs = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
+            # In float32: bfloat16 saves a seventh of the time where the processor has it, and costs six times as much
+            # elsewhere.
+            hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
+            loss = torch.nn.functional.cross_entropy(head(hidden[chosen]), ids[chosen])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+            schedule.step()
+            mean += (loss.item() - mean) / min(step + 1, 50)
+            progress.advance(note=f"loss {mean:.2f}")
+    model.eval()
