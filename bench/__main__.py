@@ -242,7 +242,7 @@ def pretrain(arguments: argparse.Namespace) -> None:
 
 def word_vectors(arguments: argparse.Namespace) -> None:
     """Make toy word vectors of the embedded world, in GloVe's text format."""
-    from bench.datasets.word_vectors import make_vectors
+    from bench.world.toy_word_vectors import make_vectors
 
     make_vectors(arguments.world, arguments.out)
 
@@ -354,7 +354,8 @@ def reference(arguments: argparse.Namespace) -> None:
 
 def audit(arguments: argparse.Namespace) -> None:
     """Check the printed numbers against themselves and each other."""
-    from bench.reported.audit import findings, report, write
+    from bench.report.audit import report, write
+    from bench.reported.audit import findings
 
     found = findings()
     if arguments.out:

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 from bench.runs import config as suites
-from bench.registry.catalogue import TOY_VERSION
+from bench.registry.backbones import TOY_VERSION
 from bench.datasets.corpora import MADE
 from bench.utils.errors import UserError
 from bench.utils.files import in_the_way
-from bench.runs.paths import slug
-from bench.results.records import PROBING_TASKS, expand_tasks
+from bench.utils.files import slug
+from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 
 try:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pandas as pd
 from audit_tables import PAPERS, consistent, mean
 
-from bench.results.records import STS_TASKS
+from bench.datasets.tasks import STS_TASKS
 
 
 class Tables:

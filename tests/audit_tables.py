@@ -11,8 +11,8 @@ from random import Random
 
 import pandas as pd
 
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.reported import COLUMNS
-from bench.results.records import STS_TASKS, TRANSFER_TASKS
 
 # How a row's figures and average are rounded. "printed": the average is the rounded mean of the figures as printed.
 STYLES = ("printed", "unrounded", "half up", "truncated average", "truncated")

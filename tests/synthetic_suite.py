@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.results.records import STS_TASKS, average, write_scores
+from bench.datasets.tasks import STS_TASKS, average
+from bench.results.records import write_scores
 from bench.utils.files import write_json
 
 

@@ -15,10 +15,11 @@ from audit_tables import PAPERS, STYLES, consistent, half_up, mean, truncated
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
+from bench.report.audit import frame, report, write
 from bench.reported import printed
-from bench.reported.audit import KINDS, Finding, findings, frame, report, write
+from bench.reported.audit import KINDS, Finding, findings
 from bench.reported.audit.arithmetic import attainable, items, majority
-from bench.results.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.utils.errors import UserError
 
 SEEDS = st.integers(0, 2**32)

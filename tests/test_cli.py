@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
-from bench.results.records import STS_TASKS, average, read_scores
+from bench.datasets.tasks import STS_TASKS, average
+from bench.results.records import read_scores
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from synthetic_suite import seeds, write_suite
 
 from bench.comparison.reproduction import cells, leaderboard
-from bench.results.records import STS_TASKS
+from bench.datasets.tasks import STS_TASKS
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import write_json

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.registry.catalogue import method_classes
+from bench.registry.methods import method_classes
 from bench.runs import config as suites
 from bench.runs.run import Run
 from bench.utils.errors import UserError

@@ -18,7 +18,8 @@ from bench.checks import method_contract as contract
 from bench.checks.method_trial import Fault, Trial, advance, make_inputs
 from bench.models.encoder import load_encoder
 from bench.models.from_name import FunctionEncoder
-from bench.registry import catalogue, plugins
+from bench.registry import methods as registered
+from bench.registry import plugins
 from bench.runs import config
 from bench.runs.run import Run, resolve
 from bench.stages.jobs import train_run
@@ -78,7 +79,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[N
     """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS` stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
     yield
-    for kept in (catalogue._methods, plugins.read_file, plugins._entry_points, plugins._read_package):
+    for kept in (registered._methods, plugins.read_file, plugins._entry_points, plugins._read_package):
         kept.cache_clear()
 
 
@@ -359,7 +360,7 @@ def test_a_file_that_holds_no_whole_method_is_one_sentence(source: str, said: st
 
 
 def test_the_methods_of_the_project_are_whole() -> None:
-    assert [fault for cls in catalogue.method_classes().values() for fault in plugins.malformed(cls)] == []
+    assert [fault for cls in registered.method_classes().values() for fault in plugins.malformed(cls)] == []
 
 
 def test_files_and_folders_are_found_and_do_not_clash(
@@ -371,28 +372,28 @@ def test_files_and_folders_are_found_and_do_not_clash(
     write(SOURCE, "two/notes.txt")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BENCH_METHODS", os.pathsep.join(["one/same.py", str(tmp_path / "two"), "two/same.py", ""]))
-    found = catalogue.method_classes()
+    found = registered.method_classes()
     assert issubclass(found["queue"], Method)
     assert found["queue"].Hyper is not found["other-queue"].Hyper
-    assert catalogue.method_origin("other-queue") == plugins.Origin(
+    assert registered.method_origin("other-queue") == plugins.Origin(
         str(two), hashlib.sha256(two.read_bytes()).hexdigest()
     )
-    assert catalogue.method_origin("queue").place == str(one)  # type: ignore[union-attr]
-    assert catalogue.method_origin("simcse") is None
+    assert registered.method_origin("queue").place == str(one)  # type: ignore[union-attr]
+    assert registered.method_origin("simcse") is None
     assert not list(tmp_path.rglob("__pycache__"))
     assert "same" not in sys.modules
     three = write(name="three/queue.py")
     plugins.name_paths([three])
     with pytest.raises(UserError, match=f"two methods are called 'queue', one of {one} and one of {three}; rename"):
-        catalogue.method_classes()
+        registered.method_classes()
 
 
 def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) -> None:
     import methods.simcse
 
     plugins.name_paths([write(name="simcse.py"), write(SOURCE.replace('"queue"', '"json"', 1), "json.py")])
-    assert catalogue.method_class("simcse") is methods.simcse.SimCSE
-    assert catalogue.method_class("queue").__module__ not in ("simcse", "methods.simcse")
+    assert registered.method_class("simcse") is methods.simcse.SimCSE
+    assert registered.method_class("queue").__module__ not in ("simcse", "methods.simcse")
     assert hasattr(__import__("json"), "dumps")
 
 
@@ -440,7 +441,7 @@ def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
     assert len(before.identity["parts"][1]) == 3
     assert before.describe()["outside"] == {"queue": {"place": str(path), "sha256": first}}
     assert "outside" not in simcse.describe()
-    for kept in (catalogue._methods, plugins.read_file):
+    for kept in (registered._methods, plugins.read_file):
         kept.cache_clear()
     write(SOURCE + "\n# a remark\n")
     after = run_of("queue[length=5]+gs-infonce")
@@ -495,7 +496,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
         monkeypatch.syspath_prepend(str(folder))
         for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
             monkeypatch.delitem(sys.modules, name)
-        for kept in (catalogue._methods, plugins._entry_points):
+        for kept in (registered._methods, plugins._entry_points):
             kept.cache_clear()
         return folder / "queues_of_mine"
 
@@ -507,10 +508,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 @pytest.mark.parametrize("value", ["queues_of_mine.core", "queues_of_mine.core:Queue"])
 def test_an_entry_point_names_a_module_or_a_method(value: str, package: Callable[..., Path]) -> None:
     folder = package(value)
-    before, origin = run_of("queue").id, catalogue.method_origin("queue")
+    before, origin = run_of("queue").id, registered.method_origin("queue")
     assert origin is not None
     assert origin.place == f"the package queues ({value})"
-    for kept in (catalogue._methods, plugins._read_package):
+    for kept in (registered._methods, plugins._read_package):
         kept.cache_clear()
     (folder / "table.py").write_text("LENGTH = 5\n")  # what a method imports of its package counts too
     assert run_of("queue").id != before

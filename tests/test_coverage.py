@@ -12,11 +12,11 @@ from tiny_tasks import Words, write_tasks
 
 from bench.comparison.reproduction import cells
 from bench.comparison.verdict import SYMBOLS
+from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.report.coverage import CONFIGS, coverage, measured, planned_suite, render_coverage, values, without_recipe
 from bench.reported import MEASURES, mapped
-from bench.results.records import STS_TASKS
 from bench.results.suite_results import Suite, read_suite
 from bench.runs import config
 from bench.runs.run import parse

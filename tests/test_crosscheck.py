@@ -12,7 +12,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.checks.original_senteval import NAMES, table
-from bench.results.records import GROUPS
+from bench.datasets.tasks import GROUPS
 
 # Reads STS files by itself and ranks cosines of what the batcher gives; other results are made up.
 ENGINE = """

@@ -17,20 +17,12 @@ from tiny_tasks import WIDTH, Words, look_up, write_tasks
 
 from bench.__main__ import main
 from bench.datasets.labelled import LabelledTask, Samples
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, average, expand_tasks
 from bench.evaluation import embedding_store, protocols, scoring
 from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import read_tasks, score, score_encoder, sentences
 from bench.models.encoder import TransformerEncoder
-from bench.results.records import (
-    PROBING_TASKS,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    XPROBE_TASKS,
-    Record,
-    average,
-    expand_tasks,
-    read_scores,
-)
+from bench.results.records import Record, read_scores
 from bench.stages.jobs import compared, tables
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress

@@ -13,11 +13,11 @@ from synthetic_suite import seeds, write_suite
 
 from bench.comparison.against_baseline import against
 from bench.comparison.reproduction import cells, leaderboard
+from bench.datasets.tasks import STS_TASKS
 from bench.report.comparison_table import versus_figure
 from bench.report.figures import figure_stems, render_figures
 from bench.report.figures.compared import board_figure, comparison
 from bench.report.figures.style import STYLE
-from bench.results.records import STS_TASKS
 from bench.results.suite_results import read_suite
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]

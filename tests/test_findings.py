@@ -26,10 +26,10 @@ from bench.comparison.against_baseline import against
 from bench.comparison.paired import seeds_to_decide
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.verdict import LEVEL
+from bench.datasets.tasks import STS_TASKS
 from bench.report.tables import score_text
 from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd
 from bench.reported.audit import findings
-from bench.results.records import STS_TASKS
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.runs.cost import ASSUMED, Device, Measured, predict

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from synthetic_suite import write_suite
 
-from bench.results.records import STS_TASKS
+from bench.datasets.tasks import STS_TASKS
 from bench.results.suite_results import DAMAGE, fault, read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 from bench.comparison.reproduction import cells
 from bench.report.coverage import CONFIGS, measured
+from bench.report.formats import latex, latex_text
 from bench.report.tables import (
     LEGEND,
     captioned,
-    latex,
-    latex_text,
     leaderboard_caption,
     leaderboards,
     printed_tables,

@@ -15,9 +15,10 @@ import torch
 
 import bench
 from bench.__main__ import main
+from bench.datasets.tasks import STS_TASKS
 from bench.models.encoder import load_encoder
 from bench.models.from_name import FunctionEncoder, Model, files
-from bench.results.records import STS_TASKS, read_scores
+from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
 

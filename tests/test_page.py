@@ -22,12 +22,12 @@ from synthetic_suite import seeds, write_suite
 import bench.report.page
 from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import SYMBOLS
+from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import board_stem
 from bench.report.page import CURVE, CURVE_POINTS, _curve, render_page
 from bench.report.tables import render_tables
 from bench.reported import LABEL, mapped
 from bench.reported.audit import Finding, findings
-from bench.results.records import STS_TASKS
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json

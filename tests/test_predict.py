@@ -14,7 +14,7 @@ from bench.__main__ import main
 from bench.evaluation import classifier, protocols
 from bench.models.roofline import record
 from bench.models.transformer import load_backbone
-from bench.registry.catalogue import backbone
+from bench.registry.backbones import backbone
 from bench.runs import config, workload
 from bench.runs.config import Planned
 from bench.runs.cost import ASSUMED, SHEETS, Device, Measured, predict, report

@@ -124,7 +124,7 @@ def test_mistakes(world: Path, tmp_path: Path) -> None:
         pretrain(world, "robert", tmp_path / "toy")
     with pytest.raises(UserError, match="is not in"):
         pretrain(tmp_path, "bert", tmp_path / "toy")
-    for threads in (-1, 0, 1025):
-        with pytest.raises(UserError, match=f"--threads is {threads}; write how many CPU threads train, 1 to 1024"):
+    for threads in (-1, 0, 100_000):
+        with pytest.raises(UserError, match=f"--threads is {threads}; write how many CPU threads train, 1 to"):
             pretrain(world, "bert", tmp_path / "toy", threads=threads)
     assert not (tmp_path / "toy").exists()

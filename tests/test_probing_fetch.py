@@ -16,9 +16,9 @@ from fakehub import FakeHub, Fault, fake_hub
 from bench import download
 from bench.__main__ import main
 from bench.datasets import probing
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS
 from bench.download import http, pins
 from bench.download.xprobe import REPOSITORY, git_blob
-from bench.results.records import PROBING_TASKS, STS_TASKS
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text

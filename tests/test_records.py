@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.results.records import (
-    PROBING_TASKS,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    average,
-    canonical_task,
-    expand_tasks,
-    read_scores,
-    write_scores,
-)
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, average, canonical_task, expand_tasks
+from bench.results.records import read_scores, write_scores
 from bench.utils.errors import UserError, nearest
 
 

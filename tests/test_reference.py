@@ -12,7 +12,8 @@ import pytest
 
 from bench.checks.regression import LEAST, PLAIN, check, interval, judged, widenings, write
 from bench.datasets import probing, transfer
-from bench.results.records import PROBING_TASKS, TRANSFER_TASKS, write_scores
+from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
+from bench.results.records import write_scores
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from bench.world import build

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.registry import catalogue
-from bench.registry.catalogue import method_classes
+from bench.registry.methods import method_classes
 from bench.runs.recipe import RECIPE_FIELDS, Recipe
 from bench.runs.run import Run, parse, resolve
 from bench.utils.errors import UserError

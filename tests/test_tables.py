@@ -15,13 +15,12 @@ from synthetic_suite import seeds, write_suite
 
 from bench.comparison.against_baseline import against
 from bench.comparison.reproduction import cells, leaderboard
+from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
+from bench.report.formats import html, latex, markdown
 from bench.report.page import render_page
 from bench.report.tables import (
     captioned,
-    html,
-    latex,
-    markdown,
     origin,
     printed_tables,
     render_tables,
@@ -31,7 +30,7 @@ from bench.report.tables import (
     shown_table,
 )
 from bench.results import suite_results
-from bench.results.records import STS_TASKS, read_scores
+from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"

@@ -25,7 +25,7 @@ def test_a_shape_is_trained_and_extrapolated(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_published_shapes_are_published() -> None:
     """Sizes that other parts know of the same models."""
-    from bench.registry.catalogue import backbone
+    from bench.registry.backbones import backbone
 
     for name, known in (("bert-base", "bert-base-uncased"), ("bert-large", "bert-large-uncased")):
         assert (SHAPES[name].width, SHAPES[name].depth) == (backbone(known).shape.width, backbone(known).shape.depth)

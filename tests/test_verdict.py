@@ -30,8 +30,8 @@ from bench.comparison.verdict import (
     verdict,
     verdicts,
 )
+from bench.datasets.tasks import STS_TASKS
 from bench.reported import FOLDER, prior_sd
-from bench.results.records import STS_TASKS
 from bench.utils.errors import UserError
 
 scores = st.floats(0, 100).map(lambda value: round(value, 3))

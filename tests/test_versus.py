@@ -17,10 +17,10 @@ from synthetic_suite import seeds, write_suite
 from test_tables import NASTY, Reader
 
 from bench.comparison.against_baseline import against, candidates, find
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.comparison_table import render_versus, shown, versus_figure
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE
 from bench.reported import prior_sd
-from bench.results.records import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.results.suite_results import Scored, Suite
 from bench.utils.errors import UserError
 

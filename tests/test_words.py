@@ -12,8 +12,9 @@ from bench.__main__ import main
 from bench.datasets import word_vectors
 from bench.datasets.word_vectors import read_vectors, width
 from bench.models.encoder import load_encoder
-from bench.registry.catalogue import TOY_FOLDER, backbone
+from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError
+from bench.world.toy_word_vectors import WIDTH
 
 # Reading
 
@@ -120,9 +121,9 @@ def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest
     path.write_text(f"dog {' '.join(['0.5'] * 300)}\n")
     assert backbone("glove.6B.300d") == published
     with pytest.raises(UserError, match=r"holds 1 vectors of width 300, so it is not glove\.6B\.300d"):
-        word_vectors.load_words(published, tmp_path)
+        word_vectors.load_words(path, published.name, 300)
     monkeypatch.setitem(word_vectors.LEAST, "glove.6B.300d", 1)
-    assert word_vectors.load_words(published, tmp_path).words == ["dog"]
+    assert word_vectors.load_words(path, published.name, 300).words == ["dog"]
     with pytest.raises(UserError, match="has the name of another backbone"):
         backbone(str(path))
 
@@ -166,7 +167,7 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
         assert main(["word-vectors", "--world", str(small_world), "--out", str(out)]) == 0
     assert outs[0].read_bytes() == outs[1].read_bytes()
     table = read_vectors(outs[0])
-    assert table.vectors.shape[1] == word_vectors.WIDTH
+    assert table.vectors.shape[1] == WIDTH
     assert table.words[0] == "goes"  # the most frequent first
     assert "once" not in table.words
     assert "King" not in table.words

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from bench.datasets import probing
+from bench.datasets.tasks import expand_tasks, is_probing
 from bench.evaluation.scoring import read_tasks
-from bench.results.records import expand_tasks, is_probing, read_scores
+from bench.results.records import read_scores
 from bench.utils.errors import UserError
 
 ROOT = Path(__file__).parent.parent

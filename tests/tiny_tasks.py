@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bench.datasets.probing import FILES
+from bench.datasets.tasks import PROBING_TASKS
 from bench.datasets.transfer import QUESTIONS
-from bench.results.records import PROBING_TASKS
 from bench.utils.files import read_json, write_json
 
 WIDTH = 24

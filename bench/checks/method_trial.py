@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bench.models.encoder import Encoder, TransformerEncoder
-from bench.registry.catalogue import backbone
+from bench.registry.backbones import backbone
 from bench.registry.plugins import type_name
 from bench.runs.run import Run, resolve
 from bench.training.context import RunContext

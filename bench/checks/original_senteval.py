@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from bench.datasets.tasks import GROUPS, STS_TASKS, expand_tasks
 from bench.download import cache_folder
 from bench.evaluation.classifier import MODES
 from bench.evaluation.embedding_store import VectorStore
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.models.encoder import load_encoder
-from bench.results.records import GROUPS, STS_TASKS, expand_tasks
 from bench.utils.errors import UserError
 
 REPOSITORY = "https://github.com/princeton-nlp/SimCSE"

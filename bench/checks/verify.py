@@ -21,12 +21,13 @@ import torch
 from bench.datasets.labelled import NESTED
 from bench.datasets.manifest import manifest
 from bench.datasets.sts import StsTask
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder, load_encoder
 from bench.models.from_name import Model
 from bench.results.provenance import provenance, task_sums
-from bench.results.records import STS_TASKS, TRANSFER_TASKS, Record, no_scores, read_scores
+from bench.results.records import Record, no_scores, read_scores
 from bench.results.suite_results import DAMAGE, fault
 from bench.runs import paths
 from bench.runs.run import resolve

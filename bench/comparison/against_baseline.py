@@ -14,8 +14,8 @@ import pandas as pd
 
 from bench.comparison.paired import Decision, Paired, Scores, compare_pairs, decide, strictest_level
 from bench.comparison.verdict import tolerance
+from bench.datasets.tasks import Board, average
 from bench.reported import mapped, prior_sd
-from bench.results.records import Board, average
 from bench.results.suite_results import Scored, Suite
 from bench.utils.errors import UserError, nearest
 

@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 
 from bench.comparison.verdict import Cell, Verdict, tolerance, verdicts
+from bench.datasets.tasks import average, expand_tasks
 from bench.reported import LABEL, MEASURES, mapped, prior_sd
-from bench.results.records import average, expand_tasks
 from bench.results.suite_results import NEUTRAL_CHANGES, Key, Scored, Suite
 
 

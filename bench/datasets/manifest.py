@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.results.records import kind_of
+from bench.datasets.tasks import kind_of
 from bench.utils.errors import UserError, nearest
 from bench.utils.files import read_json
 

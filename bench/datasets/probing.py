@@ -19,9 +19,9 @@ from pathlib import Path
 
 from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, check_labels, ordered
 from bench.datasets.manifest import check_count, clean, fields, sizes
+from bench.datasets.tasks import OWN_PROBING, XPROBE_TASKS, is_probing
+from bench.datasets.tasks import PROBING_TASKS as TASKS
 from bench.download import probing_file, read_lines
-from bench.results.records import OWN_PROBING, XPROBE_TASKS, is_probing
-from bench.results.records import PROBING_TASKS as TASKS
 from bench.utils.errors import UserError, nearest
 
 FILES = {

@@ -32,9 +32,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from bench.datasets.manifest import Vectors, check_count, clean, fields, look_up, manifest, sizes
+from bench.datasets.tasks import CHINESE_TASKS, is_described
+from bench.datasets.tasks import STS_TASKS as TASKS
 from bench.download import read_lines
-from bench.results.records import CHINESE_TASKS, is_described
-from bench.results.records import STS_TASKS as TASKS
 from bench.utils.errors import UserError, nearest
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}

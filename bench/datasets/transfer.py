@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, Samples, check_labels, ordered
 from bench.datasets.manifest import check_count, clean, fields, sizes
+from bench.datasets.tasks import TRANSFER_TASKS as TASKS
 from bench.download import read_lines
-from bench.results.records import TRANSFER_TASKS as TASKS
 from bench.utils.errors import UserError, nearest
 
 # Part of a task -> its file and label, in the order in which SentEval reads them.

@@ -1,24 +1,18 @@
-"""Tables of word vectors: reading GloVe's text format, and making a toy table of the embedded world.
+"""Tables of word vectors in GloVe's text format.
 
 A line of the format is a word and its values, between single spaces; word2vec's first line "count width" may be there.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from bench.utils.errors import UserError
-from bench.utils.files import atomic_file
 from bench.utils.progress import Progress
-
-if TYPE_CHECKING:
-    from bench.registry.catalogue import Backbone
 
 # Rows that a published table has at least: another file of its name is cut short, or not that table.
 LEAST = {"glove.6B.300d": 400_000}
@@ -31,17 +25,16 @@ class WordVectors(NamedTuple):
     vectors: np.ndarray
 
 
-def load_words(backbone: Backbone, suite: Path) -> WordVectors:
-    """The table of a backbone of kind "words".
+def load_words(path: Path, name: str, width: int) -> WordVectors:
+    """Read the table `name` from the file `path`.
 
     Raises:
-        UserError: it is not there, cannot be read, or is not the one whose name it has.
+        UserError: the file does not exist, cannot be read, or is not the table of that name and width.
     """
-    path = backbone.table(suite)
     table = read_vectors(path)
-    rows, width = table.vectors.shape
-    if width != backbone.shape.width or rows < LEAST.get(backbone.name, 1):
-        raise UserError(f"{path} holds {rows} vectors of width {width}, so it is not {backbone.name}; fetch it again")
+    rows, found = table.vectors.shape
+    if found != width or rows < LEAST.get(name, 1):
+        raise UserError(f"{path} holds {rows} vectors of width {found}, so it is not {name}; fetch it again")
     return table
 
 
@@ -131,54 +124,3 @@ def read_vectors(path: Path) -> WordVectors:
         odd = next(name for name, row in rows.items() if not np.isfinite(vectors[row]).all())
         raise UserError(f"{path}: the vector of '{odd}' is not finite; mend it")
     return WordVectors(list(rows), vectors)
-
-
-# The toy table. Window and weights are GloVe's own (Pennington et al. 2014, section 4.2: ten words to each side, a word
-# at distance k counts 1/k); values of a factorised matrix instead of trained ones take a second and need no seed.
-WIDTH = 24  # to the toy transformers' 64 about as 300 is to 768
-WINDOW = 10
-RAREST = 5  # occurrences of a word that gets a vector; GloVe's program takes 5 too
-
-
-def make_vectors(world: Path, out: Path) -> None:
-    """Write word vectors of the embedded world's corpus in GloVe's text format; a function of the corpus alone.
-
-    They are positive pointwise mutual information within a window of a sentence, cut to its leading singular vectors,
-    each scaled by the root of its singular value (Levy, Goldberg and Dagan 2015). Words are lower-cased, as in the
-    glove.6B tables.
-
-    Args:
-        world: folder written by `bench.world.build`.
-        out: the file to write.
-
-    Raises:
-        UserError: `world` holds no corpus.
-    """
-    from bench.datasets.corpora import corpus_path, read_sentences
-
-    sentences = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in read_sentences(corpus_path("world", world))]
-    counts = Counter(word for sentence in sentences for word in sentence)
-    words = sorted((word for word, count in counts.items() if count >= RAREST), key=lambda word: (-counts[word], word))
-    vectors = _factorised(sentences, words)
-    with atomic_file(out) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-        for word, vector in zip(words, vectors, strict=True):
-            file.write(f"{word} {' '.join(f'{value:.5f}' for value in vector)}\n")
-
-
-def _factorised(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> np.ndarray:
-    from scipy.sparse import csr_array
-
-    ids = {word: number for number, word in enumerate(words)}
-    text = np.array([ids.get(word, -1) for sentence in sentences for word in sentence])
-    place = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
-    together = np.zeros((len(words), len(words)))
-    for distance in range(1, WINDOW + 1):
-        left, right = text[:-distance], text[distance:]
-        kept = (place[:-distance] == place[distance:]) & (left >= 0) & (right >= 0)
-        counted = np.full(kept.sum(), 1 / distance)
-        together += csr_array((counted, (left[kept], right[kept])), together.shape).toarray()
-    together += together.T
-    total = np.maximum(together.sum(axis=1), 1e-9)  # 0 for a word that stands alone
-    information = np.log(np.maximum(together * total.sum() / np.outer(total, total), 1.0))
-    left, values, _ = np.linalg.svd(information)
-    return left[:, :WIDTH] * np.sqrt(values[:WIDTH])

@@ -13,11 +13,12 @@ import torch
 from bench.datasets import probing, sts, transfer
 from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask
 from bench.datasets.manifest import Vectors
+from bench.datasets.tasks import AVERAGED, GROUPS, average, expand_tasks, is_probing, kind_of
 from bench.evaluation.classifier import MODES, Settings
 from bench.evaluation.embedding_store import VectorStore
 from bench.models.encoder import Encoder, adaptation
 from bench.results.provenance import task_sums
-from bench.results.records import AVERAGED, GROUPS, Record, average, expand_tasks, is_probing, kind_of
+from bench.results.records import Record
 from bench.utils.errors import UserError, nearest
 from bench.utils.files import read_json, sha256_text, write_json
 from bench.utils.progress import Progress

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.export.runs import Exported
-from bench.registry.catalogue import backbone
+from bench.registry.backbones import backbone
 from bench.results.records import Record
 from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.utils.errors import UserError

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.datasets.tasks import CHINESE_TASKS, KNOWN_TASKS, STS_TASKS, is_described
 from bench.export.card import foreign
 from bench.export.runs import Exported
-from bench.results.records import CHINESE_TASKS, KNOWN_TASKS, STS_TASKS, Record, is_described
-from bench.runs.paths import slug
+from bench.results.records import Record
 from bench.utils.errors import UserError
-from bench.utils.files import write_json
+from bench.utils.files import slug, write_json
 
 PREFIX = "SentBench-"
 METRICS = {"spearman": "cosine_spearman"}  # mteb's name, where it is not ours

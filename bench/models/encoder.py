@@ -260,7 +260,7 @@ def load_encoder(
             ) from error
     if not folder.is_dir():
         from bench.download import fetch_backbone
-        from bench.registry.catalogue import backbone
+        from bench.registry.backbones import backbone
 
         try:
             known = backbone(str(model))
@@ -308,7 +308,7 @@ def _encoder_class(kind: str, source: Path) -> Any:
         return sentence_transformers.KINDS[kind]
     import importlib
 
-    from bench.registry.catalogue import method_classes
+    from bench.registry.methods import method_classes
 
     for cls in method_classes().values():
         for value in vars(importlib.import_module(cls.__module__)).values():

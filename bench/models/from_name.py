@@ -24,8 +24,8 @@ from bench.models.encoder import Encoder, check_pooler, load_encoder
 from bench.models.sentence_transformers import Normalised
 from bench.models.transformer import no_folder
 from bench.registry.plugins import FAILURES, said
-from bench.runs.paths import slug
 from bench.utils.errors import UserError, nearest
+from bench.utils.files import slug
 
 Function = Callable[[list[str]], Any]
 

@@ -11,7 +11,8 @@ import pandas as pd
 
 from bench.comparison.against_baseline import IDENTITY, against
 from bench.comparison.paired import SYMBOLS
-from bench.report.tables import csv, markdown, score_text, write_table
+from bench.report.formats import csv, markdown, write_table
+from bench.report.tables import score_text
 from bench.results.suite_results import Suite, read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import write_text

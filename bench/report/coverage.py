@@ -11,9 +11,10 @@ import pandas as pd
 
 from bench.comparison.reproduction import cells, select
 from bench.comparison.verdict import SYMBOLS
-from bench.report.tables import csv, markdown, row_name
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS, expand_tasks, is_described
+from bench.report.formats import csv, markdown
+from bench.report.tables import row_name
 from bench.reported import LABEL, MEASURES, SOURCES, mapped
-from bench.results.records import STS_TASKS, TRANSFER_TASKS, expand_tasks, is_described
 from bench.results.suite_results import DEV_AVERAGE, Key, Scored, Suite, read_suite
 from bench.runs import config
 from bench.utils.errors import UserError

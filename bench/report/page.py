@@ -15,23 +15,14 @@ import pandas as pd
 
 from bench.comparison.reproduction import cells, select
 from bench.comparison.verdict import MEANINGS, SYMBOLS
+from bench.datasets.tasks import TASK_ORDER, average
 from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import coverage, without_recipe
 from bench.report.figures import board_stem, paper_stems
-from bench.report.tables import (
-    METRICS,
-    TASK_ORDER,
-    leaderboards,
-    origin,
-    printed_tables,
-    row_name,
-    score_text,
-    seeds_text,
-    templates,
-)
+from bench.report.formats import templates
+from bench.report.tables import METRICS, leaderboards, origin, printed_tables, row_name, score_text, seeds_text
 from bench.reported import MEASURES, SOURCES, mapped
 from bench.reported.audit import KINDS, findings
-from bench.results.records import average
 from bench.results.suite_results import Scored, Suite, read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, write_text

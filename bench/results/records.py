@@ -6,13 +6,11 @@ command measures goes to disk as one object `{"provenance": {...}, "records": [.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bench.utils.errors import UserError, guess
+from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
 Record = dict[str, Any]
@@ -30,162 +28,12 @@ COLUMNS = (
     "value",
 )
 
-STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-PROBING_TASKS = (
-    "Length",
-    "WordContent",
-    "Depth",
-    "TopConstituents",
-    "BigramShift",
-    "Tense",
-    "SubjNumber",
-    "ObjNumber",
-    "OddManOut",
-    "CoordinationInversion",
-)
-# The same questions on the sentences of another source (X-Probe), which has no TopConstituents.
-XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopConstituents")
-
-# Chinese STS-B: an STS set with a name of its own, in no average.
-CHINESE_TASKS = ("CNSD-STS-B",)
-# An STS set of a user's own is called so, whatever follows; its data folder's manifest says where it is.
-OWN_STS = "sts:"
-# A probing task of a user's own is called so: the file probing/NAME.txt, whose sizes that manifest says.
-OWN_PROBING = "probing:"
-
-GROUPS = {
-    "sts": STS_TASKS,
-    "transfer": TRANSFER_TASKS,
-    "probing": PROBING_TASKS,
-    "all": (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS),
-    "xprobe": XPROBE_TASKS,
-    "chinese": CHINESE_TASKS,
-}
-
-# What an "Avg" is the mean of, in print and in files of scores, by its metric.
-AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
-
-
-@dataclass(frozen=True)
-class Board:
-    """One of a suite's own tables.
-
-    Attributes:
-        name: as in the names of its files.
-        family: its short heading.
-        title: what its numbers are.
-        metric: the one shown, of each task.
-    """
-
-    name: str
-    family: str
-    title: str
-    tasks: tuple[str, ...]
-    metric: str
-
-    @property
-    def overall(self) -> str:
-        """The cell that it is about: the average, or its one task."""
-        return "Avg" if len(self.tasks) > 1 else self.tasks[0]
-
-    def is_in_print(self, task: str) -> bool:
-        """Whether what papers print under a task's name is this table's: their "Avg" is of certain tasks alone."""
-        return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
-
-
-def _probing_boards(name: str, family: str, which: str, tasks: tuple[str, ...]) -> list[Board]:
-    regression, network = f"accuracy on {which}, logistic regression", f"accuracy on {which}, tuned network"
-    return [
-        Board(name, family, regression, tasks, "accuracy"),
-        Board(f"{name}_mlp", f"{family}, network", f"{network} with one hidden layer", tasks, "accuracy_mlp"),
-    ]
-
-
-_BOARDS = [
-    Board("sts", "STS", "Spearman x 100 on seven STS tasks", STS_TASKS, "spearman"),
-    Board("transfer", "Transfer", "accuracy on seven transfer tasks", TRANSFER_TASKS, "accuracy"),
-    *_probing_boards("probing", "Probing", "ten probing tasks", PROBING_TASKS),
-    Board("xprobe", "X-Probe", "accuracy on nine probing tasks of X-Probe", XPROBE_TASKS, "accuracy"),
-    Board("chinese", "Chinese STS", "Spearman x 100 on Chinese STS-B", CHINESE_TASKS, "spearman"),
-]
-BOARDS = {board.name: board for board in _BOARDS}
-
-
-def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
-    """The tables that a suite of some tasks may have, by name: those of `BOARDS`, and two of tasks of a user's own."""
-    tasks = list(dict.fromkeys(tasks))
-    sts = tuple(task for task in tasks if task.startswith(OWN_STS))
-    probing = tuple(task for task in tasks if task.startswith(OWN_PROBING))
-    own = [Board("own_sts", "Own STS", "Spearman x 100 on STS sets of its own", sts, "spearman")] if sts else []
-    own += _probing_boards("own_probing", "Own probing", "probing tasks of its own", probing) if probing else []
-    return BOARDS | {board.name: board for board in own}
-
 
 # Measurements of a run's encoder that are no scores (bench/stages/analyse.py).
 ANALYSES = ("alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest")
 
 # What is done with a run, in this order.
 STAGES = ("train", "score", "analyse")
-
-KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS, *CHINESE_TASKS)
-
-# What papers print -> the name used here; nowhere else is there such a table.
-TASK_ALIASES = {
-    "SICK15": "STS15",
-    "SST": "SST2",
-    "SST-2": "SST2",
-    "MPRC": "MRPC",
-    "SentLen": "Length",
-    "TreeDepth": "Depth",
-    "CoordInv": "CoordinationInversion",
-    "STSB": "STS-B",
-    "STS-Benchmark": "STS-B",
-    "SICKR": "SICK-R",
-    "Avg.": "Avg",
-}
-
-
-def canonical_task(label: str) -> str:
-    """The task name used here for a label that a paper prints."""
-    return TASK_ALIASES.get(label, label)
-
-
-def is_described(task: str) -> bool:
-    """Whether it is an STS set whose files a manifest describes: CNSD's, or one of a user's own."""
-    return task in CHINESE_TASKS or (task.startswith(OWN_STS) and task != OWN_STS)
-
-
-def kind_of(task: str) -> str:
-    """The table of a manifest in which a task's sizes stand: sts, transfer or probing."""
-    if task in STS_TASKS or is_described(task):
-        return "sts"
-    return "transfer" if task in TRANSFER_TASKS else "probing"
-
-
-def is_probing(task: str) -> bool:
-    """Whether it is a probing task as SentEval has them: one of its ten, or one of a user's own."""
-    name = task.removeprefix(OWN_PROBING)
-    return task in PROBING_TASKS or (name != task and re.fullmatch(r"\w[\w.-]*", name) is not None)
-
-
-def expand_tasks(names: Sequence[str]) -> list[str]:
-    """Single tasks, each once, for names of tasks and groups.
-
-    Raises:
-        UserError: a name is neither.
-    """
-    names = [canonical_task(name.strip()) for name in names]
-    for name in names:
-        if name not in GROUPS and name not in KNOWN_TASKS and not is_described(name) and not is_probing(name):
-            listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
-            raise UserError(f"unknown task '{name}'{guess(name, (*GROUPS, *KNOWN_TASKS))} (known: {listed})")
-    return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
-
-
-def average(values: Sequence[float]) -> float:
-    """The papers' "Avg.": the mean of the cells as printed, that is rounded to two decimals (methods.md a.5)."""
-    return sum(round(value, 2) for value in values) / len(values)
 
 
 def write_scores(path: Path, provenance: dict[str, Any], records: Iterable[Record]) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bench.results.records import Board, Record, boards_of, expand_tasks, no_scores, read_scores
+from bench.datasets.tasks import Board, boards_of, expand_tasks
+from bench.results.records import Record, no_scores, read_scores
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 

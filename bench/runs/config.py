@@ -17,10 +17,12 @@ from jsonschema import Draft202012Validator, validators
 
 from bench.datasets.corpora import check_name
 from bench.datasets.manifest import check_listed
+from bench.datasets.tasks import STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.download import local_folder
-from bench.registry.catalogue import KINDS, backbone, method_class
+from bench.registry.backbones import KINDS, backbone
+from bench.registry.methods import method_class
 from bench.registry.plugins import files_of, name_paths
-from bench.results.records import ANALYSES, STS_TASKS, XPROBE_TASKS, expand_tasks
+from bench.results.records import ANALYSES
 from bench.runs.paths import data_folder
 from bench.runs.recipe import RECIPE_FIELDS, convert_recipe
 from bench.runs.run import Run, parse, resolve

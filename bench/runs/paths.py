@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,10 @@ from typing import Any
 from bench import download
 from bench.datasets import corpora, probing
 from bench.datasets.manifest import check_listed
-from bench.registry.catalogue import backbone, check_toy
-from bench.results.records import expand_tasks
+from bench.datasets.tasks import expand_tasks
+from bench.registry.backbones import backbone, check_toy
 from bench.utils.errors import UserError
-from bench.utils.files import sha256_file, sha256_text, write_text
-
-
-def slug(name: str) -> str:
-    """A corpus's name, or its path, as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
+from bench.utils.files import sha256_file, sha256_text, slug, write_text
 
 
 def corpus_stamp(suite: Path, name: str) -> Path:

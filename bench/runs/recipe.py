@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from bench.results.records import CHINESE_TASKS, is_described
+from bench.datasets.tasks import CHINESE_TASKS, is_described
 from bench.utils.errors import UserError, nearest
 
 MOST = 2**31 - 1  # of anything that is counted: beyond it, a slip

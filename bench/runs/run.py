@@ -17,7 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.registry.catalogue import KINDS, NO_BACKBONE, Backbone, backbone, method_class, method_origin
+from bench.registry.backbones import KINDS, NO_BACKBONE, Backbone, backbone
+from bench.registry.methods import method_class, method_origin
 from bench.registry.plugins import type_name
 from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert, convert_recipe, written
 from bench.utils.errors import UserError, nearest

@@ -13,13 +13,13 @@ from statistics import fmean
 import numpy as np
 
 from bench.datasets import manifest
+from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from bench.download import corpus_path, local_folder
 from bench.evaluation.classifier import BLOCK, HELD_OUT, Settings
 from bench.evaluation.protocols import DECAYS, DROPOUTS, HIDDEN
 from bench.models.encoder import FIRST_ONLY
 from bench.models.packed_forward import Work, forward_flop
-from bench.registry.catalogue import Backbone
-from bench.results.records import PROBING_TASKS, expand_tasks
+from bench.registry.backbones import Backbone
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json

@@ -12,24 +12,15 @@ import torch
 
 from bench.datasets.corpora import corpus_identity
 from bench.datasets.manifest import manifest
+from bench.datasets.tasks import CHINESE_TASKS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS
 from bench.evaluation.embedding_store import FILES as VECTOR_FILES
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder, load_encoder
 from bench.models.from_name import Model, files
-from bench.registry.catalogue import method_origin
+from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, said
 from bench.results.provenance import provenance, task_sums
-from bench.results.records import (
-    CHINESE_TASKS,
-    PROBING_TASKS,
-    STAGES,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    XPROBE_TASKS,
-    Record,
-    read_scores,
-    write_scores,
-)
+from bench.results.records import STAGES, Record, read_scores, write_scores
 from bench.results.suite_results import DAMAGE, check_runs, fault, read_analyses
 from bench.runs import paths
 from bench.runs.run import Run, run_of

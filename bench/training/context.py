@@ -19,7 +19,7 @@ from bench.models.encoder import FIRST_ONLY, POOLERS, Encoder, TransformerEncode
 from bench.models.packed_forward import Batch, States, Work, forward
 from bench.models.token_cache import tokenized
 from bench.models.transformer import load_backbone, load_language_head, longest_input
-from bench.registry.catalogue import NO_BACKBONE
+from bench.registry.backbones import NO_BACKBONE
 from bench.runs import paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
@@ -126,10 +126,11 @@ class RunContext:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        if self.run.backbone == NO_BACKBONE:
+        known = self.run.backbone
+        if known == NO_BACKBONE:
             return None, None
-        if self.run.backbone.kind == "words":
-            return load_words(self.run.backbone, self.suite), None
+        if known.kind == "words":
+            return load_words(known.table(self.suite), known.name, known.shape.width), None
         recipe = self.run.recipe
         model, tokenizer = load_backbone(self._folder, dropout=recipe.dropout)
         model = model.to(self.device)

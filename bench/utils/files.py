@@ -199,3 +199,8 @@ def sha256_file(path: Path) -> str:
 def sha256_text(text: str) -> str:
     """SHA-256 of a text's UTF-8 bytes, in hex."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def slug(name: str) -> str:
+    """A corpus's name, or its path, as a part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")

@@ -7,6 +7,7 @@ replaced by a random piece and 10 % kept; no next-sentence prediction, so no poo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from scipy.sparse import csr_array
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from bench.datasets.corpora import corpus_path, read_sentences
-from bench.runs.recipe import MOST_THREADS
 from bench.utils.errors import UserError, nearest
 from bench.utils.files import atomic_folder, refuse_other
 from bench.utils.progress import Progress
@@ -67,8 +67,8 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
     """
     if kind not in KINDS:
         raise UserError(f"there is no toy backbone of kind {kind!r}{nearest(kind, KINDS)}")
-    if not 1 <= threads <= MOST_THREADS:
-        raise UserError(f"--threads is {threads}; write how many CPU threads train, 1 to {MOST_THREADS}")
+    if not 1 <= threads <= (most := os.cpu_count() or 1):
+        raise UserError(f"--threads is {threads}; write how many CPU threads train, 1 to {most}")
     refuse_other(out, "config.json")
     lines = read_sentences(corpus_path("world", world))
     if kind == "chinese":

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from synthetic_suite import write_suite
 
+from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.described import PaperFigure, load_figures
-from bench.results.records import STS_TASKS
 from bench.results.suite_results import Suite, read_suite
 from bench.utils.files import read_json, write_json
 

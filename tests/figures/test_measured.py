@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from synthetic_figures import folder, suite, write_everything  # noqa: F401
 from synthetic_suite import write_suite
 
+from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.described import PaperFigure, load_figures
 from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, measure, ranges
 from bench.report.figures.papers import paper_figures, paper_stems
 from bench.reported import curves, printed
-from bench.results.records import STS_TASKS
 from bench.results.suite_results import Suite, read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 import yaml
 
+from bench.datasets.tasks import STS_TASKS
 from bench.reported import COLUMNS, FOLDER, LABEL, MEASURES, SOURCES, load_recipes, mapped, printed, prior_sd
-from bench.results.records import STS_TASKS
 from bench.utils.errors import UserError
 
 
@@ -98,7 +98,7 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
 
 
 def test_released_code_is_judged_on_the_official_setting():
-    from bench.registry.catalogue import method_class
+    from bench.registry.methods import method_class
     from bench.runs.run import parse
     from methods.base import Transform
 

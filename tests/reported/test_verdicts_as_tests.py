@@ -13,7 +13,7 @@ import pytest
 from synthetic_suite import seeds, write_suite
 
 from bench.comparison.reproduction import cells
-from bench.results.records import STS_TASKS
+from bench.datasets.tasks import STS_TASKS
 from bench.results.suite_results import read_suite
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from bench.datasets import corpora, sts
+from bench.datasets.tasks import CHINESE_TASKS, GROUPS, STS_TASKS, expand_tasks
 from bench.evaluation.scoring import read_tasks, score_tasks
 from bench.models.encoder import load_encoder
-from bench.results.records import CHINESE_TASKS, GROUPS, STS_TASKS, expand_tasks
 from bench.runs import paths
 from bench.runs.run import resolve
 from bench.training.loop import train

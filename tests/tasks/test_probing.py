@@ -13,7 +13,7 @@ import pytest
 from bench.datasets import probing
 from bench.datasets.labelled import Samples
 from bench.datasets.manifest import manifest
-from bench.results.records import GROUPS, KNOWN_TASKS, PROBING_TASKS, XPROBE_TASKS
+from bench.datasets.tasks import GROUPS, KNOWN_TASKS, PROBING_TASKS, XPROBE_TASKS
 from bench.utils.errors import UserError
 
 COUNTS = {

@@ -10,14 +10,15 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from bench.datasets.word_vectors import WIDTH, read_vectors
+from bench.datasets.word_vectors import read_vectors
 from bench.registry import catalogue
-from bench.registry.catalogue import TOY_FOLDER, backbone, check_toy
+from bench.registry.backbones import TOY_FOLDER, backbone, check_toy
 from bench.runs.paths import describe_input
 from bench.utils.errors import UserError
 from bench.world import build
 from bench.world.chinese import in_chinese
 from bench.world.toy_backbones import SIZE
+from bench.world.toy_word_vectors import WIDTH
 
 TRANSFORMERS = ("toy-bert", "toy-roberta", "toy-chinese")
 TOYS = (*TRANSFORMERS, "toy-glove")

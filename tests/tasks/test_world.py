@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from bench.datasets import corpora, sts
-from bench.registry.catalogue import TOY_VERSION
+from bench.registry.backbones import TOY_VERSION
 from bench.utils.files import sha256_file
 from bench.world import build
 from bench.world.build import VERSION

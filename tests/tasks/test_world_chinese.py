@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.datasets import corpora, sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.encoder import load_encoder
-from bench.registry.catalogue import backbone
+from bench.registry.backbones import backbone
 from bench.runs import paths
 from bench.world import build
 from bench.world.chinese import in_chinese

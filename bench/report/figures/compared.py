@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bench.comparison.verdict import SYMBOLS
+from bench.datasets.tasks import AVERAGED
 from bench.report.figures.style import (
     BLUE,
     GREY,
@@ -25,7 +26,6 @@ from bench.report.figures.style import (
 )
 from bench.report.tables import printed_tables, row_name, score_text
 from bench.reported import SOURCES
-from bench.results.records import AVERAGED
 from bench.results.suite_results import Suite
 
 SCALES = {"spearman": "STS average (Spearman x 100)", "accuracy": "average accuracy (%)"}  # of printed tables

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from bench.report.tables import slug
+from bench.report.formats import slug
 from bench.reported import FOLDER, SOURCES
 from bench.utils.errors import UserError, nearest
 

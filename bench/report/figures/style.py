@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
-from bench.report.tables import csv
+from bench.report.formats import csv
 from bench.utils.files import atomic_file, write_text
 
 # From Okabe and Ito's palette: told apart by all common kinds of colour vision, and by lightness in grey.

@@ -5,9 +5,6 @@ Read are values, labels, sizes of test sets, and who quotes whom. docs/audit.md 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import pandas as pd
 
 from bench.reported import printed as all_printed
@@ -15,8 +12,6 @@ from bench.reported.audit.arithmetic import accuracies, averages, scales
 from bench.reported.audit.claims import differences, quoted_figures, splits, sweeps
 from bench.reported.audit.copies import copies, labels
 from bench.reported.audit.rows import Finding, read_rows
-from bench.utils.errors import UserError
-from bench.utils.files import write_text
 
 KINDS = {
     "average": "Averages that are not the mean of their row, however either was rounded",
@@ -54,36 +49,3 @@ def findings(printed: pd.DataFrame | None = None) -> list[Finding]:
     found += differences(rows, found)
     order = list(KINDS)
     return sorted(found, key=lambda finding: order.index(finding.kind))
-
-
-def frame(found: Sequence[Finding]) -> pd.DataFrame:
-    """Findings as a table of texts: `kind`, `source`, `table`, `rows` (between semicolons), `text`."""
-    fields = ["kind", "source", "table", "rows", "text"]
-    lines = [[one.kind, one.source, one.table, "; ".join(one.rows), one.text] for one in found]
-    return pd.DataFrame(lines, columns=fields, dtype=str)
-
-
-def report(found: Sequence[Finding]) -> str:
-    """Findings as text to read, by kind."""
-    parts = []
-    for kind, title in KINDS.items():
-        lines = [f"  {one.source}, {one.table}: {one.text}" for one in found if one.kind == kind]
-        if lines:
-            parts.append("\n".join([f"{title} ({len(lines)})", *lines]))
-    parts.append(f"{len(found)} findings about printed numbers.")
-    return "\n\n".join(parts)
-
-
-def write(found: Sequence[Finding], out: Path) -> None:
-    """Write findings as CSV or Markdown, by the ending of the file's name.
-
-    Raises:
-        UserError: another ending.
-    """
-    from bench.report.tables import csv, markdown
-
-    out = Path(out)
-    if out.suffix not in (".csv", ".md"):
-        raise UserError(f"--out is '{out}'; end the file's name in .csv or .md")
-    table = frame(found)
-    write_text(out, csv(table) if out.suffix == ".csv" else markdown(table, "Findings about the printed numbers."))

@@ -8,8 +8,8 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 
+from bench.datasets.tasks import BOARDS
 from bench.reported.audit.rows import DIFFERENCE, Finding, Row, finding, mean, shown
-from bench.results.records import BOARDS
 from bench.utils.files import read_json
 
 MEANS = (3, 5)  # runs that a printed accuracy may be the mean of

@@ -8,8 +8,8 @@ from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
 
+from bench.datasets.tasks import CHINESE_TASKS, STS_TASKS
 from bench.reported.audit.rows import DIFFERENCE, Finding, Row, decimals, finding, listed, mean, shown
-from bench.results.records import CHINESE_TASKS, STS_TASKS
 
 # A text may name a family of tasks and not the task.
 FAMILIES = {"STS": (*STS_TASKS, *CHINESE_TASKS, "Avg")}

@@ -1,75 +1,21 @@
-"""What the suite knows by name: methods and backbones.
-
-A method is a file in `methods/`, or one from outside (`bench.registry.plugins`). A backbone is a transformer in Hugging
-Face format or a table of word vectors in GloVe's text format.
-"""
+"""Backbones by name: transformers in Hugging Face format, and tables of word vectors in GloVe's text format."""
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import methods
-from bench.registry.plugins import Origin, methods_of, named_paths, outside
 from bench.utils.errors import UserError, nearest
 from bench.utils.files import read_json, sha256_file
-from methods.base import Method, Shape
+from methods.base import Shape
 
 # Raised when the embedded world or its backbones change the numbers of what is measured with them.
 TOY_VERSION = 3
 # The toy backbones as they are shipped; `make toy-backbones` makes them and their sums anew.
 TOY_FOLDER = Path(__file__).parents[1] / "world" / "backbones"
-
-
-def method_classes() -> dict[str, type[Method]]:
-    """Every method by the name it gives itself: those of `methods/`, and those from outside.
-
-    Raises:
-        UserError: one from outside cannot be had, or has the name of another.
-    """
-    return _methods(named_paths())[0]
-
-
-def method_class(name: str) -> type[Method]:
-    """The method called `name`.
-
-    Raises:
-        UserError: there is none; the nearest name is suggested.
-    """
-    known = method_classes()
-    if name not in known:
-        hint = "" if named_paths() else "; your own are found where BENCH_METHODS names their files or folders"
-        raise UserError(f"unknown method '{name}'{nearest(name, known)}{hint}")
-    return known[name]
-
-
-def method_origin(name: str) -> Origin | None:
-    """Where a method from outside comes from; None for one of `methods/`."""
-    return _methods(named_paths())[1].get(name)
-
-
-@cache
-def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str, Origin]]:
-    """Methods by name, and where those from outside come from."""
-    found: dict[str, type[Method]] = {}
-    for module_info in pkgutil.iter_modules(methods.__path__):
-        module = importlib.import_module(f"methods.{module_info.name}")
-        found |= {cls.name: cls for cls in methods_of(module, module.__name__)}
-    origins: dict[str, Origin] = {}
-    for origin, classes in outside(paths):
-        for cls in classes:
-            if cls.name in found:
-                other = origins[cls.name].place if cls.name in origins else found[cls.name].__module__
-                raise UserError(
-                    f"two methods are called '{cls.name}', one of {other} and one of {origin.place}; rename yours"
-                )
-            found[cls.name], origins[cls.name] = cls, origin
-    return found, origins
 
 
 @dataclass(frozen=True)
