@@ -35,7 +35,7 @@ help:
 	@echo "make test-pythons the same with each of PYTHONS ($(PYTHONS)) that is there, each in an environment of its own"
 	@echo "make test-slow    tests with real data (BENCH_DATA, BENCH_MODELS), many processes"
 	@echo "make reported     one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
-	@echo "make check        ruff, snakefmt, mypy"
+	@echo "make check        ruff, snakefmt, mypy, and that imports go downwards"
 	@echo "make bench        benchmarks"
 	@echo "make reference    the intervals that make smoke is checked against: $(SEEDS) seeds, and a few under several arithmetics"
 	@echo "make portable     the fast tests and the smoke suite under several arithmetics: does all hold on other processors?"
@@ -103,6 +103,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile rules workflow
 	$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
 
 bench: $(EXTRAS)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q -s
@@ -137,7 +138,7 @@ gpu-bench: $(READY)
 
 # A hundred SIGKILLs at real trainings, in every phase; make test-slow has ten.
 kill-test: $(READY)
-	SENTBENCH_KILLS=100 $(BIN)/python -m pytest tests/test_resume.py -k killed_anywhere -q -s
+	SENTBENCH_KILLS=100 $(BIN)/python -m pytest tests/integration/test_resume.py -k killed_anywhere -q -s
 
 # Snakemake's jobs through slurmctld and slurmd on this machine; SENTBENCH_SLURM=smoke adds the whole smoke suite.
 slurm: $(EXTRAS)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-__version__ = "0.1.0"
+from bench.utils.version import __version__
+
+__all__ = ["__version__", "score"]
 
 
 def score(

@@ -15,10 +15,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import bench
 from bench.results.records import ANALYSES, STAGES
 from bench.utils import interrupts
 from bench.utils.errors import UserError, nearest
+from bench.utils.version import __version__
 
 if TYPE_CHECKING:
     from bench.runs.run import Run
@@ -399,7 +399,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
         description="Benchmark suite for unsupervised sentence embeddings.",
         epilog="python -m bench COMMAND --help says what a command takes; README.md has examples.",
     )
-    parser.add_argument("--version", action="version", version=bench.__version__)
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(function: Any, name: str | None = None) -> argparse.ArgumentParser:

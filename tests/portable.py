@@ -49,11 +49,11 @@ QUICK_TESTS = [
     "tests/methods/test_consert.py",
     "tests/methods/test_flow.py",
     "tests/methods/test_whitening.py",
-    "tests/senteval/test_engine.py",
-    "tests/test_forward_pass.py",
-    "tests/test_geometry.py",
-    "tests/test_mapped.py",
-    "tests/test_train_reference.py",
+    "tests/evaluation/test_classifier.py",
+    "tests/models/test_packed_forward.py",
+    "tests/evaluation/test_geometry.py",
+    "tests/training/test_mapped.py",
+    "tests/training/test_second_implementation.py",
 ]
 QUICK_RUNS = ["untrained[pooler=avg]", "untrained[pooler=avg_top2]+flow[source=world]", "simcse"]
 QUICK_BACKBONE = "toy-bert"

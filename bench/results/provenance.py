@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-import bench
 from bench.datasets.labelled import LabelledTask
 from bench.datasets.sts import StsTask
+from bench.utils.version import __version__
 
-_ROOT = Path(bench.__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 _LIBRARIES = ("transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
 
 
@@ -41,7 +41,7 @@ def code() -> dict[str, Any]:
     """
     status = _git("status", "--porcelain", "--untracked-files=normal", "--", "bench", "methods")
     return {
-        "version": bench.__version__,
+        "version": __version__,
         "commit": _git("rev-parse", "HEAD"),
         "dirty": None if status is None else bool(status),
     }

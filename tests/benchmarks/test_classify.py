@@ -6,11 +6,9 @@ literal loop runs a fixed sample of heads (the first fold at every weight decay)
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +17,7 @@ import torch
 from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES, Fold
 from bench.evaluation.protocols import DECAYS, Part
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "senteval"))
-import literal  # the tests' oracle
+from tests.oracles import senteval as literal  # the tests' oracle
 
 WIDTH = 384
 # Samples and classes of the training part, and how far apart classes stand, so that accuracies are near the real ones.

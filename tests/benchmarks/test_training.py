@@ -7,7 +7,6 @@ selects after the last, and both are put together as 125 steps and one selection
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,10 +24,9 @@ from bench.runs.run import resolve
 from bench.training.log import Log
 from bench.world import build
 
-sys.path.insert(0, str(Path(__file__).parent))
 MISSING = "what is compared with is not installed: pip install '.[bench]'"
 pytest.importorskip("accelerate", reason=MISSING)
-rivals = pytest.importorskip("training_rivals", reason=MISSING)
+rivals = pytest.importorskip("tests.benchmarks.training_rivals", reason=MISSING)
 
 THREADS = 2
 EVERY = 125  # steps between two official selections

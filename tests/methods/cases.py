@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from oracles import Oracle
 from torch import Tensor
 
 from methods.base import Shape, Step, Views, compose
@@ -17,6 +16,7 @@ from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from methods.sscl import SSCL
+from tests.oracles.methods import Oracle
 
 N, WIDTH, DEPTH = 4, 5, 4
 BATCH_SIZE = 5  # of a full batch; those below are shorter, as the last one of an epoch is

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from cases import Case
-from mutations import override
 from torch import Tensor, nn
 
 from methods.base import Step, Tokens, Views
+from tests.methods.cases import Case
+from tests.oracles.mutations import override
 
 
 class Table(nn.Module):

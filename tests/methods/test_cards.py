@@ -10,10 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import oracles
 import pytest
 import torch
-from cases import DTYPES, batch, tolerance
 from torch import Tensor
 
 import methods.base as base
@@ -28,6 +26,8 @@ from methods.base import Refusal, Shape, Step, Views, compose
 from methods.cards import CARDS, CARDSHyper
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
+from tests.methods.cases import DTYPES, batch, tolerance
+from tests.oracles import methods as oracles
 
 Train = Callable[..., Path]
 WIDTH, DEPTH, TOTAL, SEED = 5, 4, 6, 3

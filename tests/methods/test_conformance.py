@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cases import CASES, DTYPES, HARD, Case, disagreement, tolerance
+
+from tests.methods.cases import CASES, DTYPES, HARD, Case, disagreement, tolerance
 
 # Of the 32 combinations of SSCL's switches, the hard tensors see those with at most one switch set.
 SWITCHES = ("self", "own", "one", "detach", "average")

@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracles import named_generator, scalars
-from oracles_outside import cut_elements, nt_xent, permuted
-from outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
 from torch import Tensor
 
 import methods.base as base
@@ -28,6 +25,9 @@ from bench.runs import paths
 from bench.runs.run import resolve
 from methods.base import Refusal, Shape
 from methods.consert import AUGMENTATIONS, ConSERT, ConSERTHyper, augmented
+from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from tests.oracles.methods import named_generator, scalars
+from tests.oracles.outside import cut_elements, nt_xent, permuted
 
 Patch = pytest.MonkeyPatch
 N, WIDTH = 4, 5

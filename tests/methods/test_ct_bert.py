@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracles import scalars
-from oracles_outside import tension, tension_rows
-from outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -24,6 +21,9 @@ from bench.models.encoder import load_encoder
 from bench.runs.run import resolve
 from methods.base import Refusal, Shape
 from methods.ct_bert import CTBERT, CTBERTHyper
+from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from tests.oracles.methods import scalars
+from tests.oracles.outside import tension, tension_rows
 
 Patch = pytest.MonkeyPatch
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11

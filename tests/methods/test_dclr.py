@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 import torch
-from cases import (
+from torch.nn import functional as F
+
+import methods.dclr as dclr
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
+from bench.utils.errors import UserError
+from methods.base import Negatives, Refusal, Shape, Step, Views, compose, cosine
+from methods.dclr import DCLR, one_vs_rest
+from methods.is_cse import ISCSE
+from methods.simcse import SimCSE
+from tests.methods.cases import (
     BATCH_SIZE,
     DEPTH,
     DTYPES,
@@ -25,22 +37,10 @@ from cases import (
     step,
     tolerance,
 )
-from mutations import Mutation, override, set_hyper
-from oracles_queues import DCLROracle
-from queue_cases import FakeContext, QueueCase, Table
-from test_train import assert_same_training, log_of, outcome_of, weights_of
-from torch.nn import functional as F
-
-import methods.dclr as dclr
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
-from bench.utils.errors import UserError
-from methods.base import Negatives, Refusal, Shape, Step, Views, compose, cosine
-from methods.dclr import DCLR, one_vs_rest
-from methods.is_cse import ISCSE
-from methods.simcse import SimCSE
+from tests.methods.queue_cases import FakeContext, QueueCase, Table
+from tests.oracles.mutations import Mutation, override, set_hyper
+from tests.oracles.queues import DCLROracle
+from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import oracles_spans as oracle
 import pytest
 import torch
 from torch import Tensor
@@ -23,6 +22,7 @@ from bench.training.loop import train
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, cosine
 from methods.declutr import DeCLUTR, DeCLUTRHyper, sample_spans
+from tests.oracles import spans as oracle
 
 SMALL = {"shortest": 2, "longest": 6, "document": 24}
 N, P, WIDTH, VOCABULARY = 4, 2, 5, 7
@@ -235,7 +235,7 @@ def test_what_is_masked(tiny_bert: Path) -> None:
 @pytest.fixture(scope="session")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of nine documents, one of them too short for `SMALL`."""
-    from conftest import make_sentences
+    from tests.conftest import make_sentences
 
     folder = tmp_path_factory.mktemp("documents")
     path = folder / "spoken.txt"

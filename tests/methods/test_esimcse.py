@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from cases import (
+
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
+from methods.base import Negatives, Refusal, Shape, Step, Views, compose
+from methods.esimcse import ESimCSE
+from methods.simcse import SimCSE
+from tests.methods.cases import (
     BATCH_SIZE,
     DEPTH,
     DTYPES,
@@ -26,18 +34,10 @@ from cases import (
     step,
     tolerance,
 )
-from mutations import Mutation, override, part, set_hyper
-from oracles_queues import ESimCSEOracle
-from queue_cases import FakeContext, QueueCase
-from test_train import assert_same_training, log_of, outcome_of, weights_of
-
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
-from methods.base import Negatives, Refusal, Shape, Step, Views, compose
-from methods.esimcse import ESimCSE
-from methods.simcse import SimCSE
+from tests.methods.queue_cases import FakeContext, QueueCase
+from tests.oracles.mutations import Mutation, override, part, set_hyper
+from tests.oracles.queues import ESimCSEOracle
+from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 

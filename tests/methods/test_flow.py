@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transform_oracles as oracle
 from torch import Tensor
 
 import methods.flow as flow
 from methods.base import Refusal, Shape, compose
 from methods.flow import Coupling, Flow, Flowed, FlowHyper, Glow, fitted, learn_flow
 from methods.simcse import SimCSE
+from tests.oracles import transforms as oracle
 
 SMALL = {"hidden": 3, "levels": 2, "depth": 2}
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])

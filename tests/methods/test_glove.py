@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import WORDS, make_sentences
 
 import methods.glove as module
 from bench.models.encoder import load_encoder, save_encoder
@@ -19,6 +18,7 @@ from bench.runs.run import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import UserError
 from methods.glove import STOP_WORDS, AverageOfWords
+from tests.conftest import WORDS, make_sentences
 
 MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 # Words in several forms, stop words among them; "The" and "NASA" are known as written, "U.S." with its marks only.

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracles import scalars
-from oracles_outside import is_bert
-from outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -23,6 +20,9 @@ from bench.models.encoder import TransformerEncoder, load_encoder, save_encoder
 from bench.runs.run import resolve
 from methods.base import Refusal, Shape
 from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
+from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from tests.oracles.methods import scalars
+from tests.oracles.outside import is_bert
 
 WIDTH, CHANNELS, LENGTHS = 3, 2, (3, 5, 1)
 Patch = pytest.MonkeyPatch

@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from cases import DTYPES, HARD, WIDTH, Case, batch, disagreement, method_step, tolerance
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mutations import override, set_hyper
-from oracles_kmeans import GroupOracle
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -27,6 +24,9 @@ from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, info_nce, stream
 from methods.is_cse import ISCSE, cluster
 from methods.simcse import SimCSE
+from tests.methods.cases import DTYPES, HARD, WIDTH, Case, batch, disagreement, method_step, tolerance
+from tests.oracles.kmeans import GroupOracle
+from tests.oracles.mutations import override, set_hyper
 
 Patch = pytest.MonkeyPatch
 KINDS = ("close",)  # where the mutations are caught

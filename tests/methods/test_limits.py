@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from cases import BATCH_SIZE, BY_NAME, CASES, DEPTH, HARD, STEPS, TOTAL, WIDTH, Case, batch, method_step, step
 from torch.nn import functional as F
 
 from methods.base import Shape, Step, Views, compose, cosine, info_nce
@@ -15,6 +14,20 @@ from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from methods.sscl import SSCL
+from tests.methods.cases import (
+    BATCH_SIZE,
+    BY_NAME,
+    CASES,
+    DEPTH,
+    HARD,
+    STEPS,
+    TOTAL,
+    WIDTH,
+    Case,
+    batch,
+    method_step,
+    step,
+)
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 SHAPE = Shape(WIDTH, DEPTH)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mutations import MUTATIONS
 from torch import Tensor
 
 from bench.checks.regression import check
@@ -27,6 +26,7 @@ from bench.stages.jobs import run_plan
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from bench.world import build
+from tests.oracles.mutations import MUTATIONS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 

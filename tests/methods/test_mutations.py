@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import mutations_is_cse  # noqa: F401 (registers its own)
 import pytest
 import torch
-from cases import BY_NAME, disagreement
-from mutations import MUTATIONS
+
+from tests.methods.cases import BY_NAME, disagreement
+from tests.oracles import mutations_is_cse  # noqa: F401 (registers its own)
+from tests.oracles.mutations import MUTATIONS
 
 KINDS, TOLERANCE = ("random", "near-duplicates"), 1e-6  # as the conformance tests have them
 

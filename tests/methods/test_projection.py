@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transform_oracles as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
@@ -18,6 +17,7 @@ from methods import projection
 from methods.base import Refusal, Shape, compose
 from methods.projection import Affine, Projection, ProjectionHyper, leading_directions, random_directions
 from methods.untrained import Untrained
+from tests.oracles import transforms as oracle
 
 WIDTH = 6
 

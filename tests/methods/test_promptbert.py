@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracles_spans as oracle
 import pytest
 import torch
-from cases import HARD, batch
 from torch import Tensor
 
 from bench.datasets import sts
@@ -23,6 +21,8 @@ from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, Views
 from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper
 from methods.simcse import SimCSE
+from tests.methods.cases import HARD, batch
+from tests.oracles import spans as oracle
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
 ROWS = [3, 6, 17, 30]

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle_skip_thought as oracle
 import pytest
 import torch
-from conftest import make_sentences
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -25,6 +23,8 @@ from bench.runs.run import resolve
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import GRU, SkipThought, SkipThoughtHyper
+from tests.conftest import make_sentences
+from tests.oracles import skip_thought as oracle
 
 SETTINGS = [("every", "before"), ("first", "after"), ("every", "after"), ("first", "before")]
 PAPER, OFFICIAL = SETTINGS[:2]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transform_oracles as oracle
 from torch import Tensor
 
 import methods.whitening as whitening
@@ -16,6 +15,7 @@ from methods.base import Refusal, Shape, compose
 from methods.simcse import SimCSE
 from methods.untrained import Untrained
 from methods.whitening import Whitened, Whitening, WhiteningHyper, fit_whitening, fitted, whiten
+from tests.oracles import transforms as oracle
 
 WIDTH = 6
 

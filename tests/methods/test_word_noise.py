@@ -13,9 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from cases import HARD, WIDTH, batch
-from oracle_word_noise import noised, nt_xent
-from oracles import scalars
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -28,6 +25,9 @@ from bench.runs.run import resolve
 from bench.training.context import RunContext
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
 from methods.word_noise import READINGS, WordNoise, WordNoiseHyper, chinese_words, edit
+from tests.methods.cases import HARD, WIDTH, batch
+from tests.oracles.methods import scalars
+from tests.oracles.word_noise import noised, nt_xent
 
 Patch = pytest.MonkeyPatch
 

@@ -10,11 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from synthetic_suite import seeds, write_suite
 
 from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
 from bench.results.suite_results import read_suite
+from tests.support.synthetic_suite import seeds, write_suite
 
 ROOT = Path(__file__).parents[2]
 

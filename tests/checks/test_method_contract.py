@@ -1,0 +1,575 @@
+"""Methods from outside: found, named, identified, and tried on what every method owes, where each breach is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.__main__ import main
+from bench.checks import method_contract as contract
+from bench.checks.method_trial import Fault, Trial, advance, make_inputs
+from bench.models.encoder import load_encoder
+from bench.models.from_name import FunctionEncoder
+from bench.registry import methods as registered
+from bench.registry import plugins
+from bench.runs import config
+from bench.runs.run import Run, resolve
+from bench.stages.jobs import train_run
+from bench.utils.errors import UserError
+from methods.base import Method
+from tests.support.tiny_suite import tiny_run
+
+# A method that draws, remembers and learns, and so can break every clause.
+SOURCE = '''
+from dataclasses import dataclass, replace
+import random
+import numpy as np
+import torch
+from torch import nn
+from methods.base import Contrastive, ContrastiveHyper, Negatives, Refusal, enqueue, stream
+
+@dataclass(frozen=True)
+class QueueHyper(ContrastiveHyper):
+    length: int = 4
+
+class Queue(Contrastive):
+    """Earlier anchors, and noise, as further negatives; a learnt scale that does nothing else."""
+
+    name = "queue"
+    title = "Queue"
+    reference = "a test"
+    Hyper = QueueHyper
+    paper = {"*": {"length": 6}}
+
+    def __init__(self, hyper, shape):
+        super().__init__(hyper, shape)
+        self.register_buffer("rows", torch.zeros(hyper.length, shape.width))
+        self.register_buffer("filled", torch.tensor(0))
+        self.scale = nn.Parameter(torch.ones(3))
+
+    @classmethod
+    def check(cls, hyper):
+        super().check(hyper)
+        if hyper.length < 1:
+            raise Refusal(f"'queue' needs length >= 1, not {hyper.length}")
+
+    def negatives(self, anchors, views, step):
+        self.latest = anchors.detach()
+        drawn = torch.randn(anchors.shape, generator=step.generator("noise"))
+        used = self.rows[len(self.rows) - int(self.filled) :].to(anchors)
+        return [Negatives(torch.cat([used, drawn.to(anchors)]))]
+
+    def after_loss(self, context, step):
+        self.rows, self.filled = enqueue(self.rows, self.filled, self.latest, self.hyper.length)
+
+    def loss(self, views, step):
+        return super().loss(views, step)
+'''
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[None]:
+    """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS` stays what it is."""
+    monkeypatch.setenv("BENCH_METHODS", "")
+    yield
+    for kept in (registered._methods, plugins.read_file, plugins._entry_points, plugins._read_package):
+        kept.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trial")
+    make_inputs(folder)
+    return folder
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    def written(source: str = SOURCE, name: str = "queue.py") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+        return path
+
+    return written
+
+
+@pytest.fixture
+def trial(suite: Path, write: Callable[..., Path]) -> Callable[[str], Trial]:
+    def made(source: str) -> Trial:
+        path = write(source)
+        plugins.name_paths([path])
+        (cls,) = plugins.read_file(path)[1]
+        return Trial(cls, suite)
+
+    return made
+
+
+def changed(*edits: tuple[str, str]) -> str:
+    source = SOURCE
+    for old, new in edits:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+def run_of(text: str) -> Run:
+    return resolve(text, backbone_name="toy-bert", corpus="world", data="world", seed=1)
+
+
+# Clauses
+
+
+LOSS = "return super().loss(views, step)"
+DRAW = 'torch.randn(anchors.shape, generator=step.generator("noise"))'
+CLAUSES = (
+    contract.tables,
+    contract.text,
+    contract.loss,
+    contract.single,
+    contract.gradient,
+    contract.repeats,
+    contract.varies,
+    contract.draws,
+    contract.resumes,
+    contract.exact,
+    contract.refusals,
+    contract.joins,
+    contract.scores,
+)
+
+
+@pytest.mark.slow
+def test_a_sound_method_keeps_every_clause(trial: Callable[[str], Trial]) -> None:
+    found = list(contract.clauses(trial(SOURCE)))
+    assert [clause.fault for clause in found] == [""] * len(CLAUSES)
+    assert all(str(clause).startswith("ok     queue: ") for clause in found)
+
+
+# An encoder of the method's own: another one's vectors, shifted.
+SHIFTED = [
+    (
+        "    def loss(self",
+        "    def encoder(self, context):\n        return Shifted(super().encoder(context), 2.0)\n\n    def loss(self",
+    ),
+    (
+        "@dataclass(frozen=True)",
+        """
+class Shifted:
+    kind = identity = "shifted"
+
+    def __init__(self, base, by):
+        self.base, self.by = base, by
+
+    def encode(self, sentences):
+        return self.base.encode(sentences) + np.float32(self.by)
+
+    def save(self, folder):
+        return {"by": self.by}
+
+    @classmethod
+    def load(cls, folder, stored, device, base):
+        return cls(base, stored['by'])
+
+
+@dataclass(frozen=True)
+""".strip(),
+    ),
+]
+
+# What is changed of the method, the clause that it breaks, and what is said; every clause has one at least.
+BREACHES = [
+    ([('{"length": 6}', '{"lenght": 6}')], contract.tables, "unknown key 'lenght'; did you mean 'length'?"),
+    ([('{"length": 6}', '{"length": "long"}')], contract.tables, "'length' should be a whole number, not 'long'"),
+    ([('{"length": 6}', '{"batch_size": 0}')], contract.tables, "'batch_size' should be at least 1"),
+    (
+        [("    def negatives", "    @classmethod\n    def fit(cls, hyper, shape):\n        "
+          "return replace(hyper, length=hyper.length + 1)\n\n    def negatives")],
+        contract.text,
+        r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run",
+    ),
+    ([(LOSS, LOSS + ".detach()")], contract.loss, "the loss has no gradient"),
+    ([(LOSS, LOSS + ".expand(2)")], contract.loss, r"the loss is \(2,\), not a scalar tensor"),
+    ([(LOSS, LOSS + ".item()")], contract.loss, "the loss is float, not a scalar tensor"),
+    ([(LOSS, LOSS + ".sub(100).sqrt()")], contract.loss, "the loss is nan"),
+    ([(LOSS, LOSS + " / (len(views.vectors[0]) - 1)")], contract.single, r"the loss is (nan|inf); .* may be so short"),
+    ([(LOSS, LOSS + ".detach() + self.scale.sum()")], contract.gradient, "no weight of the backbone has a gradient"),
+    ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")], contract.repeats, "'.*' differs; draw with"),
+    ([("torch.ones(3)", "torch.randn(3)")], contract.repeats, "'weights/.*scale' differs; draw with"),
+    (
+        [("    def loss(self, views, step):", "    def step_loss(self, context, step):"),
+         (LOSS, "return self.scale.sum()"), ('{"length": 6}', '{"pooler": "avg"}'),
+         ("self.rows, self.filled = enqueue", "return enqueue"), ("self.latest,", "self.rows,")],
+        contract.varies,
+        "it does not; draw with",
+    ),
+    ([(DRAW, "torch.randn(anchors.shape)")], contract.draws, "torch's global generator has moved"),
+    ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")], contract.draws, "numpy's global generator"),
+    ([(DRAW, DRAW + " * random.random()")], contract.draws, "Python's global generator has moved"),
+    (
+        [('self.register_buffer("rows", torch.zeros(hyper.length, shape.width))',
+          "self.rows = torch.zeros(hyper.length, shape.width)"),
+         ('self.register_buffer("filled", torch.tensor(0))', "self.filled = torch.tensor(0)")],
+        contract.resumes,
+        "differs; keep what is remembered in buffers",
+    ),
+    ([(LOSS, LOSS + ".float()")], contract.exact, "it is of torch.float32; cast nothing"),
+    ([(LOSS, LOSS + ' + torch.rand((), generator=step.generator("x"), dtype=views.vectors[0].dtype)')],
+     contract.exact, "in float32; draw in float32 and cast"),
+    ([("if hyper.length < 1:", "if False:")], contract.refusals, r"'queue\[length=-1\]' is taken, and then fails with"),
+    ([("raise Refusal(f", "raise ValueError(f")], contract.refusals, r"'queue\[length=-1\]' ends in ValueError"),
+    ([("        super().check(hyper)\n", "")], contract.refusals, r"'queue\[temperature=0\]' is taken, and then"),
+    (
+        [("return [Negatives(torch.cat([used, drawn.to(anchors)]))]", "return []")],
+        contract.joins,
+        "'simcse' with it is 'simcse' alone",
+    ),
+    (
+        [SHIFTED[0], ("@dataclass(frozen=True)", SHIFTED[1][1].replace("stored['by']", "1.0"))],
+        contract.scores,
+        "its vectors differ; save",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("edits", "clause", "said"), BREACHES)
+def test_a_breach_is_noticed_by_its_clause(
+    edits: list[tuple[str, str]], clause: Callable[[Trial], None], said: str, trial: Callable[[str], Trial]
+) -> None:
+    with pytest.raises((Fault, UserError), match=said) as raised:
+        clause(trial(changed(*edits)))
+    assert "\n" not in str(raised.value)
+
+
+def test_every_clause_has_a_breach() -> None:
+    assert {clause for _, clause, _ in BREACHES} == set(CLAUSES)
+
+
+def test_what_rests_on_a_broken_clause_is_left_out(trial: Callable[[str], Trial], tmp_path: Path) -> None:
+    source = changed((LOSS, "return 1 / 0"))
+    found = list(contract.clauses(trial(source)))
+    assert [bool(clause.fault) for clause in found] == [False, False, True]
+    line = source.splitlines().index("        return 1 / 0") + 1
+    assert str(found[-1]) == (
+        "fault  queue: the loss of a batch is a finite scalar with a gradient: it fails "
+        f"(ZeroDivisionError in {tmp_path / 'queue.py'}, line {line}: division by zero); mend it"
+    )
+
+
+def test_the_command_names_what_cannot_be_imported(
+    write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write("x = 1\nimport nothing_of_this_name\n")
+    assert main(["check-method", str(path)]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(
+        f"fault  queue.py can be imported and holds methods: {path} cannot be imported "
+        f"(ModuleNotFoundError in {path}, line 2: "
+    )
+    assert last == "1 fault"
+    taken = write(SOURCE.replace('"queue"', '"simcse"', 1), "taken.py")
+    assert main(["check-method", str(taken)]) == 1
+    assert f"two methods are called 'simcse', one of methods.simcse and one of {taken}" in capsys.readouterr().out
+
+
+def test_what_is_no_python_file_is_refused(write: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write().parent
+    for path, said in {
+        folder: "is no file; name a Python file with a method",
+        folder / "gone.py": "is no file; name a Python file with a method",
+        write(SOURCE, "queue.txt"): "is no Python file; name one that ends in .py, or a folder of such files",
+    }.items():
+        assert main(["check-method", str(path)]) == 2
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err) == ("", f"error: {path} {said}\n")
+    plugins.name_paths([folder / "queue.txt"])
+    with pytest.raises(UserError, match=r"queue\.txt is no Python file"):
+        run_of("simcse")
+
+
+def test_an_error_is_placed_in_the_users_own_code() -> None:
+    """Not in this project, in Python's library or in a package, where the error may come from."""
+
+    def first_line(function: Callable[..., object]) -> str:
+        return f"TypeError in {__file__}, line {function.__code__.co_firstlineno}: "
+
+    def short() -> None:
+        pass
+
+    def parsing(texts: list[str]) -> None:
+        json.loads(texts[0])
+
+    class Held:
+        def __call__(self) -> None:
+            pass
+
+    def told(function: Callable[..., object]) -> str:
+        with pytest.raises(UserError) as caught:
+            FunctionEncoder(function, "mine:encode").encode(["{"])
+        assert "\n" not in str(caught.value)
+        return str(caught.value).partition("failed on 1 texts (")[2]
+
+    assert told(short).startswith(first_line(short))
+    assert told(Held()).startswith(first_line(Held.__call__))
+    for function in (parsing, lambda texts: parsing(texts)):  # the innermost line counts
+        assert told(function).startswith(f"JSONDecodeError in {__file__}, line {parsing.__code__.co_firstlineno + 1}: ")
+    assert told(int).startswith("TypeError: int() argument")
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("x = 1\ndef broken(:\n", r"queue.py cannot be imported \(SyntaxError in .*queue.py, line 2: .*\); mend it"),
+        ("x = 1\n\nraise OSError('no\\nnet')", r"imported \(OSError in .*queue.py, line 3: no net\); mend it"),
+        ("raise SystemExit", r"queue.py cannot be imported \(SystemExit in .*queue.py, line 1\)"),
+        ("from . import other", r"cannot be imported \(ImportError in .*queue.py, line 1: attempted relative import"),
+        ("\0", "cannot be imported"),
+        ("x = 1", "queue.py holds no method; write a class that extends"),
+        ("from methods.simcse import SimCSE", "queue.py holds no method"),
+        (changed(('name = "queue"', 'name = "My Queue"')), "is 'My Queue'; write it in small letters"),
+        (changed(('    title = "Queue"\n', "")), "Queue has no title; write title = '...' beside its name"),
+        (changed(('"Queue"', '"Que\\nue"')), "the title of Queue has several lines; write it in one"),
+        (changed(('    reference = "a test"\n', "")), "Queue has no reference"),
+        (changed(("length: int = 4", "length: list = ()")), "'length' of QueueHyper is of type list; make it"),
+        (changed(("length: int = 4", "length: int")), r"imported \(TypeError in .*queue.py, line \d+: .*default"),
+        (changed(("@dataclass(frozen=True)\n", "")), r"'length' of QueueHyper is no field; write @dataclass"),
+        (changed(("@dataclass(frozen=True)", "@dataclass")), "cannot inherit non-frozen dataclass from a frozen one"),
+        (changed(("Hyper = QueueHyper", "Hyper = dict")), "Hyper of Queue is not a dataclass that extends"),
+        (changed(('{"*": {"length": 6}}', '{"length": 6}')), "the table 'paper' of Queue is none; write"),
+        (changed(("Hyper = QueueHyper", 'Hyper = QueueHyper\n    version = "1"')), "the version of Queue is '1'"),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_whole_method_is_one_sentence(source: str, said: str, write: Callable[..., Path]) -> None:
+    before = set(sys.modules)
+    plugins.name_paths([write(source)])
+    with pytest.raises(UserError, match=said) as raised:
+        run_of("simcse")
+    assert "\n" not in str(raised.value)
+    if "imported" in said:
+        assert not [name for name in set(sys.modules) - before if name.startswith("_method_")]
+
+
+def test_the_methods_of_the_project_are_whole() -> None:
+    assert [fault for cls in registered.method_classes().values() for fault in plugins.malformed(cls)] == []
+
+
+def test_files_and_folders_are_found_and_do_not_clash(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    one = write(name="one/same.py")
+    two = write(SOURCE.replace('"queue"', '"other-queue"', 1), "two/same.py")
+    write("raise OSError", "two/_helper.py")
+    write(SOURCE, "two/notes.txt")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BENCH_METHODS", os.pathsep.join(["one/same.py", str(tmp_path / "two"), "two/same.py", ""]))
+    found = registered.method_classes()
+    assert issubclass(found["queue"], Method)
+    assert found["queue"].Hyper is not found["other-queue"].Hyper
+    assert registered.method_origin("other-queue") == plugins.Origin(
+        str(two), hashlib.sha256(two.read_bytes()).hexdigest()
+    )
+    assert registered.method_origin("queue").place == str(one)  # type: ignore[union-attr]
+    assert registered.method_origin("simcse") is None
+    assert not list(tmp_path.rglob("__pycache__"))
+    assert "same" not in sys.modules
+    three = write(name="three/queue.py")
+    plugins.name_paths([three])
+    with pytest.raises(UserError, match=f"two methods are called 'queue', one of {one} and one of {three}; rename"):
+        registered.method_classes()
+
+
+def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) -> None:
+    import methods.simcse
+
+    plugins.name_paths([write(name="simcse.py"), write(SOURCE.replace('"queue"', '"json"', 1), "json.py")])
+    assert registered.method_class("simcse") is methods.simcse.SimCSE
+    assert registered.method_class("queue").__module__ not in ("simcse", "methods.simcse")
+    assert hasattr(__import__("json"), "dumps")
+
+
+def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]) -> None:
+    with pytest.raises(UserError, match=r"unknown method 'quue'.*your own are found where BENCH_METHODS names"):
+        run_of("quue")
+    plugins.name_paths([write()])
+    with pytest.raises(UserError, match=r"unknown method 'quue'; did you mean 'queue'[^;]*$"):
+        run_of("quue")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise ValueError('no\\nluck')", r"ValueError in .*queue.py, line \d+: no luck"),
+        ("raise SystemExit(0)", r"SystemExit in .*queue.py, line \d+: 0"),
+        ("return self.loss(views, step)", r"RecursionError in .*queue.py, line \d+: maximum recursion"),
+        ("return super().loss(views, step) * torch.ones(3, 3)", "RuntimeError: "),
+    ],
+)
+def test_a_method_that_fails_in_training_is_a_sentence(
+    write: Callable[..., Path],
+    tiny_bert: Path,
+    tiny_data: Path,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    body: str,
+    told: str,
+) -> None:
+    path = write(changed(("return super().loss(views, step)", body)))
+    plugins.name_paths([path])
+    with pytest.raises(UserError, match=told) as caught:
+        train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("queue fails in its training (")
+    assert str(caught.value).endswith(f"mend it, with: python -m bench check-method {path}")
+
+
+def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
+    path = write()
+    plugins.name_paths([path])
+    before, simcse = run_of("queue[length=5]+gs-infonce"), run_of("simcse")
+    first = hashlib.sha256(SOURCE.encode()).hexdigest()
+    assert before.identity["parts"][0] == ["queue", 1, {"temperature": 0.05, "length": 5}, first]
+    assert len(before.identity["parts"][1]) == 3
+    assert before.describe()["outside"] == {"queue": {"place": str(path), "sha256": first}}
+    assert "outside" not in simcse.describe()
+    for kept in (registered._methods, plugins.read_file):
+        kept.cache_clear()
+    write(SOURCE + "\n# a remark\n")
+    after = run_of("queue[length=5]+gs-infonce")
+    assert after.id.rpartition("_")[0] == before.id.rpartition("_")[0]
+    assert after.id != before.id
+    assert run_of("simcse").id == simcse.id
+    path.rename(path.with_name("renamed.py"))
+    os.environ["BENCH_METHODS"] = str(path.with_name("renamed.py"))
+    assert run_of("queue[length=5]+gs-infonce").id == after.id  # the content counts, not the place
+
+
+def test_hyper_parameters_may_have_plain_types(write: Callable[..., Path]) -> None:
+    """Without `from __future__ import annotations` a field's type is a class, no text."""
+    as_text = "from __future__ import annotations\n" + SOURCE.replace('"queue"', '"text"', 1)
+    plugins.name_paths([write(), write(as_text, "text.py")])
+    for name in ("queue", "text"):
+        ((_, _, hyper),) = run_of(f"{name}[length=7,temperature=0.1]").parts
+        assert hyper == {"temperature": 0.1, "length": 7}
+        with pytest.raises(UserError, match="'length' should be a whole number, not 'x'"):
+            run_of(f"{name}[length=x]")
+
+
+def test_an_encoder_that_a_file_brings_is_loaded_again(trial: Callable[[str], Trial], tmp_path: Path) -> None:
+    training = trial(changed(*SHIFTED)).training()
+    advance(training, 3)
+    training.finish(tmp_path / "encoder")
+    loaded = load_encoder(tmp_path / "encoder")
+    assert (loaded.kind, loaded.by) == ("shifted", 2.0)
+    texts = ["the cook sees a dog .", "a boat ."]
+    assert np.array_equal(loaded.encode(texts), loaded.base.encode(texts) + np.float32(2))
+    os.environ["BENCH_METHODS"] = ""
+    with pytest.raises(UserError, match="names an encoder of kind 'shifted', which no method brings"):
+        load_encoder(tmp_path / "encoder")
+
+
+# Installed packages
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """An installed package whose entry point is `value`."""
+
+    def installed(value: str, source: str = SOURCE) -> Path:
+        folder = tmp_path / "site"
+        (folder / "queues_of_mine").mkdir(parents=True)
+        (folder / "queues_of_mine" / "__init__.py").write_text("")
+        (folder / "queues_of_mine" / "core.py").write_text(source)
+        (folder / "queues_of_mine" / "table.py").write_text("LENGTH = 4\n")
+        (folder / "queues-1.dist-info").mkdir()
+        (folder / "queues-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: queues\nVersion: 1\n")
+        (folder / "queues-1.dist-info" / "entry_points.txt").write_text(f"[sentbench.methods]\nmine = {value}\n")
+        monkeypatch.syspath_prepend(str(folder))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
+            monkeypatch.delitem(sys.modules, name)
+        for kept in (registered._methods, plugins._entry_points):
+            kept.cache_clear()
+        return folder / "queues_of_mine"
+
+    yield installed
+    for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("value", ["queues_of_mine.core", "queues_of_mine.core:Queue"])
+def test_an_entry_point_names_a_module_or_a_method(value: str, package: Callable[..., Path]) -> None:
+    folder = package(value)
+    before, origin = run_of("queue").id, registered.method_origin("queue")
+    assert origin is not None
+    assert origin.place == f"the package queues ({value})"
+    for kept in (registered._methods, plugins._read_package):
+        kept.cache_clear()
+    (folder / "table.py").write_text("LENGTH = 5\n")  # what a method imports of its package counts too
+    assert run_of("queue").id != before
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "said"),
+    [
+        (
+            "queues_of_mine.core",
+            "raise OSError('no net')",
+            r"the package queues .* cannot be imported \(OSError in .*core.py, line 1: no net",
+        ),
+        ("queues_of_mine.cor", SOURCE, r"cannot be imported \(ModuleNotFoundError"),
+        ("queues_of_mine.table", SOURCE, "holds no method; mend its entry point or uninstall it"),
+        ("queues_of_mine.core", changed(('    title = "Queue"\n', "")), "Queue has no title"),
+    ],
+)
+def test_a_package_that_holds_no_whole_method_is_one_sentence(
+    value: str, source: str, said: str, package: Callable[..., Path]
+) -> None:
+    package(value, source)
+    with pytest.raises(UserError, match=said):
+        run_of("simcse")
+
+
+# Configurations
+
+
+def suite_of(**changes: object) -> dict[str, object]:
+    content = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [1]}
+    return content | {"backbones": {"toy-bert": None}, "methods": ["queue"]} | changes
+
+
+def test_a_configuration_names_paths_from_the_working_folder(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(name="my_methods/queue.py")
+    other = write(SOURCE.replace('"queue"', '"other-queue"', 1), "other.py")
+    monkeypatch.setenv("BENCH_METHODS", str(other))
+    monkeypatch.chdir(tmp_path)
+    content = suite_of(method_paths=["my_methods"], methods=["queue", "other-queue"])
+    config.validate(content)
+    config.validate(content)
+    assert os.environ["BENCH_METHODS"] == os.pathsep.join([str(other), str(tmp_path / "my_methods")])
+    monkeypatch.chdir("/")
+    assert [run.text for run in config.runs(content)] == ["queue", "other-queue"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (["nowhere"], "nowhere is no file or folder with methods; mend BENCH_METHODS or 'method_paths'"),
+        ([], r"'method_paths' is \[\], which cannot be; list files or folders"),
+        ("my_methods", "'method_paths' is 'my_methods', which cannot be; list files or folders"),
+    ],
+)
+def test_mistaken_paths_are_a_sentence(paths: object, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        config.validate(suite_of(method_paths=paths))
+    assert os.environ["BENCH_METHODS"] == ""

@@ -1,0 +1,137 @@
+"""The regression test of the smoke suite: intervals, how far they are widened, and what makes it fail."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.checks.regression import LEAST, PLAIN, check, interval, judged, widenings, write
+from bench.datasets import probing, transfer
+from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
+from bench.results.records import write_scores
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from bench.world import build
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "results" / "reference" / "smoke.json"
+
+
+def test_known_interval() -> None:
+    # Five values 1..5: mean 3, s^2 = 2.5; t(0.9995, 4) = 8.6103 (tables), so 3 -+ 8.6103 * sqrt(2.5 * 1.2).
+    low, high = interval([1, 2, 3, 4, 5])
+    assert low == pytest.approx(3 - 8.6103 * math.sqrt(3), abs=1e-3)
+    assert high == pytest.approx(3 + 8.6103 * math.sqrt(3), abs=1e-3)
+    # Widened on both sides; one value, nothing drawn, has nothing else.
+    assert interval([1, 2, 3, 4, 5], widening=0.5) == (low - 0.5, high + 0.5)
+    assert interval([70.0], widening=0.25) == (69.75, 70.25)
+
+
+def test_one_draw_in_a_thousand_leaves_the_interval() -> None:
+    draw = random.Random(0)
+    trials = 20_000
+    left = 0
+    for _ in range(trials):
+        low, high = interval([draw.gauss(70, 2) for _ in range(20)], coverage=0.95)
+        left += not low <= draw.gauss(70, 2) <= high
+    assert left / trials == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / trials))
+
+
+def measured(cells: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Any]:
+    return {"cells": cells}
+
+
+def test_a_widening_is_twice_the_movement_of_its_run_or_of_nine_runs_in_ten() -> None:
+    runs = [f"run {number}" for number in range(11)]
+    plain = {run: {"STS12 spearman": [50.0, 60.0], "STS13 spearman": [40.0, 40.0], "MR accuracy": [80]} for run in runs}
+    other = {run: {cell: list(values) for cell, values in cells.items()} for run, cells in plain.items()}
+    other["run 0"]["STS13 spearman"][1] -= 1.5  # in the second seed; holds for all tasks of this metric and run
+    other["run 1"]["STS12 spearman"][0] += 0.1
+    other["run 2"]["MR accuracy"] = [83]
+    found = widenings({PLAIN: measured(plain), "same": measured(plain), "other": measured(other)})
+    assert found["spearman"] == pytest.approx({run: 3.0 if run == "run 0" else 0.2 for run in runs})
+    # Nine runs in ten did not move here; two of 150 samples are room for each.
+    assert found["accuracy"] == pytest.approx({run: 6.0 if run == "run 2" else 200 / 150 for run in runs})
+
+
+def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(tmp_path: Path) -> None:
+    build(tmp_path, lines=100)
+    tasks = [*(transfer.read(name, tmp_path) for name in TRANSFER_TASKS)]
+    tasks += [probing.read(name, tmp_path) for name in PROBING_TASKS]
+    fewest = min(len(list(task.splits.values())[-1].labels) for task in tasks)  # the only part, or the test part
+    assert LEAST["accuracy"] == LEAST["accuracy_mlp"] == LEAST["f1"] == 2 * 100 / fewest
+
+
+def suite(folder: Path, values: Mapping[int, float], status: str = "finished") -> Path:
+    run = {"method": "simcse", "setting": "official", "label": "SimCSE", "backbone": "toy"}
+    runs = [run | {"id": f"simcse_s{seed}", "seed": seed} for seed in values]
+    write_json(folder / "plan.json", {"suite": "mine", "data": "world", "runs": runs})
+    for seed, value in values.items():
+        record = {"task": "Avg", "split": "test", "metric": "spearman", "aggregation": "all", "value": value}
+        provenance = {
+            "outcome": {"status": status},
+            "code": {"commit": "abc"},
+            "device": {"name": "Some Processor", "threads": 1},
+            "arithmetic": {"cpu_capability": "AVX2"},
+        }
+        write_scores(folder / "scores" / f"simcse_s{seed}.json", provenance, [record])
+    return folder
+
+
+@pytest.fixture
+def reference(tmp_path: Path) -> Path:
+    """Twenty seeds from 70 to 71.9, and one of them under two arithmetics that are 0.25 points apart."""
+    for name, value in {PLAIN: 70.0, "oldest": 70.25}.items():
+        suite(tmp_path / "arithmetics" / name, {1: value})
+    seeds = suite(tmp_path / "many", {seed: 70 + seed / 10 for seed in range(20)})
+    write(seeds, tmp_path / "arithmetics", tmp_path / "reference.json")
+    return tmp_path / "reference.json"
+
+
+def test_a_score_outside_fails_and_one_inside_passes(reference: Path, tmp_path: Path) -> None:
+    # Mean 70.95, s^2 = 0.35; t(0.9995, 19) = 3.8834 (tables); widened by twice 0.25.
+    half = 3.8834 * math.sqrt(0.35 * 1.05) + 0.5
+    inside, outside = 70.95 + half - 0.01, 70.95 + half + 0.01
+    assert "1 scores" in check(suite(tmp_path / "good", {1: inside}), reference)
+    with pytest.raises(UserError) as caught:
+        check(suite(tmp_path / "bad", {1: outside, 2: 90.0}), reference)
+    first, worst, nearest, *rest = str(caught.value).splitlines()
+    assert first == f"2 of 2 scores left their intervals of {reference}:"
+    assert worst == f"  simcse@official on toy, Avg spearman: 90.00 is {90 - 70.95 - half:.2f} outside 68.10 to 73.80"
+    assert nearest == "  simcse@official on toy, Avg spearman: 73.81 is 0.01 outside 68.10 to 73.80"
+    assert "made on Some Processor (AVX2, 1 thread)" in rest[0]
+    assert "make reference" in rest[1]
+    with pytest.raises(UserError, match="did not finish"):
+        check(suite(tmp_path / "diverged", {1: 71.0}, status="diverged"), reference)
+
+
+def test_the_reference_says_where_it_comes_from(reference: Path) -> None:
+    content = read_json(reference)
+    made = [content["provenance"], *(one["provenance"] for one in content["arithmetics"].values())]
+    assert [found["device"]["name"] for found in made] == ["Some Processor"] * 3
+    assert [found["code"] for found in made] == [{"commit": "abc"}] * 3
+
+
+def test_what_the_reference_lacks_is_named(reference: Path, tmp_path: Path) -> None:
+    content = read_json(reference)
+    write_json(reference, content | {"cells": {}})
+    with pytest.raises(UserError, match="no Avg spearman of simcse@official on toy; write it anew with make reference"):
+        check(suite(tmp_path / "suite", {1: 71.0}), reference)
+    with pytest.raises(UserError, match=r"has no suite 'plain'; make portable makes it"):
+        write(tmp_path / "many", tmp_path / "nowhere", reference)
+
+
+def test_each_arithmetic_lies_within_the_intervals_that_the_others_give() -> None:
+    """On the smoke suite's own reference, so on what another processor may be like: none of its scores was used."""
+    known = read_json(REFERENCE)
+    for name in set(known["arithmetics"]) - {PLAIN}:
+        others = {other: found for other, found in known["arithmetics"].items() if other != name}
+        cells = known["arithmetics"][name]["cells"]
+        places = list(judged(cells, known | {"arithmetics": others}, REFERENCE))
+        outside = [place for place in places if not place[3] <= place[2] <= place[4]]
+        assert (len(places) > 0, outside) == (True, []), name

@@ -1,0 +1,576 @@
+"""A result is confirmed by computing it again, and anything that was changed since is found."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from scipy.stats import spearmanr
+from sklearn.metrics import f1_score
+
+import bench.checks.verify
+from bench.__main__ import main
+from bench.checks.verify import tolerances, verify
+from bench.datasets import sts
+from bench.datasets.corpora import read_sentences
+from bench.datasets.tasks import STS_TASKS
+from bench.evaluation.scoring import read_tasks
+from bench.results.provenance import task_sums
+from bench.utils.files import read_json, sha256_file, write_json
+from methods.simcse import SimCSE
+from methods.untrained import Untrained
+from tests.support.tiny_tasks import write_tasks
+
+pytestmark = pytest.mark.usefixtures("global_state")
+
+TASKS = ["STS12", "STS-B"]
+CELLS = 3 + 2  # three aggregations of STS12; test and dev of STS-B
+
+
+@pytest.fixture(scope="module")
+def words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
+    """What names a run on the tiny backbone, behind the method."""
+    named = {"--backbone": tiny_bert, "--corpus": tiny_corpus, "--data": tiny_data, "--seed": 1}
+    return [*(str(word) for pair in named.items() for word in pair), "--recipe", "batch_size=8", "select_every=2"]
+
+
+@pytest.fixture(scope="module")
+def kept(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A suite's folder with one training, scored."""
+    suite, threads = tmp_path_factory.mktemp("suite"), torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        assert main(["train", "simcse", *words, "--suite", str(suite)]) == 0
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(threads)
+    assert main(["score", "simcse", *words, "--suite", str(suite), "--tasks", *TASKS]) == 0
+    return suite
+
+
+@pytest.fixture
+def suite(kept: Path, tmp_path: Path) -> Path:
+    """A copy of it to spoil."""
+    return Path(shutil.copytree(kept, tmp_path / "suite"))
+
+
+@pytest.fixture
+def result(suite: Path) -> Path:
+    (path,) = (suite / "scores").iterdir()
+    return path
+
+
+@pytest.fixture
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Temporary folders are made in an empty one, which is empty again in the end."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    assert list(folder.iterdir()) == []
+
+
+def change(path: Path, by: Callable[[dict[str, Any]], Any]) -> None:
+    content = read_json(path)
+    by(content)
+    write_json(path, content)
+
+
+def state(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"") for path in folder.rglob("*")
+    }
+
+
+def lines(printed: str) -> list[str]:
+    return [line.strip() for line in printed.splitlines()]
+
+
+# Confirmed
+
+
+def test_a_result_is_confirmed_and_nothing_is_written(
+    suite: Path, result: Path, nothing_left: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = state(suite)
+    assert main(["verify", str(result), "--device", "cpu"]) == 0
+    assert capsys.readouterr().out == f"{result}\n  confirmed: all {CELLS} scores are equal bit for bit\n"
+    assert state(suite) == before
+
+
+def test_scores_carry_what_a_verification_needs(result: Path, tiny_data: Path) -> None:
+    described = read_json(result)["provenance"]
+    assert described["tasks"] == task_sums(read_tasks(TASKS, tiny_data))
+    assert len(described["data"]["sha256"]) == 64
+    assert described["seconds"] > 0
+    assert described["arithmetic"]["deterministic"] is False
+    assert described["arithmetic"]["cpu_capability"] == torch.backends.cpu.get_cpu_capability()
+    assert described["code"].keys() == {"version", "commit", "dirty"}
+    assert "scikit-learn" in described["versions"]
+
+
+def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_on(
+    suite: Path, result: Path, tiny_corpus: Path, tiny_data: Path
+) -> None:
+    trained, scored = (read_json(suite / kind / result.name)["provenance"] for kind in ("trained", "scores"))
+    sums = {"name": tiny_corpus.stem, "sha256": sha256_file(tiny_corpus), "rows": len(read_sentences(tiny_corpus))}
+    assert trained["corpora"] == scored["corpora"] == [sums]
+    assert trained["tasks"] == {"STS-B": {"dev": scored["tasks"]["STS-B"]["dev"]}}
+    assert trained["tasks"] == task_sums([sts.read("STS-B", tiny_data, "dev")])
+
+
+@pytest.mark.parametrize("left", [{"corpus": {"name": "old", "sha256": "0", "rows": 1}}, {}])
+def test_trainings_of_earlier_versions_are_scored(
+    left: dict[str, Any], suite: Path, result: Path, words: list[str]
+) -> None:
+    trained = suite / "trained" / result.name
+    change(trained, lambda c: [c["provenance"].pop(key) for key in ("corpora", "tasks")])
+    change(trained, lambda c: c["provenance"].update(left))
+    assert main(["score", "simcse", *words, "--suite", str(suite), "--tasks", "STS-B"]) == 0
+    assert read_json(result)["provenance"]["corpora"] == list(left.values())
+
+
+def test_scores_say_on_how_many_threads_they_were_made(words: list[str], tmp_path: Path) -> None:
+    torch.set_num_threads(3)
+    assert main(["score", "untrained", *words[:-3], "--suite", str(tmp_path), "--tasks", "STS-B"]) == 0
+    (result,) = (tmp_path / "scores").iterdir()
+    assert read_json(result)["provenance"]["device"]["threads"] == 3
+
+
+def test_threads_and_determinism_are_those_of_the_result_meanwhile(
+    result: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, bool]] = []
+    plain = bench.checks.verify.score_encoder
+
+    def watched(*arguments: Any) -> Any:
+        seen.append((torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()))
+        return plain(*arguments)
+
+    monkeypatch.setattr(bench.checks.verify, "score_encoder", watched)
+    monkeypatch.setattr(bench.checks.verify.os, "cpu_count", lambda: 3)
+    torch.set_num_threads(2)
+    for threads, deterministic in ((1, True), (3, False), (400, False)):
+        content = read_json(result)
+        content["provenance"]["device"]["threads"] = threads
+        content["provenance"]["arithmetic"]["deterministic"] = deterministic
+        write_json(result, content)
+        verify(result)
+        assert (torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()) == (2, False)
+    assert seen == [(1, True), (3, False), (3, False)]
+
+
+def test_what_evaluate_wrote_is_confirmed(tiny_bert: Path, tiny_data: Path, tmp_path: Path, nothing_left: None) -> None:
+    data, out = write_tasks(tiny_data, tmp_path / "data"), tmp_path / "scores.json"
+    options = ["--pooler", "avg", "--mode", "dev", "--data", str(data), "--tasks", "MRPC", "TREC", "sts"]
+    assert main(["evaluate", str(tiny_bert), *options, "--out", str(out)]) == 0
+    found = verify(out)
+    assert found.confirmed
+    assert {score.cell[0] for score in found.scores} == {*STS_TASKS, "MRPC", "TREC", "Avg"}
+    assert all(score.equal for score in found.scores)
+    change(out, lambda c: c["provenance"].update(pooler="cls_before_pooler"))
+    assert "the encoder is another one" in verify(out).verdict
+    assert not verify(out).confirmed
+
+
+@pytest.mark.parametrize("method", ["untrained[pooler=avg]", "untrained[pooler=avg]+whitening[source=sts]"])
+def test_what_is_not_trained_is_made_again_outside_the_suite(
+    method: str, words: list[str], tmp_path: Path, nothing_left: None
+) -> None:
+    suite = tmp_path / "suite"
+    assert main(["score", method, *words[:-3], "--suite", str(suite), "--tasks", *TASKS]) == 0
+    (result,) = (suite / "scores").iterdir()
+    shutil.rmtree(suite / "corpora", ignore_errors=True)  # it would be made anew
+    before = state(suite)
+    found = verify(result)
+    assert found.verdict == f"confirmed: all {CELLS} scores are equal bit for bit"
+    assert state(suite) == before
+
+
+# Found
+
+
+@pytest.mark.parametrize("by", [0.02, 1e-9])
+def test_a_changed_score_is_found(result: Path, by: float, capsys: pytest.CaptureFixture[str]) -> None:
+    record = read_json(result)["records"][3]
+    change(result, lambda c: c["records"][3].update(value=record["value"] + by))
+    assert main(["verify", str(result), "--device", "cpu"]) == 1
+    printed = lines(capsys.readouterr().out)
+    assert printed[1].split() == ["stored", "recomputed", "difference", "tolerance"]
+    name, stored, recomputed = "STS-B test spearman", f"{record['value'] + by:.4f}", f"{record['value']:.4f}"
+    assert printed[2].split() == [*name.split(), stored, recomputed, f"{-by:+.2g}", "0"]
+    assert printed[3:] == [f"not confirmed: 1 of {CELLS} scores differ by more than rounding"]
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (lambda content: content["records"][0].update(method="is-cse"), "its records name method is-cse"),
+        (lambda content: content["records"][3].update(backbone="bert-base-uncased"), "its records name backbone bert"),
+        (lambda content: content["records"][1].update(seed=2), "its records name seed 2"),
+        (lambda content: content["provenance"]["run"].update(method="is-cse", label="IS-CSE"), "label, method"),
+        (lambda content: content["provenance"]["run"]["recipe"].update(learning_rate=7e-5), "(recipe)"),
+        (lambda content: content["provenance"]["outcome"].update(best_dev=99.0), "its outcome is not what"),
+    ],
+)
+def test_scores_of_another_run_are_not_confirmed(result: Path, by: Callable[[dict[str, Any]], Any], said: str) -> None:
+    """Equal scores confirm nothing where the file says that they are another method's."""
+    change(result, by)
+    found = verify(result)
+    assert all(score.equal for score in found.scores)
+    assert not found.confirmed
+    assert said in found.verdict
+
+
+def test_elsewhere_scores_may_differ_by_rounding_alone(result: Path) -> None:
+    """STS-B has 12 pairs here, so that one exchange in the ranking may move it by 1200 / (12 * 13) points."""
+
+    def moved(by: float) -> Callable[[dict[str, Any]], None]:
+        def move(content: dict[str, Any]) -> None:
+            content["records"][3]["value"] += by
+            content["provenance"]["versions"]["torch"] = "1.0"
+
+        return move
+
+    value = read_json(result)["records"][3]["value"]
+    away = 1200 / (12 * 13)
+    inward = -away if value > 0 else away
+    change(result, moved(0.99 * inward))
+    found = verify(result)
+    assert found.verdict == f"confirmed: 1 of {CELLS} scores differ, each within its tolerance"
+    assert found.differences == [("versions, torch", "1.0", torch.__version__)]
+    assert f"versions, torch: 1.0, now {torch.__version__}" in lines(found.report())
+    change(result, moved(0.02 * inward))
+    assert verify(result).verdict == f"not confirmed: 1 of {CELLS} scores differ by more than rounding"
+
+
+@pytest.mark.parametrize("section", ["versions", "device", "arithmetic"])
+def test_an_origin_that_is_not_recorded_is_not_taken_for_the_same(result: Path, section: str) -> None:
+    change(result, lambda c: c["provenance"][section].pop(next(iter(c["provenance"][section]))))
+    change(result, lambda c: c["records"][3].update(value=c["records"][3]["value"] - 1e-9))
+    found = verify(result)
+    assert (found.confirmed, len(found.differences)) == (True, 1)
+    assert "not recorded, now" in found.report()
+
+
+def test_another_commit_is_told_and_allows_nothing(result: Path) -> None:
+    change(result, lambda c: c["provenance"]["code"].update(commit="0" * 40))
+    assert verify(result).confirmed
+    change(result, lambda c: c["records"][0].update(value=c["records"][0]["value"] - 1e-9))
+    found = verify(result)
+    assert not found.confirmed
+    assert [name for name, *_ in found.differences] == ["code, commit"]
+
+
+def test_changed_weights_are_found(suite: Path, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (weights,) = suite.rglob("encoder/model.safetensors")
+    tensors = load_file(weights)
+    name = next(name for name in tensors if name.endswith("word_embeddings.weight"))
+    tensors[name][3, 2] += 1e-3  # a token that no sentence has: no score changes
+    save_file(tensors, weights, metadata={"format": "pt"})
+    assert main(["verify", str(result), "--device", "cpu"]) == 1
+    verdict = lines(capsys.readouterr().out)[-1]
+    assert verdict.startswith("not confirmed: the encoder is another one (transformer-")
+    assert verdict.endswith(f"all {CELLS} scores are equal bit for bit")
+
+
+def test_records_that_were_taken_out_or_put_in_are_found(result: Path) -> None:
+    whole = read_json(result)
+    change(result, lambda c: c.update(records=[r for r in c["records"] if r["task"] != "STS-B"]))
+    found = verify(result)  # the sums of the tasks name it
+    assert found.verdict == f"not confirmed: 2 of {CELLS} scores differ by more than rounding"
+    assert [score.cell for score in found.scores if score.stored is None] == [
+        ("STS-B", "test", "spearman", "all"),
+        ("STS-B", "dev", "spearman", "all"),
+    ]
+    write_json(result, whole)
+    change(result, lambda c: c["records"].append(c["records"][0] | {"metric": "pearson"}))
+    found = verify(result)
+    assert not found.confirmed
+    assert [score.cell for score in found.scores if score.recomputed is None] == [("STS12", "test", "pearson", "all")]
+    assert any(line.startswith("STS12 test pearson") and " none" in line for line in lines(found.report()))
+
+
+def test_changed_data_are_found_and_other_files_beside_them_are_not(
+    result: Path, tiny_data: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(tiny_data, data)
+    (data / "downstream" / "another.txt").write_text("of a task that is not scored")
+    assert verify(result, data=str(data)).confirmed
+    path = data / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv"
+    rows = path.read_text().splitlines()
+    path.write_text("\n".join([rows[1], rows[0], *rows[2:]]) + "\n")  # the same scores
+    found = verify(result, data=str(data))
+    assert found.verdict == (
+        f"not confirmed: the data changed since (STS-B in {data}); all {CELLS} scores are equal bit for bit"
+    )
+    change(data / "manifest.json", lambda c: c.update(name="other"))
+    assert f"it was scored on tiny, and {data} is other" in verify(result, data=str(data)).verdict
+
+
+def test_without_sums_of_tasks_those_of_the_folder_decide(result: Path, tiny_data: Path, tmp_path: Path) -> None:
+    change(result, lambda c: c["provenance"].pop("tasks"))
+    assert verify(result).confirmed
+    data = tmp_path / "data"
+    shutil.copytree(tiny_data, data)
+    (data / "downstream" / "another.txt").write_text("")
+    files = sum(path.is_file() for path in (data / "downstream").rglob("*"))
+    assert f"the data changed since ({data} holds {files} files" in verify(result, data=str(data)).verdict
+
+
+# Cannot be verified
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["verify", *words, "--device", "cpu"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_a_missing_encoder_is_one_sentence_and_another_suite_may_have_it(
+    suite: Path, result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (suite / "runs").rename(tmp_path / "runs")
+    error = refused([str(result)], capsys)
+    folder = suite / "runs" / result.stem / "encoder"
+    assert f"{result} cannot be verified without its encoder, and {folder} is not there; name the suite" in error
+    assert main(["verify", str(result), "--suite", str(tmp_path), "--device", "cpu"]) == 0
+
+
+def test_the_others_are_verified_all_the_same(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = result.with_name("gone.json")
+    assert main(["verify", str(gone), str(result), "--device", "cpu"]) == 2
+    printed = capsys.readouterr()
+    assert "confirmed: all" in printed.out
+    assert f"{gone} does not exist" in printed.err
+    changed = result.with_name("changed.json")
+    shutil.copy(result, changed)
+    change(changed, lambda c: c["records"][0].update(value=1.0))
+    assert main(["verify", str(changed), str(result), "--device", "cpu"]) == 1
+
+
+def test_a_gpu_that_is_not_there_is_one_sentence(
+    result: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert main(["verify", str(result), "--device", "cuda"]) == 2
+    assert "no GPU is visible; leave --device out" in capsys.readouterr().err
+
+
+def test_missing_data_are_one_sentence(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error = refused([str(result), "--data", "/nowhere"], capsys)
+    assert f"the data of {result} are not there (data folder /nowhere holds no downstream/" in error
+
+
+def test_a_missing_model_is_one_sentence(
+    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = tmp_path / "model", tmp_path / "scores.json"
+    shutil.copytree(tiny_bert, model)
+    options = ["--pooler", "avg", "--data", str(tiny_data), "--tasks", "STS-B"]
+    assert main(["evaluate", str(model), *options, "--out", str(out)]) == 0
+    capsys.readouterr()
+    shutil.rmtree(model)
+    assert f"model folder {model} does not exist" in refused([str(out)], capsys)
+
+
+@pytest.mark.parametrize("status", ["skipped", "diverged"])
+def test_a_run_without_scores_is_one_sentence(
+    status: str,
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    method = "sscl[layer=11]" if status == "skipped" else "simcse"
+    monkeypatch.setattr(SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan)
+    for command in ("train", "score"):
+        assert main([command, method, *words, "--suite", str(tmp_path)]) == 0
+    capsys.readouterr()
+    (result,) = (tmp_path / "scores").iterdir()
+    reason = "layer 11 is not an intermediate layer" if status == "skipped" else "the loss became nan"
+    error = refused([str(result)], capsys)
+    assert f"{result} holds no scores to verify, since its run was {status} ({reason}" in error
+
+
+DAMAGES: list[Callable[[dict[str, Any]], Any]] = [
+    lambda c: c.update(records=[]),
+    lambda c: c.update(records={}),
+    lambda c: c.update(records=[{"task": "Avg", "split": "", "metric": "", "aggregation": "", "value": 1.0}]),
+    lambda c: c["records"].append(c["records"][0]),
+    lambda c: c["records"][0].update(value="77"),
+    lambda c: c["records"][0].update(value=True),
+    lambda c: c["records"][0].update(task=3),
+    lambda c: c["records"][0].pop("split"),
+    lambda c: c.update(provenance=[]),
+    lambda c: c["provenance"].pop("encoder"),
+    lambda c: c["provenance"].update(data="tiny"),
+    lambda c: c["provenance"].update(versions=[]),
+    lambda c: c["provenance"].update(tasks=["STS-B"]),
+    lambda c: c["provenance"].update(outcome=None),
+    lambda c: c["provenance"].pop("run"),
+    lambda c: c["provenance"]["run"].pop("id"),
+    lambda c: c["provenance"]["run"].update(trained="yes"),
+    lambda c: c["provenance"].pop("device"),
+    lambda c: c["provenance"]["device"].update(threads=0),
+    lambda c: c["provenance"]["device"].update(threads="many"),
+]
+
+
+@pytest.mark.parametrize("damage", range(len(DAMAGES)))
+def test_a_damaged_result_is_one_sentence(damage: int, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(result, DAMAGES[damage])
+    error = refused([str(result)], capsys)
+    assert f"{result} is not a scores file" in error
+    assert not re.search(r"\bNone\b|[\[{]|Error\(", error), error
+
+
+def test_another_file_than_scores_is_not_to_be_deleted(
+    suite: Path, result: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(suite / "plan.json", {"suite": "tiny", "runs": []})
+    (suite / "broken.json").write_text("{")
+    for name in ("plan.json", "broken.json"):
+        error = refused([str(suite / name)], capsys)
+        assert "delete" not in error
+        assert "; name another" in error
+
+
+def test_a_report_is_words(result: Path) -> None:
+    def spoil(content: dict[str, Any]) -> None:
+        told = content["provenance"]
+        told["code"] |= {"dirty": None, "commit": {"of": ["one", "other"]}}
+        told["arithmetic"] |= {"cuda": True, "cudnn": False, "cpu_capability": [], "matmul_precision": None}
+        for record in content["records"]:
+            record["seed"] = None
+
+    change(result, spoil)
+    report = verify(result).report()
+    assert "  code, commit: of one, other, now " in report
+    assert "  arithmetic, cuda: yes, now not recorded\n" in report
+    assert "  arithmetic, cudnn: no, now not recorded\n" in report
+    assert "  arithmetic, cpu_capability: nothing, now " in report
+    assert "  arithmetic, matmul_precision: not recorded, now highest\n" in report
+    assert "its records name seed not recorded, its provenance 1" in report
+    assert not re.search(r"\bNone\b|\bTrue\b|\bFalse\b|[\[{]", report.partition("\n")[2]), report
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"provenance": {}}'])
+def test_what_holds_no_scores_is_one_sentence(text: str, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result.write_text(text)
+    assert str(result) in refused([str(result)], capsys)
+
+
+def test_a_method_that_changed_since_is_one_sentence(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", "untrained", *words[:-3], "--suite", str(tmp_path), "--tasks", "STS-B"]) == 0
+    capsys.readouterr()
+    (result,) = (tmp_path / "scores").iterdir()
+    monkeypatch.setattr(Untrained, "version", Untrained.version + 1)
+    assert f"{result} is of {result.stem}, which is " in refused([str(result)], capsys)
+
+
+# What rounding may do
+
+
+def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound() -> None:
+    draw = np.random.default_rng(0)
+    most: dict[int, float] = {}
+    for pairs in (5, 12, 30):
+        for _ in range(300):
+            gold, ranks = draw.permutation(pairs), np.arange(pairs)
+            if draw.random() < 0.1:  # the most that there can be: first and last in gold stand side by side
+                gold = np.roll(np.arange(pairs), 1)
+            place = draw.integers(pairs - 1)
+            other = ranks.copy()
+            other[[place, place + 1]] = other[[place + 1, place]]
+            moved = 100 * abs(spearmanr(ranks, gold).statistic - spearmanr(other, gold).statistic)
+            most[pairs] = max(most.get(pairs, 0), moved)
+        assert most[pairs] == pytest.approx(1200 / (pairs * (pairs + 1)))
+
+
+def test_tolerances_follow_from_the_kind_of_score_and_its_items(tiny_data: Path, tmp_path: Path) -> None:
+    data = write_tasks(tiny_data, tmp_path / "data")
+    allowed = tolerances(read_tasks(["sts", "MR", "TREC", "MRPC", "Tense"], data))
+    items = bench.checks.verify.ITEMS
+    assert allowed["STS12", "test", "spearman", "all"] == 1200 / (24 * 25)
+    smallest = [("STS12", "test", "spearman", name) for name in ("mean", "wmean")]
+    assert {allowed[cell] for cell in (*smallest, ("STS-B", "dev", "spearman", "all"))} == {1200 / (12 * 13)}
+    assert allowed["MR", "dev", "accuracy", "all"] == items * 100 / 40 + 0.01
+    assert allowed["TREC", "test", "accuracy", "all"] == items * 100 / 24 + 0.01
+    assert allowed["TREC", "dev", "accuracy", "all"] == items * 100 / 72 + 0.01
+    assert allowed["Tense", "dev", "accuracy_mlp", "all"] == items * 100 / 20 + 0.01
+    rows = (data / "downstream" / "MRPC" / "msr_paraphrase_test.txt").read_text().splitlines()
+    positive = sum(row.startswith("1") for row in rows)
+    assert allowed["MRPC", "test", "f1", "all"] == items * 200 / positive + 0.01
+    mean = (5 * 1200 / (24 * 25) + 2 * 1200 / 156) / 7
+    assert allowed["Avg", "test", "spearman", "all"] == pytest.approx(mean + 0.01)
+
+
+def test_a_large_set_has_the_tolerance_of_correlations(tiny_data: Path) -> None:
+    (task,) = read_tasks(["STS13"], tiny_data)
+    subset = task.subsets[0]  # type: ignore[union-attr]
+    many = type(subset)("many", subset.first * 30, subset.second * 30, np.tile(subset.gold, 30))
+    allowed = tolerances([type(task)("STS13", "test", (many, many))])  # type: ignore[call-arg,arg-type]
+    assert {cell[3]: value for cell, value in allowed.items()} == {"all": 0.01, "mean": 0.01, "wmean": 0.01}
+
+
+def test_one_sample_moves_f1_by_no_more_than_its_bound() -> None:
+    draw = random.Random(3)
+    for _ in range(100):
+        gold = [1, *(draw.randint(0, 1) for _ in range(29))]
+        predicted = [draw.randint(0, 1) for _ in range(30)]
+        other = predicted.copy()
+        place = draw.randrange(30)
+        other[place] = 1 - other[place]
+        moved = 100 * abs(f1_score(gold, predicted, zero_division=0.0) - f1_score(gold, other, zero_division=0.0))
+        assert moved <= 200 / sum(gold) + 1e-9
+
+
+# Sums of tasks
+
+
+def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data: Path, tmp_path: Path) -> None:
+    data = write_tasks(tiny_data, tmp_path / "data")
+    tasks = read_tasks(["STS12", "STS-B", "TREC"], data)
+    sums = task_sums(tasks)
+    assert {task: set(parts) for task, parts in sums.items()} == {
+        "STS12": {"test"},
+        "STS-B": {"test", "dev"},
+        "TREC": {"train", "test"},
+    }
+    assert task_sums(read_tasks(["STS12", "STS-B", "TREC"], data)) == sums
+    file = data / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+    whole = file.read_text()
+    rows = [line.split("\t") for line in whole.splitlines()]
+    changes = [
+        [[*rows[0][:4], "0.5", *rows[0][5:]], *rows[1:]],  # a gold score
+        [[*rows[0][:5], rows[0][6], rows[0][5]], *rows[1:]],  # the two sentences the other way round
+        [rows[1], rows[0], *rows[2:]],
+        [[*rows[0][:5], "a word", rows[0][6]], *rows[1:]],
+        [[*rows[0][:6], "a word"], *rows[1:]],
+    ]
+    seen = {json.dumps(sums["STS-B"])}
+    for changed in changes:
+        file.write_text("".join("\t".join(row) + "\n" for row in changed))
+        now = task_sums(read_tasks(["STS-B"], data))["STS-B"]
+        assert now["dev"] == sums["STS-B"]["dev"]
+        seen.add(json.dumps(now))
+    assert len(seen) == 6
+    label = data / "downstream" / "TREC" / "TREC_10.label"
+    label.write_text(label.read_text().replace("NUM:", "LOC:", 1))
+    now = task_sums(read_tasks(["TREC"], data))["TREC"]
+    assert now["train"] == sums["TREC"]["train"]
+    assert now["test"] != sums["TREC"]["test"]

@@ -1,0 +1,208 @@
+"""SentEval's probing files: found in a data folder, else fetched from a server on the loopback and verified."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+
+from bench import download
+from bench.__main__ import main
+from bench.datasets import probing
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS
+from bench.download import http, pins
+from bench.download.xprobe import REPOSITORY, git_blob
+from bench.runs import paths
+from bench.utils.errors import UserError
+from bench.utils.files import sha256_file, sha256_text
+from tests.support.fake_hub import FakeHub, Fault, fake_hub
+
+COMMIT = "5d6dc117d1ac30357ddaeb7347fb5684e9b87015"
+ROWS = [(split, row % 2, split, row) for split in (b"tr", b"va", b"te") for row in range(4)]
+TEXT = b"".join(b"%s\tP%d\tWords of %s %d .\n" % row for row in ROWS)
+SIZES = {"train": 4, "dev": 4, "test": 4}
+
+
+def path_of(name: str) -> str:
+    return f"/facebookresearch/SentEval/{COMMIT}/data/probing/{name}.txt"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """All ten files, of one content."""
+    with fake_hub() as running:
+        running.raw = {path_of(name): TEXT for name in probing.FILES.values()}
+        monkeypatch.setenv("GITHUB_RAW_ENDPOINT", running.endpoint)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A data folder in the cache, as fetched, with pins of the test's own; nobody listens unless `server` does."""
+    path = tmp_path / "text"
+    path.write_bytes(TEXT)
+    files = {f"data/probing/{name}.txt": {"blob": git_blob(path)} for name in probing.FILES.values()}
+    content = {"repositories": {REPOSITORY: {"revision": COMMIT, "files": files}}}
+    (tmp_path / "pins.json").write_text(json.dumps(content))
+    monkeypatch.setattr(pins, "PINS", tmp_path / "pins.json")
+    monkeypatch.setattr(pins, "LOCK", tmp_path / "lock.json")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(http, "WAITS", (0.0,) * len(http.WAITS))
+    monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("BENCH_DATA", raising=False)
+    folder = tmp_path / "cache" / "senteval-0123456789ab"
+    (folder / "downstream").mkdir(parents=True)
+    (folder / "downstream" / "a.txt").write_text("a\n")
+    others = {"sts": {task: {"test": 2} for task in STS_TASKS}, "transfer": {"MR": {"mr.txt": 2}}}
+    listed = {"name": "few", "probing": dict.fromkeys(PROBING_TASKS, SIZES)} | others
+    (folder / "manifest.json").write_text(json.dumps(listed))
+    return folder
+
+
+def present(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "probing").glob("*")) if (folder / "probing").exists() else []
+
+
+def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) -> None:
+    task = probing.read("Depth", fetched)
+    assert task.splits["test"].columns == (tuple(f"Words of te {row} ." for row in (0, 2, 1, 3)),)
+    assert task.splits["test"].labels.tolist() == [0, 0, 1, 1]
+    assert server.requests == [f"GET {path_of('tree_depth')}"]
+    assert (fetched / "probing" / "tree_depth.txt").read_bytes() == TEXT
+    probing.read("Depth", fetched)
+    assert len(server.requests) == 1
+    assert present(fetched) == ["tree_depth.txt"]
+
+
+def test_fetching_an_input_fetches_what_its_tasks_need(
+    server: FakeHub, fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "fetch_senteval", lambda: fetched)
+
+    def described(*tasks: str) -> dict[str, object]:
+        out = tmp_path / "download.json"
+        assert main(["fetch", "data", "senteval", "--tasks", *tasks, "--suite", str(tmp_path), "--out", str(out)]) == 0
+        content = json.loads(out.read_text())
+        assert (content.pop("kind"), content.pop("name")) == ("data", "senteval")
+        return content
+
+    sums = [f"{sha256_file(fetched / 'downstream' / 'a.txt')}  downstream/a.txt"]
+    assert described() == described("sts", "MR") == {"files": 1, "sha256": sha256_text(sums[0])}
+    assert not server.requests
+    sums += [f"{sha256_file(tmp_path / 'text')}  probing/{name}.txt" for name in sorted(probing.FILES.values())]
+    assert described("sts", "probing") == {"files": 11, "sha256": sha256_text("\n".join(sums))}
+    assert sorted(server.requests) == sorted(f"GET {path_of(name)}" for name in probing.FILES.values())
+    assert described() == described("Depth,Tense")  # what is there is summed, whoever asks
+
+
+def test_a_wrong_blob_is_refused(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
+    server.served["tree_depth.txt"] = TEXT.replace(b"P1", b"P0")
+    with pytest.raises(UserError, match=rf"tree_depth\.txt arrived altered .*pinned is {git_blob(tmp_path / 'text')}"):
+        probing.read("Depth", fetched)
+    assert present(fetched) == []
+    server.served.clear()
+    assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
+
+
+def test_a_cut_download_is_refused(server: FakeHub, fetched: Path) -> None:
+    server.faults["tree_depth.txt"] = Fault(sent=20)
+    with pytest.raises(UserError, match=r"cannot fetch .*tree_depth\.txt: .* broke off after \d+ bytes; start again"):
+        probing.read("Depth", fetched)
+    assert present(fetched) == []  # what has come lies elsewhere: all files here are summed
+    server.faults.clear()
+    server.served["tree_depth.txt"] = TEXT[:-20]
+    with pytest.raises(UserError, match="cut short"):
+        probing.read("Depth", fetched)
+    assert present(fetched) == []
+
+
+def test_a_damaged_cache_is_fetched_again(server: FakeHub, fetched: Path) -> None:
+    download.probing_file("tree_depth", fetched).write_bytes(TEXT[:-1])
+    assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
+    assert len(server.requests) == 2
+
+
+def test_no_network(fetched: Path) -> None:
+    with pytest.raises(UserError) as raised:
+        probing.read("Depth", fetched)
+    assert str(raised.value) == (
+        f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to http://127.0.0.1:9; "
+        f"connect and try again, or set BENCH_DATA to a data folder that holds probing/"
+    )
+    assert present(fetched) == []
+
+
+def test_an_answer_that_is_no_file(server: FakeHub, fetched: Path) -> None:
+    del server.raw[path_of("tree_depth")]
+    with pytest.raises(UserError, match="status 404; connect and try again, or set BENCH_DATA"):
+        probing.read("Depth", fetched)
+    assert present(fetched) == []
+
+
+def test_offline_is_respected(server: FakeHub, fetched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match="HF_HUB_OFFLINE forbids connections"):
+        probing.read("Depth", fetched)
+    assert present(fetched) == []
+    assert not server.requests
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["BENCH_DATA", "--data"])
+def test_a_local_folder_is_never_filled(
+    named: bool, server: FakeHub, fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fetched if named else fetched.rename(tmp_path / "own")
+    if named:
+        monkeypatch.setenv("BENCH_DATA", str(folder))
+    path = folder / "probing" / "tree_depth.txt"
+    name = "senteval" if named else str(folder)
+    described = partial(paths.describe_input, "data", name, tmp_path, ["Depth"])
+    for ask in (partial(probing.read, "Depth", folder), described):
+        with pytest.raises(UserError) as raised:
+            ask()
+        assert str(raised.value) == (
+            f"{path} does not exist; copy data/probing/tree_depth.txt of github.com/facebookresearch/SentEval there, "
+            f"or choose other tasks"
+        )
+    path.parent.mkdir()
+    path.write_bytes(TEXT)
+    assert probing.read("Depth", folder).classes == 2
+    assert not server.requests
+
+
+def test_processes_that_fetch_at_once_download_once(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from bench import data; from bench.download import pins; "
+        "pins.PINS = Path(sys.argv[1]); print(download.probing_file('tree_depth', Path(sys.argv[2])))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(fetched)]
+    environment = {"GITHUB_RAW_ENDPOINT": server.endpoint, "SENTBENCH_CACHE": str(fetched.parent)}
+    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    paths_printed = {process.communicate(timeout=60)[0].strip() for process in processes}
+    assert paths_printed == {str(fetched / "probing" / "tree_depth.txt")}
+    assert len(server.requests) == 1
+
+
+def test_a_blob_is_what_git_calls_it(tmp_path: Path) -> None:
+    """The id that every git repository has for an empty file, and for "test content"."""
+    for content, blob in [
+        (b"", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"),
+        (b"test content\n", "d670460b4b4aece5915caf5c68d12f560a9fe3e4"),
+    ]:
+        (tmp_path / "file").write_bytes(content)
+        assert git_blob(tmp_path / "file") == blob
+
+
+def test_all_ten_files_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pins, "PINS", Path(pins.__file__).with_name("pins.json"))
+    pin = pins.pinned(REPOSITORY)
+    assert pin["revision"] == COMMIT
+    assert set(pin["files"]) == {f"data/probing/{name}.txt" for name in probing.FILES.values()}
+    assert len({file["blob"] for file in pin["files"].values()}) == len(PROBING_TASKS) == 10

@@ -1,0 +1,238 @@
+"""The batched engine against the literal classifier: the same weights, the same shuffles, the same accuracies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.evaluation import classifier, protocols
+from bench.evaluation.classifier import MODES, Fold, Settings, fit, initial_weights
+from bench.evaluation.protocols import Part
+from bench.utils.errors import UserError
+from tests.oracles import senteval as literal
+
+PROTOCOL_MODES = [(MODES["test"], literal.TEST_MODE), (MODES["dev"], literal.DEV_MODE)]
+
+
+def ignore(heads: int) -> None:
+    """Progress that nobody watches."""
+
+
+def data(seed: int, n: int, width: int, classes: int, noise: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian classes that overlap, so that early stopping, regularisation and ties all matter."""
+    generator = np.random.default_rng(seed)
+    labels = np.sort(generator.permutation(np.arange(n) % classes))
+    centres = generator.normal(size=(classes, width))
+    features = centres[labels] + noise * generator.normal(size=(n, width)) * 1.5
+    order = generator.permutation(n)
+    return features[order].astype(np.float32), labels[order].astype(np.int64)
+
+
+def part(features: np.ndarray, labels: np.ndarray, dtype: torch.dtype = torch.float64) -> Part:
+    return Part(torch.from_numpy(features).to(dtype), torch.from_numpy(labels))
+
+
+def small(mode: Settings, other: literal.Settings, folds: int = 3) -> tuple[Settings, literal.Settings]:
+    return replace(mode, folds=folds), replace(other, folds=folds)
+
+
+@pytest.mark.parametrize(("width", "classes", "hidden"), [(7, 2, 0), (16, 6, 0), (5, 3, 50), (9, 2, 200)])
+def test_first_weights_are_bit_equal(width: int, classes: int, hidden: int) -> None:
+    head = literal.Head(width, classes, 0.0, replace(literal.TEST_MODE, hidden=hidden))
+    theirs = list(head.initial.values())
+    layers = [torch.cat([theirs[i], theirs[i + 1].unsqueeze(1)], dim=1) for i in range(0, len(theirs), 2)]
+    for one, other in zip(initial_weights(width, classes, hidden), layers, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_permutations_are_bit_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every permutation that a head draws, the one of the 5 % included."""
+    drawn: list[np.ndarray] = []
+
+    class Recorder(np.random.RandomState):
+        def permutation(self, x: int) -> np.ndarray:  # type: ignore[override]
+            drawn.append(super().permutation(x))
+            return drawn[-1]
+
+    monkeypatch.setattr(classifier.np.random, "RandomState", Recorder)
+    features, labels = data(0, 61, 4, 2)
+    head = literal.Head(4, 2, 1e-3, literal.TEST_MODE, torch.float64)
+    head.fit(features, labels)
+    fit(
+        torch.from_numpy(features).double(),
+        torch.from_numpy(labels),
+        2,
+        [Fold(np.arange(61), None, ((1e-3, 0.0),))],
+        MODES["test"],
+    )
+    assert len(drawn) == len(head.permutations) > 24
+    for ours, theirs in zip(drawn, head.permutations, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("modes", PROTOCOL_MODES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nested(modes: tuple[Settings, literal.Settings], seed: int) -> None:
+    ours, theirs = small(*modes)
+    features, labels = data(seed, 101, 6, 2)
+    found = protocols.nested(part(features, labels), 2, ours, ignore)
+    assert (found.dev, found.test) == literal.nested(features, labels, 2, theirs, torch.float64)
+
+
+@pytest.mark.parametrize("modes", PROTOCOL_MODES)
+@pytest.mark.parametrize("classes", [2, 6])
+def test_kfold(modes: tuple[Settings, literal.Settings], classes: int) -> None:
+    ours, theirs = small(*modes, folds=4)
+    features, labels = data(3, 150, 8, classes)
+    test_features, test_labels = data(4, 50, 8, classes)
+    found = protocols.kfold(part(features, labels), part(test_features, test_labels), classes, ours, ignore)
+    dev, test, predicted = literal.kfold(features, labels, test_features, test_labels, classes, theirs, torch.float64)
+    assert (found.dev, found.test) == (dev, test)
+    assert found.predicted is not None
+    assert np.array_equal(found.predicted, predicted)
+
+
+def splits(seed: int, classes: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    features, labels = data(seed, 300, 10, classes)
+    return {
+        "train": (features[:180], labels[:180]),
+        "dev": (features[180:240], labels[180:240]),
+        "test": (features[240:], labels[240:]),
+    }
+
+
+@pytest.mark.parametrize("modes", PROTOCOL_MODES)
+@pytest.mark.parametrize("classes", [2, 7])
+def test_split(modes: tuple[Settings, literal.Settings], classes: int) -> None:
+    ours, theirs = modes
+    parts = splits(5, classes)
+    found = protocols.split({name: part(*both) for name, both in parts.items()}, classes, ours, ignore)
+    assert (found.dev, found.test) == literal.split(parts, classes, theirs, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("modes", PROTOCOL_MODES)
+def test_tuned_network(modes: tuple[Settings, literal.Settings]) -> None:
+    """Dropout masks included: without them the choice would differ."""
+    ours, theirs = modes
+    parts = splits(6, 3)
+    found = protocols.tuned_network({name: part(*both) for name, both in parts.items()}, 3, ours, ignore)
+    dev, test, _ = literal.tuned_mlp(parts, 3, theirs, torch.float64)
+    assert (found.dev, found.test) == (dev, test)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.2])
+def test_weights_of_a_network_with_dropout(dropout: float) -> None:
+    """Weights, not accuracies: one pass of a network whose masks, decay and gradients all have to agree."""
+    features, labels = data(7, 90, 6, 3)
+    once = {"max_epoch": 0, "epoch_size": 3}
+    chosen = replace(literal.TEST_MODE, hidden=50, dropout=dropout, **once)
+    head = literal.Head(6, 3, 1e-2, chosen, torch.float64)
+    head.fit(features[:70], labels[:70], (features[70:], labels[70:]))
+    theirs = list(head.model.state_dict().values())
+    fold = Fold(np.arange(70), np.arange(70, 90), ((1e-2, dropout),))
+    double = torch.from_numpy(features).double()
+    (found,) = fit(double, torch.from_numpy(labels), 3, [fold], replace(MODES["test"], **once), hidden=50)
+    for layer, place in zip(found.weights[0], (0, 2), strict=True):
+        torch.testing.assert_close(layer[:, :-1], theirs[place], rtol=1e-7, atol=1e-9)
+        torch.testing.assert_close(layer[:, -1], theirs[place + 1], rtol=1e-7, atol=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    n=st.integers(24, 90),
+    width=st.integers(1, 9),
+    classes=st.integers(2, 4),
+    seed=st.integers(0, 2**32 - 1),
+    mode=st.sampled_from(PROTOCOL_MODES),
+    decays=st.lists(st.sampled_from([1e-9, 1e-5, 1e-2, 0.3]), min_size=1, max_size=3),
+)
+def test_any_heads_in_any_company(
+    n: int,
+    width: int,
+    classes: int,
+    seed: int,
+    mode: tuple[Settings, literal.Settings],
+    decays: list[float],
+) -> None:
+    """Folds of unlike sizes trained at once: each head ends as if it had been trained alone."""
+    features, labels = data(seed, n, width, classes)
+    generator = np.random.default_rng(seed)
+    heads = tuple((decay, 0.0) for decay in decays)
+    folds = []
+    for size in (n // 2, n // 2, n // 2 - 1):
+        rows = generator.permutation(n)
+        folds.append(Fold(rows[:size], rows[size:], heads))
+    found = fit(torch.from_numpy(features).double(), torch.from_numpy(labels), classes, folds, mode[0])
+    for fold, fitted in zip(folds, found, strict=True):
+        for place, decay in enumerate(decays):
+            head = literal.Head(width, classes, decay, mode[1], torch.float64)
+            dev = features[fold.dev], labels[fold.dev]
+            assert fitted.accuracies[place] == head.fit(features[fold.train], labels[fold.train], dev)
+            assert fitted.passes[place] == len(head.permutations)
+            # A step is gradient / sqrt(mean square): of a gradient near 0 it makes 1e-8 out of roundings of 1e-16.
+            ours = fitted.weights[place][0]
+            theirs = head.model.state_dict()
+            torch.testing.assert_close(ours[:, :-1], theirs["0.weight"], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(ours[:, -1], theirs["0.bias"], rtol=1e-5, atol=1e-6)
+
+
+def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, labels = data(8, 80, 5, 2)
+    double, wanted = torch.from_numpy(features).double(), torch.from_numpy(labels)
+    folds = [Fold(train, dev, ((1e-3, 0.0), (1e-2, 0.0))) for train, dev in literal.folds(features, labels, 5)]
+    together = fit(double, wanted, 2, folds, MODES["test"])
+    monkeypatch.setattr(classifier, "BLOCK", 2)
+    apart = fit(double, wanted, 2, folds, MODES["test"])
+    for one, other in zip(together, apart, strict=True):
+        assert one.accuracies == other.accuracies
+
+
+def test_progress_counts_every_head() -> None:
+    features, labels = data(9, 60, 3, 2)
+    told: list[int] = []
+    ours, _ = small(*PROTOCOL_MODES[0])
+    protocols.nested(part(features, labels), 2, ours, told.append)
+    assert sum(told) == protocols.heads("nested", ours) == 3 * (4 * 3 + 1)
+
+
+def test_a_constant_column_changes_nothing() -> None:
+    """It is another bias for the literal classifier, and it is that here."""
+    features, labels = data(10, 90, 4, 2)
+    features = np.concatenate([features, np.ones((90, 1), np.float32)], axis=1)
+    ours, theirs = small(*PROTOCOL_MODES[0])
+    found = protocols.nested(part(features, labels), 2, ours, ignore)
+    assert (found.dev, found.test) == literal.nested(features, labels, 2, theirs, torch.float64)
+
+
+def test_too_few_samples_of_a_label_are_refused() -> None:
+    features, labels = data(11, 30, 3, 2)
+    labels[:] = 0
+    labels[4] = 1
+    ours, _ = small(*PROTOCOL_MODES[0])
+    with pytest.raises(UserError, match="3 folds need 3 samples of some label and 2 of each"):
+        protocols.nested(part(features, labels), 2, ours, ignore)
+
+
+@pytest.mark.parametrize(("samples", "enough"), [(19, False), (20, True)])
+def test_a_share_that_is_no_sample_cannot_be_held_out(samples: int, enough: bool) -> None:
+    features, labels = data(12, samples, 3, 2)
+    train, ours = part(features, labels), small(*PROTOCOL_MODES[0])[0]
+    if enough:
+        assert 0 <= protocols.kfold(train, train, 2, ours, ignore).test <= 100
+        return
+    with pytest.raises(UserError, match="holds out 5% of its training part, which is no sample of 19"):
+        protocols.kfold(train, train, 2, ours, ignore)
+
+
+@pytest.mark.parametrize("file", ["classify.py", "tasks/protocol.py"])
+def test_engine_and_oracle_share_nothing(file: str) -> None:
+    assert "literal" not in (Path(classifier.__file__).parent / file).read_text(encoding="utf-8")
+    source = Path(literal.__file__).read_text(encoding="utf-8")
+    assert "import bench" not in source
+    assert "from bench" not in source

@@ -1,0 +1,283 @@
+"""The oracle itself, on tiny data and scripted accuracies: what others are compared with is known to be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tests.oracles import senteval as literal
+from tests.oracles.senteval import DEV_MODE, REGULARISERS, TEST_MODE, Head, Settings
+
+WIDTH, CLASSES = 6, 3
+QUICK = replace(TEST_MODE, folds=3, batch_size=8, max_epoch=20)
+
+
+def blobs(n: int, seed: int = 0, distance: float = 8.0) -> tuple[np.ndarray, np.ndarray]:
+    """Unit-variance clouds around `distance` times one axis per class, classes in turn."""
+    y = np.arange(n) % CLASSES
+    noise = np.random.default_rng(seed).standard_normal((n, WIDTH))
+    return (noise + distance * np.eye(CLASSES, WIDTH)[y]).astype(np.float32), y
+
+
+def head(settings: Settings = QUICK, dtype: torch.dtype = torch.float32, decay: float = 1e-4) -> Head:
+    return Head(WIDTH, CLASSES, decay, settings, dtype)
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+# One classifier
+
+
+@pytest.mark.parametrize(
+    "settings", [QUICK, replace(QUICK, hidden=5, dropout=0.2), replace(QUICK, optimiser="rmsprop")]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_separable_clouds_are_separated(settings: Settings, dtype: torch.dtype) -> None:
+    x, y = blobs(60)
+    fitted = head(replace(settings, tenacity=20, max_epoch=200), dtype)  # small sets move accuracy in few, late leaps
+    assert fitted.fit(x, y, blobs(30, seed=1)) == 1.0
+    np.testing.assert_array_equal(fitted.predict(x), y)
+
+
+def test_shuffled_labels_give_no_more_than_chance() -> None:
+    x, y = blobs(300)
+    fitted = head()
+    fitted.fit(x, np.random.default_rng(2).permutation(y))
+    assert fitted.score(*blobs(3000, seed=1)) < 0.65  # a third expected, two thirds when two of three clouds are right
+
+
+def test_equal_heads_are_equal_bit_for_bit_and_both_precisions_start_alike() -> None:
+    x, y = blobs(64, distance=1.0)
+    a, b, exact = head(), head(), head(dtype=torch.float64)
+    assert same(a.initial, exact.initial)
+    assert {name: weight.dtype for name, weight in a.initial.items()} == dict.fromkeys(
+        ("0.weight", "0.bias"), torch.float32
+    )
+    assert same({name: weight.double() for name, weight in exact.initial.items()}, dict(exact.model.state_dict()))
+    for made in (a, b, exact):
+        np.random.seed(literal.SEED)  # where construction left it: these three were made before the first fit
+        made.fit(x, y)
+    assert same(a.model.state_dict(), b.model.state_dict())
+    assert not same(a.initial, a.model.state_dict())
+    shared = min(len(a.permutations), len(exact.permutations))
+    assert all(np.array_equal(p, q) for p, q in zip(a.permutations[:shared], exact.permutations, strict=False))
+
+
+def test_the_first_adam_steps_are_the_formula() -> None:
+    """Two batches, the second smaller: Adam with the mean loss and coupled decay on weights and bias, by hand."""
+    x, y = blobs(11, distance=1.0)
+    decay = 0.3
+    made = head(dtype=torch.float64, decay=decay)
+    weights = torch.cat([made.initial["0.weight"], made.initial["0.bias"][:, None]], 1).double()
+    made.one_pass(torch.from_numpy(x).double(), torch.from_numpy(y))
+    features = torch.cat([torch.from_numpy(x).double(), torch.ones(11, 1, dtype=torch.float64)], 1)
+    m = v = torch.zeros_like(weights)
+    [order] = made.permutations
+    for step, batch in enumerate((order[:8], order[8:]), start=1):
+        wrong = (features[batch] @ weights.T).softmax(1) - F.one_hot(torch.from_numpy(y[batch]), CLASSES)
+        gradient = wrong.T @ features[batch] / len(batch) + decay * weights
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        weights = weights - 1e-3 * (m / (1 - 0.9**step)) / ((v / (1 - 0.999**step)).sqrt() + 1e-8)
+    torch.testing.assert_close(made.model[0].weight, weights[:, :-1], rtol=0, atol=1e-12)
+    torch.testing.assert_close(made.model[0].bias, weights[:, -1], rtol=0, atol=1e-12)
+
+
+def test_the_first_rmsprop_step_is_the_formula() -> None:
+    """From rest the squared mean is 0.01 g^2, hence a step of 0.01 g / (0.1 |g| + 1e-8)."""
+    x, y = blobs(8, distance=1.0)
+    features = torch.from_numpy(x).double()
+    made = head(replace(QUICK, optimiser="rmsprop"), torch.float64, decay=0.3)
+    weight, bias = (made.initial[name].double() for name in ("0.weight", "0.bias"))
+    wrong = (features @ weight.T + bias).softmax(1) - F.one_hot(torch.from_numpy(y), CLASSES)
+    gradient = wrong.T @ features / 8 + 0.3 * weight
+    made.one_pass(features, torch.from_numpy(y))
+    expected = weight - 0.01 * gradient / (0.1 * gradient.abs() + 1e-8)
+    torch.testing.assert_close(made.model[0].weight, expected, rtol=0, atol=1e-12)
+
+
+def test_layers_of_a_network() -> None:
+    made = head(replace(QUICK, hidden=5, dropout=0.2))
+    assert [type(layer).__name__ for layer in made.model] == ["Linear", "Dropout", "Sigmoid", "Linear"]
+    assert [tuple(weight.shape) for weight in made.initial.values()] == [(5, WIDTH), (5,), (CLASSES, 5), (CLASSES,)]
+    assert made.model[1].p == 0.2
+
+
+# Early stopping
+
+
+class Scripted(Head):
+    """Told what accuracy each check has; a pass leaves its number in the bias."""
+
+    def __init__(self, accuracies: Iterator[float], settings: Settings) -> None:
+        super().__init__(WIDTH, CLASSES, 0.0, settings)
+        self.accuracies, self.passes = accuracies, 0
+
+    def one_pass(self, features: Tensor, labels: Tensor) -> None:
+        self.passes += 1
+        torch.nn.init.constant_(self.model[0].bias, self.passes)
+
+    def score(self, x: np.ndarray, y: np.ndarray) -> float:
+        return next(self.accuracies)
+
+
+def run(accuracies: Iterator[float], settings: Settings) -> tuple[Scripted, float]:
+    made = Scripted(accuracies, settings)
+    return made, made.fit(*blobs(9), blobs(9))
+
+
+def test_training_stops_at_the_fourth_check_without_improvement_of_all() -> None:
+    """With a tenacity of 3. Improvements in between do not reset the count, equal accuracy is none."""
+    script = [0.5, 0.4, 0.6, 0.6, 0.7, 0.1, 0.8, 0.2, 0.9]
+    made, best = run(iter(script), DEV_MODE)
+    assert made.checks == script[:8]
+    assert best == 0.8
+    assert made.passes == 16
+    assert made.model[0].bias.tolist() == [14.0] * 3  # the copy of the seventh check, not the last state
+
+
+def test_the_first_of_equal_checks_is_kept() -> None:
+    made, best = run(iter([0.25] + [0.5] * 7), TEST_MODE)
+    assert (best, len(made.checks), made.passes) == (0.5, 8, 32)
+    assert made.model[0].bias.tolist() == [8.0] * 3
+
+
+@pytest.mark.parametrize(("settings", "passes"), [(TEST_MODE, 204), (DEV_MODE, 202)])
+def test_training_that_always_improves_ends_after_the_block_that_begins_at_pass_200(
+    settings: Settings, passes: int
+) -> None:
+    made, best = run((n / 1000 for n in count()), settings)
+    assert (made.passes, len(made.checks)) == (passes, passes // settings.epoch_size)
+    assert best == (passes // settings.epoch_size - 1) / 1000
+
+
+# The 5 % split
+
+
+@pytest.mark.parametrize(("n", "size"), [(100, 5), (119, 5), (120, 6)])
+def test_five_percent_is_the_head_of_the_first_permutation(n: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = blobs(n)
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    real = Head.score
+    monkeypatch.setattr(Head, "score", lambda self, x, y: seen.append((x, y)) or real(self, x, y))
+    made = head()
+    made.fit(x, y)
+    order = np.random.RandomState(1111).permutation(n)
+    np.testing.assert_array_equal(made.permutations[0], order)
+    assert all(
+        np.array_equal(dev_x, x[order[:size]]) and np.array_equal(dev_y, y[order[:size]]) for dev_x, dev_y in seen
+    )
+    assert {len(p) for p in made.permutations[1:]} == {n - size}
+    assert len(made.permutations) == 1 + len(made.checks) * QUICK.epoch_size
+
+
+def test_a_given_dev_set_leaves_the_training_data_whole() -> None:
+    made = head()
+    made.fit(*blobs(50), blobs(20))
+    generator = np.random.RandomState(1111)
+    for order in made.permutations:
+        np.testing.assert_array_equal(order, generator.permutation(50))
+
+
+# Protocols
+
+
+def test_folds_are_stratified_shuffled_and_drawn_with_the_seed() -> None:
+    y = np.array([0, 1, 1] * 4)
+    parts = [(train.tolist(), held_out.tolist()) for train, held_out in literal.folds(y[:, None], y, 4)]
+    assert [held_out for _, held_out in parts] == [[2, 7, 9], [1, 6, 10], [3, 4, 11], [0, 5, 8]]
+    assert all(sorted(train + held_out) == list(range(12)) for train, held_out in parts)
+
+
+@dataclass
+class Fit:
+    decay: float
+    settings: Settings
+    train: int
+    dev: int | None
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[Fit]:
+    """Replaces heads by ones whose accuracy is a table of their decay, hidden size and dropout; all fits are listed."""
+    fits: list[Fit] = []
+
+    class Stub:
+        def __init__(self, inputs: int, classes: int, decay: float, settings: Settings, dtype: torch.dtype) -> None:
+            assert (inputs, classes, dtype) == (WIDTH, CLASSES, torch.float32)
+            self.decay, self.settings = decay, settings
+
+        def fit(self, x: np.ndarray, y: np.ndarray, dev: tuple[np.ndarray, np.ndarray] | None = None) -> float:
+            fits.append(Fit(self.decay, self.settings, len(x), None if dev is None else len(dev[0])))
+            return 0.0
+
+        def score(self, x: np.ndarray, y: np.ndarray) -> float:
+            if self.settings.hidden:
+                by_network = {(50, 0.2): 0.7, (100, 0.1): 0.7000049, (200, 0.0): 0.6}
+                return by_network.get((self.settings.hidden, self.settings.dropout), 0.5)
+            return {1e-4: 2 / 3, 1e-3: 2 / 3 + 1e-9}.get(self.decay, 0.5)  # differ beyond the two decimals
+
+        def predict(self, x: np.ndarray) -> np.ndarray:
+            return np.full(len(x), 1)
+
+    monkeypatch.setattr(literal, "Head", Stub)
+    return fits
+
+
+def test_nested_fits_410_heads(fits: list[Fit]) -> None:
+    assert literal.nested(*blobs(300), CLASSES, TEST_MODE) == (66.67, 66.67)
+    assert len(fits) == 410
+    refits = [fit for fit in fits if fit.dev is None]
+    assert refits == [Fit(1e-4, TEST_MODE, 270, None)] * 10  # the first of equals after rounding
+    inner = [fit for fit in fits if fit.dev]
+    assert [fit.decay for fit in inner] == [decay for _ in range(10) for decay in REGULARISERS for _ in range(10)]
+    assert {(fit.train, fit.dev) for fit in inner} == {(243, 27)}
+
+
+def test_kfold_fits_41_heads(fits: list[Fit]) -> None:
+    dev, test, predictions = literal.kfold(*blobs(300), *blobs(90), CLASSES, TEST_MODE)
+    assert (dev, test, predictions.tolist()) == (66.67, 66.67, [1] * 90)
+    assert len(fits) == 41
+    assert fits[-1] == Fit(1e-4, TEST_MODE, 300, None)
+    assert {(fit.train, fit.dev) for fit in fits[:-1]} == {(270, 30)}
+
+
+def test_split_fits_one_head_for_each_regulariser_and_one_more(fits: list[Fit]) -> None:
+    splits = {"train": blobs(30), "dev": blobs(12), "test": blobs(9)}
+    assert literal.split(splits, CLASSES, TEST_MODE) == (66.67, 66.67)
+    assert [fit.decay for fit in fits] == [*REGULARISERS, 1e-4]
+    assert {(fit.train, fit.dev) for fit in fits} == {(30, 12)}
+    fits.clear()
+    assert literal.split(splits, CLASSES, TEST_MODE, regularisers=[1e-9]) == (50.0, 50.0)
+    assert [fit.decay for fit in fits] == [1e-9, 1e-9]
+
+
+def test_the_network_is_the_first_of_the_best_after_rounding(fits: list[Fit]) -> None:
+    splits = {"train": blobs(30), "dev": blobs(12), "test": blobs(9)}
+    assert literal.tuned_mlp(splits, CLASSES, TEST_MODE) == (70.0, 70.0, (50, 0.2))
+    tried = [(fit.settings.hidden, fit.settings.dropout) for fit in fits]
+    assert tried == [(hidden, dropout) for hidden in (50, 100, 200) for dropout in (0.0, 0.1, 0.2)]
+    assert {fit.decay for fit in fits} == {1e-9}
+
+
+def test_protocols_with_real_heads() -> None:
+    """Separable data give 100 everywhere; accuracies of small sets are their fractions in percent."""
+    x, y = blobs(90)
+    splits = {"train": (x, y), "dev": blobs(30, seed=1), "test": blobs(30, seed=2)}
+    settings = replace(DEV_MODE, folds=3, batch_size=8)
+    assert literal.nested(x, y, CLASSES, settings) == (100.0, 100.0)
+    dev, test, predictions = literal.kfold(x, y, *splits["test"], CLASSES, settings)
+    assert (dev, test) == (100.0, 100.0)
+    np.testing.assert_array_equal(predictions, splits["test"][1])
+    assert literal.split(splits, CLASSES, settings) == (100.0, 100.0)
+    hard = {name: blobs(30, seed=number, distance=1.0) for number, name in enumerate(("train", "dev", "test"))}
+    for value in literal.split(hard, CLASSES, QUICK):
+        assert value in {round(100 * correct / 30, 2) for correct in range(31)}

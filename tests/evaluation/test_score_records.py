@@ -1,0 +1,157 @@
+"""Records of `bench.evaluation.scoring` against the literal classifier, from the task to the number that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score
+
+from bench.datasets.labelled import LabelledTask, Samples, ordered
+from bench.evaluation.classifier import MODES
+from bench.evaluation.scoring import score
+from tests.oracles import senteval as literal
+
+WIDTH = 32
+# Ten folds would only take longer, and in batches of 64 few samples are too few steps to learn anything.
+SMALL = {"folds": 3, "batch_size": 16}
+LITERAL = {"test": replace(literal.TEST_MODE, **SMALL), "dev": replace(literal.DEV_MODE, **SMALL)}
+
+
+@pytest.fixture(autouse=True)
+def _small_modes_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float64 accuracies are equal, not merely close."""
+    for mode, settings in list(MODES.items()):
+        monkeypatch.setitem(MODES, mode, replace(settings, **SMALL))
+    single = LabelledTask.features
+    monkeypatch.setattr(LabelledTask, "features", lambda *words: single(*words).astype(np.float64))
+
+
+def samples(prefix: str, labels: Sequence[int], columns: int = 1) -> Samples:
+    """Sentences of unlike lengths that name their place and label, in SentEval's order."""
+    texts = [
+        [f"{prefix} {column} {place} {label}" + " x" * (place % 3) for place, label in enumerate(labels)]
+        for column in range(columns)
+    ]
+    return ordered(texts, labels)
+
+
+def vectors(texts: Sequence[str]) -> np.ndarray:
+    """Overlapping clouds by label; the second sentence of a pair is near the first where its label is 1."""
+    centres = np.random.default_rng(0).normal(size=(6, WIDTH))
+    rows = []
+    for text in texts:
+        prefix, column, place, label, *_ = text.split()
+        generator = np.random.default_rng([len(prefix), int(place)])
+        row = generator.normal(size=WIDTH)
+        if prefix.startswith("pairs"):
+            if column == "1":
+                row = row + np.random.default_rng(int(place)).normal(size=WIDTH) * (1.2 - 0.7 * int(label))
+        else:
+            row = row + 0.42 * centres[int(label)]
+        rows.append(row.astype(np.float32))
+    return np.stack(rows)
+
+
+def labels(count: int, classes: int, seed: int) -> list[int]:
+    return np.random.default_rng(seed).permutation(np.arange(count) % classes).tolist()
+
+
+def inputs(task: LabelledTask, split: str) -> literal.Labelled:
+    """Features by their definition, without `LabelledTask`."""
+    found = [vectors(column) for column in task.splits[split].columns]
+    if len(found) == 2:
+        found = [np.hstack([np.abs(found[0] - found[1]), found[0] * found[1]])]
+    return found[0].astype(np.float64), task.splits[split].labels
+
+
+def values(task: LabelledTask, mode: str) -> dict[tuple[str, str], float]:
+    records = score([task], vectors, mode=mode)
+    assert all((record["task"], record["aggregation"]) == (task.name, "all") for record in records)
+    assert len({(record["metric"], record["split"]) for record in records}) == len(records)
+    return {(record["metric"], record["split"]): record["value"] for record in records}
+
+
+def nested(task: LabelledTask, settings: literal.Settings) -> dict[tuple[str, str], float]:
+    dev, test = literal.nested(*inputs(task, "all"), task.classes, settings, torch.float64)
+    return {("accuracy", "dev"): dev, ("accuracy", "test"): test}
+
+
+def kfold(task: LabelledTask, settings: literal.Settings) -> dict[tuple[str, str], float]:
+    dev, test, predicted = literal.kfold(
+        *inputs(task, "train"), *inputs(task, "test"), task.classes, settings, torch.float64
+    )
+    found = {("accuracy", "dev"): dev, ("accuracy", "test"): test}
+    if task.name == "MRPC":
+        found["f1", "test"] = round(100 * float(f1_score(task.splits["test"].labels, predicted)), 2)
+    return found
+
+
+def fixed(task: LabelledTask, settings: literal.Settings) -> dict[tuple[str, str], float]:
+    parts = {split: inputs(task, split) for split in task.splits}
+    dev, test = literal.split(parts, task.classes, settings, dtype=torch.float64)
+    found = {("accuracy", "dev"): dev, ("accuracy", "test"): test}
+    if task.name == "Length":
+        mlp_dev, mlp_test, _ = literal.tuned_mlp(parts, task.classes, settings, torch.float64)
+        found |= {("accuracy_mlp", "dev"): mlp_dev, ("accuracy_mlp", "test"): mlp_test}
+    return found
+
+
+CASES: dict[str, tuple[LabelledTask, Callable[..., dict[tuple[str, str], float]]]] = {
+    "MR": (LabelledTask("MR", "nested", 2, {"all": samples("all", labels(90, 2, 1))}), nested),
+    "xprobe-Depth": (LabelledTask("xprobe-Depth", "nested", 4, {"all": samples("all", labels(80, 4, 2))}), nested),
+    "TREC": (
+        LabelledTask(
+            "TREC",
+            "kfold",
+            6,
+            {"train": samples("train", labels(120, 6, 3)), "test": samples("test", labels(50, 6, 4))},
+        ),
+        kfold,
+    ),
+    "MRPC": (
+        LabelledTask(
+            "MRPC",
+            "kfold",
+            2,
+            {"train": samples("pairs", labels(110, 2, 5), 2), "test": samples("pairs-test", labels(60, 2, 6), 2)},
+        ),
+        kfold,
+    ),
+    "SST2": (
+        LabelledTask(
+            "SST2",
+            "split",
+            2,
+            {name: samples(name, labels(n, 2, n)) for name, n in [("train", 130), ("dev", 40), ("test", 50)]},
+        ),
+        fixed,
+    ),
+    "Length": (
+        LabelledTask(
+            "Length",
+            "split",
+            5,
+            {name: samples(name, labels(n, 5, n)) for name, n in [("train", 130), ("dev", 40), ("test", 50)]},
+        ),
+        fixed,
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["test", "dev"])
+@pytest.mark.parametrize("name", CASES)
+def test_records_are_those_of_the_literal_classifier(name: str, mode: str) -> None:
+    task, oracle = CASES[name]
+    expected = oracle(task, LITERAL[mode])
+    assert values(task, mode) == expected
+    # Neither chance nor trivial, so that equality says something (nested refits are stopped by 3 samples: on dev).
+    assert 110 / task.classes < expected["accuracy", "dev"] < 100
+
+
+def test_the_data_tell_modes_apart() -> None:
+    task = CASES["Length"][0]
+    assert values(task, "test") != values(task, "dev")

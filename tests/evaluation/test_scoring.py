@@ -1,0 +1,433 @@
+"""Scores of every kind of task from one set of vectors, and evaluations that are interrupted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from bench.__main__ import main
+from bench.datasets.labelled import LabelledTask, Samples
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, average, expand_tasks
+from bench.evaluation import embedding_store, protocols, scoring
+from bench.evaluation.classifier import MODES
+from bench.evaluation.scoring import read_tasks, score, score_encoder, sentences
+from bench.models.encoder import TransformerEncoder
+from bench.results.records import Record, read_scores
+from bench.stages.jobs import compared, tables
+from bench.utils.errors import UserError
+from bench.utils.progress import Progress
+from tests.support.tiny_tasks import WIDTH, Words, look_up, write_tasks
+
+
+@pytest.fixture(scope="module")
+def data(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with all tasks."""
+    return write_tasks(tiny_data, tmp_path_factory.mktemp("all") / "data")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classifiers that train for a few passes."""
+    for mode, settings in list(MODES.items()):
+        monkeypatch.setitem(MODES, mode, replace(settings, folds=2 if mode == "dev" else 3, batch_size=8, max_epoch=8))
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
+    """The progress of each scoring."""
+    made: list[Progress] = []
+
+    class Watched(Progress):
+        def __init__(self, *words: Any, **named: Any) -> None:
+            super().__init__(*words, **named)
+            made.append(self)
+
+    monkeypatch.setattr(scoring, "Progress", Watched)
+    return made
+
+
+Cells = dict[tuple[str, str, str, str], float]
+
+
+def cells(records: Sequence[Record]) -> Cells:
+    found = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in records}
+    assert len(found) == len(records)
+    return found
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_names_of_groups_and_tasks() -> None:
+    assert expand_tasks(["all"]) == [*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS]
+    assert expand_tasks(["TREC", "transfer", "STS12", "TREC"]) == [
+        "TREC",
+        *(task for task in TRANSFER_TASKS if task != "TREC"),
+        "STS12",
+    ]
+    assert expand_tasks(["xprobe"]) == list(XPROBE_TASKS)
+    assert not set(expand_tasks(["all"])) & set(XPROBE_TASKS)
+    assert expand_tasks([]) == []
+    with pytest.raises(UserError, match=r"unknown task 'transfers'; did you mean 'transfer'\?"):
+        expand_tasks(["sts", "transfers"])
+
+
+def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data: Path) -> None:
+    tasks = read_tasks(["TREC", "SICK-R", "Depth", "STS13", "STS-B"], data)
+    assert [(task.name, getattr(task, "split", "")) for task in tasks] == [
+        ("TREC", ""),
+        ("SICK-R", "test"),
+        ("SICK-R", "dev"),
+        ("Depth", ""),
+        ("STS13", "test"),
+        ("STS-B", "test"),
+        ("STS-B", "dev"),
+    ]
+
+
+def test_an_unknown_mode(data: Path) -> None:
+    with pytest.raises(UserError, match=r"unknown mode 'tset'; did you mean 'test'\? \(known: dev, test\)"):
+        score(read_tasks(["sts"], data), look_up, mode="tset")
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_task(data: Path, tmp_path: Path, quick: None) -> None:
+    encoder = Words()
+    tasks = read_tasks(["all"], data)
+    found = cells(score_encoder(encoder, tasks, "test", "cpu", tmp_path))
+    assert sorted(encoder.encoded) == sorted({text for task in tasks for text in task.sentences()})
+    expected = {(task, "test", "spearman", "all") for task in STS_TASKS}
+    expected |= {(task, "dev", "spearman", "all") for task in ("STS-B", "SICK-R")}
+    expected |= {(f"STS{year}", "test", "spearman", kind) for year in range(12, 17) for kind in ("mean", "wmean")}
+    expected |= {(task, split, "accuracy", "all") for task in TRANSFER_TASKS for split in ("test", "dev")}
+    expected |= {
+        (task, split, metric, "all")
+        for task in PROBING_TASKS
+        for split in ("test", "dev")
+        for metric in ("accuracy", "accuracy_mlp")
+    }
+    expected |= {("MRPC", "test", "f1", "all"), *(("Avg", "test", m, "all") for m in ("spearman", "accuracy"))}
+    assert set(found) == expected
+    assert all(-100 <= value <= 100 for value in found.values())
+    for group, metric in ((STS_TASKS, "spearman"), (TRANSFER_TASKS, "accuracy")):
+        printed = [round(found[task, "test", metric, "all"], 2) for task in group]
+        assert found["Avg", "test", metric, "all"] == pytest.approx(sum(printed) / 7, abs=1e-12)
+    one = cells(score(read_tasks(["TREC", "MRPC", "Tense"], data), look_up))
+    assert one == {cell: value for cell, value in found.items() if cell[0] in ("TREC", "MRPC", "Tense")}
+
+
+def test_sentences_and_labels_stay_together(data: Path) -> None:
+    """Most sentences name their label; were the two out of step, accuracy would be chance."""
+    found = cells(score(read_tasks(["TREC", "SST2", "Depth", "MR"], data), look_up, mode="dev"))
+    for task, least in {"TREC": 40, "SST2": 65, "Depth": 50, "MR": 60}.items():  # of chances 17, 50, 33 and 50
+        assert found[task, "test", "accuracy", "all"] > least
+
+
+def test_an_average_needs_its_whole_group() -> None:
+    def cell(task: str, value: float, metric: str, **other: str) -> Record:
+        return {"task": task, "split": "test", "metric": metric, "aggregation": "all", "value": value} | other
+
+    sts = [cell(task, 70.004 + place, "spearman") for place, task in enumerate(STS_TASKS)]
+    transfer = [cell(task, 80.005, "accuracy") for task in TRANSFER_TASKS]
+    noise = [cell("STS12", 1, "spearman", aggregation="mean"), cell("MR", 1, "accuracy", split="dev")]
+    assert list(scoring._averages(sts[:-1] + transfer[1:] + noise)) == []
+    found = cells(list(scoring._averages(noise + sts + transfer + [cell("MRPC", 1, "f1")])))
+    assert found == {
+        ("Avg", "test", "spearman", "all"): pytest.approx(73.0, abs=1e-12),  # not 73.004: of the cells as printed
+        ("Avg", "test", "accuracy", "all"): average([80.005] * 7),
+    }
+
+
+def pairs_task(labels: Sequence[int]) -> LabelledTask:
+    texts = tuple(f"{place}" for place in range(len(labels)))
+    samples = Samples((texts, texts), np.array(labels, dtype=np.int64))
+    return LabelledTask("MRPC", "kfold", 2, {"train": samples, "test": samples})
+
+
+@pytest.mark.parametrize(
+    ("labels", "predicted", "f1"),
+    [
+        ([1, 1, 1, 0, 0, 1], [1, 0, 1, 1, 0, 1], 75.0),  # 3 right of 4 found, 3 of 4 to find
+        ([1, 1, 0, 0], [1, 0, 0, 0], 66.67),  # 1 of 1, 1 of 2
+        ([0, 0, 1], [1, 1, 0], 0.0),
+        ([1, 1], [1, 1], 100.0),
+    ],
+)
+def test_f1_of_mrpc_is_that_of_paraphrases(
+    labels: list[int], predicted: list[int], f1: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = protocols.Result(50.0, 60.0, np.array(predicted))
+    monkeypatch.setattr(protocols, "kfold", lambda *words: result)
+    found = cells(score([pairs_task(labels)], look_up))
+    assert found["MRPC", "test", "f1", "all"] == f1 == round(100 * f1_score(labels, predicted), 2)
+    assert found["MRPC", "test", "accuracy", "all"] == 60.0
+    assert found["MRPC", "dev", "accuracy", "all"] == 50.0
+
+
+@pytest.mark.parametrize(("mode", "folds", "heads"), [("test", 10, 410 + 41 + 4), ("dev", 5, 105 + 21 + 4)])
+def test_modes_train_otherwise_and_progress_counts_all(
+    mode: str, folds: int, heads: int, data: Path, watched: list[Progress], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def fake_fit(
+        features: Any, labels: Any, classes: int, fold: Any, settings: Any, hidden: int = 0, advance: Any = None
+    ):
+        assert settings == MODES[mode]
+        asked.append(sum(len(one.heads) for one in fold) if not hidden else 0)
+        advance(sum(len(one.heads) for one in fold))
+        return [Guess(len(one.heads)) for one in fold]
+
+    class Guess:
+        def __init__(self, heads: int) -> None:
+            self.accuracies = [0.5] * heads
+
+        def predict(self, head: int, features: Any) -> np.ndarray:
+            return np.zeros(len(features), dtype=np.int64)
+
+    monkeypatch.setattr(protocols, "fit", fake_fit)
+    found = cells(score(read_tasks(["MR", "TREC", "Tense"], data), look_up, mode=mode))
+    assert sum(asked) == heads
+    assert MODES[mode].folds == folds
+    (progress,) = watched
+    nested, kfold = heads - 4 - 4 * folds - 1, 4 * folds + 1
+    assert progress.done == progress.total == nested * 40 + kfold * 72 + (4 + 9) * 60
+    assert found["MR", "test", "accuracy", "all"] == 50.0  # label 0 for everybody
+    assert found["TREC", "test", "accuracy", "all"] == 16.67
+
+
+def test_vectors_that_are_not_finite_name_the_task(data: Path) -> None:
+    def diverged(texts: Sequence[str]) -> np.ndarray:
+        return np.full((len(texts), WIDTH), np.nan, dtype=np.float32)
+
+    with pytest.raises(UserError, match=r"Tense: the vector of '.*' is not finite; the encoder has diverged"):
+        score(read_tasks(["Tense"], data), diverged)
+
+
+# --- interruptions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def classified(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the tasks that a classifier was trained for, in order."""
+    names: list[str] = []
+    original = scoring._score_labelled
+
+    def listed(task: LabelledTask, *words: Any) -> Iterator[Record]:
+        names.append(task.name)
+        return original(task, *words)
+
+    monkeypatch.setattr(scoring, "_score_labelled", listed)
+    return names
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str, int], None]:
+    """Have one call of a function, counted from 1, end as if Ctrl-C was pressed."""
+
+    def arrange(owner: Any, name: str, call: int) -> None:
+        calls, original = count(1), getattr(owner, name)
+
+        def interrupted(*words: Any, **named: Any) -> Any:
+            if next(calls) == call:
+                raise KeyboardInterrupt
+            return original(*words, **named)
+
+        monkeypatch.setattr(owner, name, interrupted)
+
+    return arrange
+
+
+NAMES = ["MR", "Tense", "STS-B", "CR", "TREC"]
+
+
+def test_finished_tasks_are_not_computed_again(
+    data: Path,
+    tmp_path: Path,
+    quick: None,
+    classified: list[str],
+    watched: list[Progress],
+    interrupt: Callable[[Any, str, int], None],
+) -> None:
+    tasks = read_tasks(NAMES, data)
+    expected = score(tasks, look_up)
+    classified.clear()
+    interrupt(protocols, "nested", 2)
+    with pytest.raises(KeyboardInterrupt):
+        score(tasks, look_up, kept=tmp_path)
+    assert classified == ["MR", "Tense", "CR"]
+    assert len(list(tmp_path.iterdir())) == 2
+    classified.clear()
+    assert score(tasks, look_up, kept=tmp_path) == expected
+    assert classified == ["CR", "TREC"]
+    classified.clear()
+    assert score(tasks, look_up, kept=tmp_path) == expected
+    assert classified == []
+    assert [progress.done == progress.total for progress in watched] == [True, False, True, True]
+
+
+def test_what_is_kept_is_of_one_mode_and_of_the_same_sentences(
+    data: Path, tmp_path: Path, quick: None, classified: list[str]
+) -> None:
+    tasks = read_tasks(["MR", "TREC"], data)
+    test = score(tasks, look_up, kept=tmp_path)
+    dev = score(tasks, look_up, mode="dev", kept=tmp_path)
+    assert classified == ["MR", "TREC"] * 2
+    assert score(tasks, look_up, mode="dev") == dev != test
+    classified.clear()
+    samples = tasks[0].splits["all"]
+    other = replace(samples, columns=((*samples.columns[0][:-1], "another sentence"),))
+    flipped = replace(samples, labels=1 - samples.labels)
+    for changed in (other, flipped):
+        score([replace(tasks[0], splits={"all": changed})], look_up, kept=tmp_path)
+    assert classified == ["MR", "MR"]
+
+
+def same_scores(out: Path, other: Path) -> None:
+    (provenance, records), (others, expected) = read_scores(out), read_scores(other)
+    assert records == expected
+    assert provenance["encoder"] == others["encoder"]
+    assert len(records) > 2
+    assert {(record["source"], type(record["value"])) for record in records} == {("sentbench", float)}
+
+
+def run(model: Path, data: Path, out: Path, *names: str) -> int:
+    return main(["evaluate", str(model), "--pooler", "avg", "--data", str(data), "--tasks", *names, "--out", str(out)])
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_an_evaluation_interrupted_between_tasks_goes_on(
+    call: int,
+    data: Path,
+    tiny_bert: Path,
+    tmp_path: Path,
+    quick: None,
+    classified: list[str],
+    interrupt: Callable[[Any, str, int], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = ["MR", "CR,MPQA", "STS-B"]
+    whole, out = tmp_path / "whole" / "scores.json", tmp_path / "cut" / "scores.json"
+    assert run(tiny_bert, data, whole, *names) == 0
+    printed = capsys.readouterr().out
+    classified.clear()
+    interrupt(protocols, "nested", call)
+    assert run(tiny_bert, data, out, *names) == 130
+    error = capsys.readouterr()
+    assert error.err.splitlines()[-1] == "interrupted; start again to go on from what is finished"
+    assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
+    classified.clear()
+    interrupt(TransformerEncoder, "encode", 1)  # nothing is left to encode
+    assert run(tiny_bert, data, out, *names) == 0
+    assert classified == ["MR", "CR", "MPQA"][call - 1 :]
+    assert capsys.readouterr().out == printed
+    same_scores(out, whole)
+    assert list(out.parent.iterdir()) == [out]
+    assert list(whole.parent.iterdir()) == [whole]
+
+
+def test_an_evaluation_interrupted_while_encoding_goes_on(
+    data: Path,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interrupt: Callable[[Any, str, int], None],
+) -> None:
+    monkeypatch.setattr(embedding_store, "CHUNK", 16)
+    whole, out = tmp_path / "whole.json", tmp_path / "cut.json"
+    assert run(tiny_bert, data, whole, "STS-B", "STS12") == 0
+    chunks = -(-len(sentences(read_tasks(["STS-B", "STS12"], data))) // 16)
+    assert chunks > 3
+    interrupt(TransformerEncoder, "encode", 3)
+    assert run(tiny_bert, data, out, "STS-B", "STS12") == 130
+    assert not out.exists()
+    interrupt(TransformerEncoder, "encode", chunks - 1)  # two chunks are done: this call does not come
+    assert run(tiny_bert, data, out, "STS-B", "STS12") == 0
+    same_scores(out, whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.json", "whole.json"]
+
+
+def test_another_encoder_does_not_take_over_what_is_kept(
+    data: Path, tiny_bert: Path, tmp_path: Path, quick: None, interrupt: Callable[[Any, str, int], None]
+) -> None:
+    out, whole = tmp_path / "x.json", tmp_path / "whole.json"
+    interrupt(protocols, "kfold", 1)
+    assert run(tiny_bert, data, out, "MR", "TREC") == 130
+    words = ["evaluate", str(tiny_bert), "--pooler", "avg_first_last", "--data", str(data), "--tasks", "MR", "TREC"]
+    assert main([*words, "--out", str(out)]) == main([*words, "--out", str(whole)]) == 0
+    same_scores(out, whole)
+    assert not out.with_name("x.json.part").exists()
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "vectors/mine.txt", "a/b/c.json"])
+def test_a_foreign_folder_under_its_working_name_is_left_alone(
+    data: Path, tiny_bert: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = tmp_path / "x.json.part" / name
+    (tmp_path / "x.json.part" / "vectors").mkdir(parents=True)
+    foreign.parent.mkdir(parents=True, exist_ok=True)
+    foreign.write_text("years")
+    assert run(tiny_bert, data, tmp_path / "x.json", "STS-B") == 2
+    assert "x.json.part is not of an earlier evaluation" in capsys.readouterr().err
+    assert foreign.read_text() == "years"
+
+
+def test_scores_say_which_files_they_come_from(data: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    """Data without a manifest of its own is held to SentEval's counts, not to its bytes: the sum tells them apart."""
+    sums = []
+    for round in range(2):
+        out = tmp_path / f"{round}.json"
+        assert run(tiny_bert, data, out, "STS-B") == 0
+        sums.append(json.loads(out.read_text())["provenance"]["data"])
+        path = tmp_path / "data" / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+        if round == 0:
+            shutil.copytree(data, tmp_path / "data")
+            path.write_text(path.read_text().replace("a", "b", 1))
+            data = tmp_path / "data"
+    assert sums[0]["files"] == sums[1]["files"] > 0
+    assert sums[0]["sha256"] != sums[1]["sha256"]
+
+
+# --- tables for the terminal ------------------------------------------------------------------------------------------
+
+
+def test_described_sets_have_a_table_of_their_own() -> None:
+    common = {"split": "test", "metric": "spearman", "aggregation": "all"}
+    records = [common | {"task": task, "value": value} for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))]
+    assert [block.split() for block in tables(records).split("\n\n")] == [
+        ["STS-B", "spearman", "test", "70.00"],
+        ["sts:mine", "spearman", "test", "12.50"],
+    ]
+    assert [block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")] == [
+        ["b", "70.00"],
+        ["b", "12.50"],
+    ]
+
+
+def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> None:
+    records = score(read_tasks(["STS-B", "MRPC", "MR", "Tense"], data), look_up)
+    found = cells(records)
+    blocks = [block.splitlines() for block in tables(records).split("\n\n")]
+    assert [block[0].split() for block in blocks] == [["STS-B"], ["MR", "MRPC"], ["Tense"]]
+    assert [line.split() for line in blocks[1][1:]] == [
+        ["accuracy", "test", *(f"{found[task, 'test', 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC"))],
+        ["accuracy", "dev", *(f"{found[task, 'dev', 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC"))],
+        ["f1", "test", f"{found['MRPC', 'test', 'f1', 'all']:.2f}"],
+    ]
+    assert [line.split()[:2] for line in blocks[2][1:]] == [
+        ["accuracy", "test"],
+        ["accuracy", "dev"],
+        ["accuracy_mlp", "test"],
+        ["accuracy_mlp", "dev"],
+    ]

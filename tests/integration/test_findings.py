@@ -1,0 +1,512 @@
+"""docs/findings.md as it stands: each of its numbers is computed again from the repository, and it has no others.
+
+A section's function gives the pieces of text that the page must have, with the numbers put in. What is left of the page
+without all these pieces must have no digit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import combinations
+from math import ceil, comb, exp, isnan, log, sqrt
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench.comparison.against_baseline import against
+from bench.comparison.paired import seeds_to_decide
+from bench.comparison.reproduction import leaderboard
+from bench.comparison.verdict import LEVEL
+from bench.datasets.tasks import STS_TASKS
+from bench.report.tables import score_text
+from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd
+from bench.reported.audit import findings
+from bench.results.suite_results import read_suite
+from bench.runs import config
+from bench.runs.cost import ASSUMED, Device, Measured, predict
+from bench.runs.recipe import RECIPE_FIELDS
+from bench.runs.run import resolve
+from bench.utils.files import read_json
+from tests.integration.test_golden_minilm import PUBLISHED
+
+ROOT = Path(__file__).parents[2]
+PAGE = " ".join((ROOT / "docs" / "findings.md").read_text(encoding="utf-8").split())
+BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
+BASE, LARGE = BACKBONES[:2]
+TASKS = [*STS_TASKS, "Avg"]
+# Each paper's own method: the table that prints it beside SimCSE, and its name in the suite.
+OWN = {
+    "GS-InfoNCE": ("gs-infonce-v2", "Table 2", "gs-infonce"),
+    "IS-CSE": ("is-cse", "Table 1", "is-cse"),
+    "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
+}
+BEYOND = 1.96 * sqrt(2)  # standard deviations of one run that 95 % of the differences of two runs stay below
+
+
+@pytest.fixture(autouse=True)
+def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours are predicted for corpora and backbones as they are assumed, whatever lies on this machine."""
+    monkeypatch.delenv("BENCH_DATA", raising=False)
+    monkeypatch.delenv("BENCH_MODELS", raising=False)
+
+
+# What is printed, what is planned, what public runs have
+
+
+def figures(source: str, table: str, method: str, backbone: str, variant: str | None = None) -> dict[str, float]:
+    """The printed scores of a row by task; empty where there is no such row."""
+    rows = printed().query("source == @source and table == @table and method == @method and backbone == @backbone")
+    rows = rows if variant is None else rows[rows["variant"] == variant]
+    return dict(zip(rows["task"], rows["value"], strict=True))
+
+
+@cache
+def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
+    """What the 50 public runs of SimCSE have, in the order of the runs."""
+    seeds = pd.read_csv(FOLDER / "seeds.csv").sort_values("run")
+    return seeds.query("backbone == @backbone and task == @task and split == @split")["value"].to_numpy()
+
+
+@cache
+def planned() -> list[config.Planned]:
+    return config.planned(config.load(config.SCHEMA.with_name("paper.yaml")))
+
+
+def seeds_planned(text: str, backbone: str) -> set[int | None]:
+    runs = [one.run for one in planned()]
+    return {run.seed for run in runs if (run.text, run.setting, run.backbone.name) == (text, "official", backbone)}
+
+
+def settings(text: str, backbone: str = BASE) -> dict[str, Any]:
+    """Recipe and hyper-parameters of a run; dropout is 0.1 where it is the backbone's own."""
+    run = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={})
+    return asdict(run.recipe) | {"dropout": run.recipe.dropout or 0.1} | run.parts[0][2]
+
+
+def toy(method: str) -> np.ndarray:
+    """Averages of a method in the smoke suite's reference, a value a seed."""
+    cells = read_json(ROOT / "results" / "reference" / "smoke.json")["cells"]
+    return np.array(cells[f"{method} on toy-bert"]["Avg spearman"])
+
+
+def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
+    """The mean, over all draws of k different runs, of the value of the one that is best by `by`."""
+    ordered = np.asarray(values)[np.argsort(by, kind="stable")]
+    return float(sum(value * comb(place, k - 1) for place, value in enumerate(ordered)) / comb(len(ordered), k))
+
+
+def ranging(k: int, values: Sequence[float], least: float) -> float:
+    """The share of all draws of k different runs whose largest and smallest value are at least `least` apart."""
+    ordered = np.sort(values)
+    nearer = np.searchsorted(ordered, ordered + least - 1e-9) - np.arange(len(ordered)) - 1
+    return 1 - sum(comb(int(count), k - 1) for count in nearer) / comb(len(ordered), k)
+
+
+def test_draws_by_making_all_of_them() -> None:
+    values, by = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6], [2.0, 7.0, 1.0, 8.0, 3.0, 5.0]
+    draws = list(combinations(range(6), 3))
+    assert best_of(3, values, by) == pytest.approx(fmean(values[max(draw, key=by.__getitem__)] for draw in draws))
+    widths = [np.ptp([values[i] for i in draw]) for draw in draws]
+    for least in (0.5, 1.5, 3.0, 8.0, 9.0):
+        assert ranging(3, values, least) == pytest.approx(fmean(width >= least for width in widths))
+
+
+def row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A printed gain over SimCSE and the standard deviation of public runs there, in points."""
+
+    method: str
+    backbone: str
+    task: str
+    points: float
+    s0: float
+
+    def seeds(self, correlation: float) -> int:
+        """The pairs that would show it among the averages of its paper, which are on two or four backbones."""
+        family = 2 if self.method == "SSCL-SimCSE" else 4
+        return seeds_to_decide(self.points, sqrt(2 * (1 - correlation)) * self.s0, LEVEL / family) or 10**9
+
+
+@cache
+def gains() -> list[Gain]:
+    found = []
+    for method, (source, table, _) in OWN.items():
+        for backbone in BACKBONES:
+            own, base = (figures(source, table, name, backbone) for name in (method, "SimCSE"))
+            found += [
+                Gain(method, backbone, task, round(own[task] - base[task], 2), prior_sd(backbone, task) or 0.0)
+                for task in TASKS
+                if own
+            ]
+    return found
+
+
+# Other systems of IS-CSE's Table 1 and what they are set against, with the variants that tell rows apart.
+SYSTEMS = (
+    (("DCLR", ""), ("SimCSE", "")),
+    (("CARDS", "(ours)"), ("SimCSE", "")),
+    (("IS-CSE+DCLR", ""), ("DCLR", "(ours)")),
+    (("IS-CSE+CARDS", ""), ("CARDS", "(ours)")),
+)
+AVERAGES = [gain for gain in gains() if gain.task == "Avg"]
+
+
+# The sections
+
+
+def seeds() -> list[str]:
+    said = [row(name, *(f"{prior_sd(name, task):.2f}" for task in TASKS)) for name in BACKBONES]
+    (last,) = set(public("roberta-base", "best-step", "dev"))
+    print_of = {name: figures("is-cse", "Table 1", "SimCSE", name)["Avg"] for name in BACKBONES}
+    reached = [int((public(name) >= print_of[name]).sum()) for name in BACKBONES]
+    count = len(public(BASE))
+    assert reached[1:] == [0, 0, 0]
+    return [
+        *said,
+        f"{count} public runs of SimCSE on each backbone",
+        f"all {count} runs on roberta-base were best at their last step, {last:,.0f}",
+        f"{reached[0]} of the {count} runs on bert-base reach the printed {print_of[BASE]:.2f}",
+    ]
+
+
+def in_print() -> list[str]:
+    correlations = (0, 0.5, 0.9)
+    said = ["by {1} or by {2}".format(*correlations), "| at {1} | at {2} |".format(*correlations)]
+    for gain in AVERAGES:
+        apart = ranging(2, public(gain.backbone), gain.points)
+        needed = [gain.seeds(correlation) for correlation in correlations]
+        ratio = f"{gain.points / gain.s0:.1f}"
+        said.append(row(gain.method, gain.backbone, f"{gain.points:.2f}", ratio, percent(apart), *needed))
+    for a, b in SYSTEMS:
+        for name in BACKBONES:
+            first, second = (figures("is-cse", "Table 1", method, name, variant) for method, variant in (a, b))
+            if first:
+                points, s0 = round(first["Avg"] - second["Avg"], 2), prior_sd(name, "Avg") or 0.0
+                apart = percent(ranging(2, public(name), points))
+                which = " minus ".join(" ".join(one).strip() for one in (a, b))
+                said.append(row(which, name, f"{points:.2f}", f"{points / s0:.1f}", apart))
+    tasks = [gain for gain in gains() if gain.task != "Avg"]
+    below, below_tasks = (
+        [sum(abs(gain.points) < times * gain.s0 for gain in group) for times in (1, sqrt(2), BEYOND)]
+        for group in (AVERAGES, tasks)
+    )
+    above, single = ([gain for gain in group if gain.points >= BEYOND * gain.s0] for group in (AVERAGES, tasks))
+    assert [gain.backbone for gain in above] == ["roberta-base", "roberta-base"]
+    (alone,) = [gain for gain in single if gain.backbone != "roberta-base"]
+    assert (alone.method, alone.backbone, alone.task) == ("IS-CSE", BASE, "STS12")
+    # Of a mean of three runs and one run the difference has the variance (1/3 + 1) s0^2.
+    means = [gain.points / gain.s0 for gain in AVERAGES if gain.method == "SSCL-SimCSE"]
+    assert max(means) < 1.96 * sqrt(4 / 3)
+    simcse = [printed().query("source == @s and table == @t and method == 'SimCSE'") for s, t, _ in OWN.values()]
+    quoted = pd.concat(simcse).query("task == 'Avg'")["quoted_from"].str.startswith("Gao")
+    enough = dict.fromkeys(correlations, 0)
+    for gain in AVERAGES:
+        pairs = seeds_planned(OWN[gain.method][2], gain.backbone) & seeds_planned("simcse", gain.backbone)
+        for correlation in correlations:
+            enough[correlation] += gain.seeds(correlation) <= len(pairs)
+    count, base = len(AVERAGES), toy("simcse@official")
+    rho = [np.corrcoef(toy(f"{text}@official"), base)[0, 1] for text in ("is-cse", "sscl", "gs-infonce")]
+    plan = [len(seeds_planned("gs-infonce", name)) for name in (BASE, LARGE)]
+    return [
+        *said,
+        f"{percent(1 - LEVEL)} of such differences stay below {BEYOND / sqrt(2):.2f} √2 s0",
+        f"both stay below the {percent(1 - LEVEL)} line",
+        f"Of the {count} averages {below[0]} are below s0, {below[1]} below √2 s0 and {below[2]} below 1.96 √2 s0",
+        f"of the {len(tasks)} gains on single tasks {below_tasks[0]}, {below_tasks[1]} and {below_tasks[2]}",
+        f"{len(single) - 1} are on roberta-base too, and one is IS-CSE's {alone.points:.2f} on STS12",
+        f"**{count - len(above)} of the {count} printed gains over SimCSE** on the STS average are within the "
+        f"{percent(1 - LEVEL)} range",
+        "GS-InfoNCE prints {:.2f} and IS-CSE {:.2f}".format(*(gain.points for gain in above)),
+        f"{sum(gain.points < 0 for gain in tasks)} of the {len(tasks)} are losses",
+        f"In {quoted.sum()} of the {count} comparisons SimCSE's row is quoted",
+        "by {:.3f}, of SSCL by {:.2f}, of GS-InfoNCE by {:.2f}".format(*rho),
+        "{} seeds on base models and {} on large ones".format(*plan),
+        f"({len(seeds_planned('is-cse', 'roberta-large'))} of SimCSE and IS-CSE on roberta-large)",
+        f"enough for {enough[0]} of the {count} if runs share nothing, for {enough[0.5]} at a correlation of 0.5",
+        f"and for {enough[0.9]} at 0.9",
+    ]
+
+
+SWEEPS = {  # source, table, method
+    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE"),
+    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE"),
+    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE"),
+    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE"),
+    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE"),
+    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE"),
+    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE"),
+    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE"),
+}
+
+
+def choosing() -> list[str]:
+    ks = (2, 3, 5, 10)
+    said, best = [row("backbone", *(f"best of {k}" for k in ks))], {}
+    for name in BACKBONES:
+        test, dev = public(name), public(name, "STS-B", "dev")
+        best[name] = {k: best_of(k, test, dev) - test.mean() for k in ks}
+        said.append(row(name, *(f"+{found:.2f}" for found in best[name].values())))
+    said.append(
+        f"on average {best[BASE][5]:.2f} points (bert-base) to {best[LARGE][5]:.2f} (bert-large) above the mean"
+    )
+    winners = []
+    for name, label in SWEEPS.items():
+        task, split = ("STS-B", "dev") if label[0] == "is-cse" else ("Avg", "test")
+        rows = printed().set_index(["source", "table", "method"]).sort_index().loc[label].query("task == @task")
+        rows = rows[rows["variant"] != "M=16x"] if name.startswith("the same") else rows
+        (backbone,) = set(rows["backbone"])
+        runs, count, width = public(backbone, task, split), len(rows), np.ptp(rows["value"])
+        seeds_alone = best_of(count, runs, runs) + best_of(count, -runs, -runs)
+        share = percent(ranging(count, runs, width))
+        said.append(row(name, backbone, count, f"{width:.2f}", f"{seeds_alone:.2f}", share))
+        winners += [rows["value"].max()] * (split == "dev")
+    (cell, times), *_ = Counter(winners).most_common()
+    assert set(mapped().query("source == 'is-cse' and value == @cell")["run"]) == {"is-cse@official"}
+    logs = curves().query("task == 'STS-B'").sort_values("step").groupby(["method", "backbone"])["value"]
+    drops = logs.max() - logs.last()
+    return [
+        *said,
+        f"{cell:.2f} is the best cell of {times} of IS-CSE's tables",
+        f"In the {len(drops)} released logs the best dev score is {drops.min():.1f} to {drops.max():.1f} points",
+    ]
+
+
+def compared() -> list[str]:
+    said, texts = [], {(one.run.text, one.run.backbone.name) for one in planned()}
+    for gain in AVERAGES[:4]:
+        name = gain.backbone
+        ours, theirs = (settings(f"{text}@official", name) for text in ("gs-infonce", "simcse"))
+        changed = [key for key in RECIPE_FIELDS if ours[key] != theirs[key]]
+        differs = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
+        if "batch_size" in changed:  # of 1,000,001 rows (methods.md a.1)
+            differs.append(
+                "{:,} steps, not {:,}".format(*(ceil(1_000_001 / one["batch_size"]) for one in (ours, theirs)))
+            )
+        control = f"simcse[{','.join(f'{key}={ours[key]:g}' for key in changed)}]"
+        assert (control, name) in texts
+        line = row(name, f"{gain.points:.2f}", "; ".join(differs), f"`{control}`")
+        said.append(line.replace("e-05", "e-5"))
+        is_cse, sscl = (settings(f"{text}@official", name) for text in ("is-cse", "sscl"))
+        others = {key for key in RECIPE_FIELDS if is_cse[key] != theirs[key]}
+        assert others == ({"precision"} if name in (BASE, "roberta-base") else set())
+        assert all(sscl[key] == theirs[key] for key in RECIPE_FIELDS)
+    return said
+
+
+def noise() -> list[str]:
+    released = [settings("gs-infonce@official", name) for name in BACKBONES]
+    (count,) = {round(one["multiple"] * one["batch_size"]) for one in released}
+    small, large = sorted({one["std"] for one in released})
+    t = released[0]["temperature"]
+    each = exp(1 / (2 * 768 * t**2))
+    simcse, paper, official = (toy(text) for text in ("simcse@official", "gs-infonce@paper", "gs-infonce@official"))
+    control = toy("simcse[dropout=0.2]@official")
+    alone, beside = np.abs(paper - simcse).max(), np.abs(official[: len(control)] - control).max()
+    return [
+        f"standard deviation of {small:g} or {large:g} (paper: {settings('gs-infonce@paper')['std']:g})",
+        f"a mean of e^(1 / 2dt²), {each:.3f} at d = 768 (t = {t:g})",
+        f"so the {count} vectors add about {count * each:.0f}",
+        f"reaches {exp(1 / t):.1e}".replace("e+0", "e"),
+        f"sentence of the batch at cosine {t * log(count * each):.2f}",  # where e^(s/t) is the whole term
+        f"over {len(paper)} seeds the noise alone moved no average by more than {alone:.2f} points",
+        f"stands {(official - simcse).mean():+.2f} from SimCSE there, but over {len(control)} seeds no average",
+        f"by more than {beside:.2f} beside its control with dropout {settings('gs-infonce@official')['dropout']:g}",
+    ]
+
+
+def others() -> list[str]:
+    is_cse, sscl = settings("is-cse@official"), settings("sscl@official")
+    memory, k, n = is_cse["buffer"], is_cse["neighbours"], is_cse["batch_size"]
+    large = settings("is-cse@official", "roberta-base")["batch_size"]
+    own = 1 / (1 + k * exp(-0.5 / is_cse["beta"]))
+    assert (sscl["negatives"], sscl["sides"], sscl["average"]) == ("all", "both", True)
+    momentum = settings("esimcse@official")["momentum"]
+    return [
+        f"with batches of {large}, {percent(large / memory)} of the memory of {memory:,} rows is the batch itself",
+        f"from step {memory // n} (batches of {n}) or {memory // large} ({large})",
+        f"attention with beta = {is_cse['beta']:g}",
+        f"{100 * own:.1f} % of the weight where its {k} neighbours have cosine 0.5",
+        f"an even share is {100 / (k + 1):.1f} %",
+        f"{2 * sscl['batch_size'] * sscl['stack']} for each anchor with batches of {sscl['batch_size']} and "
+        f"{sscl['stack']} layers, {sscl['stack']} with its own sentence alone",
+        f"after 1,000 steps {100 * momentum**1000:.1f} % of it is left",
+    ]
+
+
+def audited() -> list[str]:
+    found = findings()
+    kinds, sources = Counter(one.kind for one in found), Counter(one.source for one in found)
+    names = [name.partition(": ")[2] for one in found for name in one.rows]
+    assert not any(name.startswith("IS-CSE") for name in names)
+    assert not sources["gs-infonce-v1"]
+    wrong = {name for one in found for name in one.rows if one.kind == "average"}
+    tables = {method: f"{source} {table}: {method}" for method, (source, table, _) in OWN.items()}
+    rests = [g for g in AVERAGES if any(n.startswith(tables[g.method]) and n.endswith(g.backbone) for n in wrong)]
+    return [
+        *(f"{count} `{kind}`" for kind, count in kinds.items()),
+        f"**The audit has {len(found)} findings**",
+        f"{len(rests)} of the {len(AVERAGES)} gains have an average on one side that is not the mean of its row",
+        f"{len(found)} findings: {sources['sscl']} in SSCL, {sources['is-cse']} in IS-CSE",
+        f"{sources['gs-infonce-v2']} in the second version of GS-InfoNCE, {sources['simcse-zh-noise']} in the Chinese",
+        f"{kinds['rounding'] + kinds['runs']} of them",
+    ]
+
+
+def weightiest() -> list[str]:
+    def mean(cells: dict[str, float]) -> float:
+        return fmean(cells[task] for task in STS_TASKS)
+
+    own, simcse = (figures("sscl", "Table 2", method, BASE) for method in ("SSCL-SimCSE", "SimCSE"))
+    large, theirs = (figures("sscl", "Table 2", method, LARGE)["Avg"] for method in ("SSCL-SimCSE", "SimCSE"))
+    quoted = figures("is-cse", "Table 1", "SimCSE", LARGE)["Avg"]
+    cls, first_last = (
+        figures("sscl", "Table 2", "BERT", BASE, "cls"),
+        figures("simcse-zh-noise", "Figure 7", "BERT", BASE),
+    )
+    (shift,) = {round(first_last[task] - cls[task], 2) for task in TASKS}
+    trained = figures("sscl", "Table 2", "SSCL-BERT", BASE, "cls")["Avg"]
+    claimed = figures("sscl", "Introduction", "SSCL-BERT minus BERT", BASE)["Avg"]
+    ours = "GS-InfoNCE"
+    first, second, base = (
+        [figures(source, "Table 2", method, name) for name in (LARGE, "roberta-large")]
+        for source, method in (("gs-infonce-v1", ours), ("gs-infonce-v2", ours), ("gs-infonce-v2", "SimCSE"))
+    )
+    assert all(one[task] == other[task] for one, other in zip(first, second, strict=True) for task in STS_TASKS)
+    averages = [one["Avg"] for one in (*second, *first)]
+    differences = [one["Avg"] - other["Avg"] for one, other in zip((*second, *first), (*base, *base), strict=True)]
+    transfer = [figures("sscl", "Table 3", method, BASE) for method in ("SimCSE", "SSCL-SimCSE")]
+    elsewhere = figures("is-cse", "Table 8", "SimCSE", BASE)["Avg"]
+    guessed = printed().query("source == 'sscl' and table == 'Table 4' and task == 'CoordinationInversion'")["value"]
+    low = [f"{value:.2f}" for value in guessed if value <= 50]
+    alike = {one.kind: one.text for one in findings() if one.kind in ("copy", "partial")}
+    assert alike["copy"].endswith("have the same 7 figures and the same average")
+    assert alike["partial"].startswith("6 of 7 figures")
+    return [
+        f"{own['Avg']:.2f} stands over cells with the mean {mean(own):.2f}",
+        f"the gain of {own['Avg'] - simcse['Avg']:.2f} over SimCSE would be {mean(own) - mean(simcse):.2f}",
+        f"{theirs:.2f} for SimCSE, which the other tables print as {quoted:.2f}",
+        f"the gain of {large - theirs:.2f} would be {large - quoted:.2f}",
+        f"is {shift:.2f} below",
+        f"the gain of {trained - cls['Avg']:.2f} ({claimed:.2f} in the text)",
+        "{:.2f} and {:.2f} stand over the cells that the first averages to {:.2f} and {:.2f}".format(*averages),
+        "the gains are {:.2f} and {:.2f}, or {:.2f} and {:.2f}".format(*differences),
+        "SimCSE has {:.2f}, SSCL {:.2f}".format(*(one["Avg"] for one in transfer)),
+        f"SimCSE as quoted by IS-CSE {elsewhere:.2f}",
+        "all 7 figures and the average are those",
+        "6 of 7 figures and the average are those",
+        f"{len(low)} of its {len(guessed)} figures ({', '.join(low)}) are no better than the 50.00 of a guess",
+        "{:.2f} and {:.2f} are no accuracy on 500".format(*(one["TREC"] for one in transfer)),
+        "the mean of 3 or 5",
+    ]
+
+
+def exact() -> list[str]:
+    measuring = mapped()[lambda rows: rows["metric"].isin(MEASURES)]
+    return [
+        "{:.2f}, {:.2f}, {:.2f}, {:.2f}, {:.2f} and {:.2f} on STS12 to STS16 and STS-B".format(*PUBLISHED.values()),
+        f"{(measuring['run'] != '').sum()} of the {len(measuring)} printed numbers that measure something",
+    ]
+
+
+def wiki_mini() -> list[str]:
+    """The rows of the table between the marks: what has scores, best average first."""
+    suite = read_suite(ROOT / "results" / "wiki-mini")
+    board = leaderboard(suite).query("n > 0").sort_values("Avg", ascending=False)
+    pairs = against(suite, "simcse")[0].query("board == 'sts' and task == 'Avg'").set_index(["method", "setting"])
+    said = []
+    for one in board.to_dict("records"):
+        minus = "the baseline"
+        if one["method"] != "simcse":
+            pair = pairs.loc[(one["method"], one["setting"])]
+            width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
+            minus = f"{pair['difference']:+.2f}{width}, {pair['verdict']}"
+        said.append(row(one["label"], one["n"], score_text(one["Avg"], one["Avg sd"]), minus))
+    others = [
+        ("gs-infonce", "simcse[dropout=0.2]"),
+        ("consert[epochs=1]", "consert[corpus=wiki1m_fallback,epochs=1]"),
+        ("dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
+        ("dclr[epochs=1]+is-cse", "is-cse"),
+    ]
+    for method, baseline in others:
+        (pair,) = against(suite, baseline, [method])[0].query("board == 'sts' and task == 'Avg'").to_dict("records")
+        said.append(f"{pair['difference']:+.2f} ± {pair['half_width']:.2f}, {pair['verdict']}")
+    recipe = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
+    return [*said, f"{recipe['sentences'] // recipe['batch_size']} steps"]
+
+
+def unknown() -> list[str]:
+    lines = predict(planned(), "test", Device("h200"), Measured({}, {}))
+    hours, least = (sum(getattr(line, name) for line in lines) / 3600 for name in ("seconds", "floor"))
+    trained, scored = (sum(line.runs for line in lines if line.stage == stage) for stage in ("train", "score"))
+    return [
+        f"{trained} trainings and {scored} scorings take {hours:.0f} hours on one H200",
+        f"{least:.0f} hours that no program could undercut, times {ASSUMED:g}",
+        "a training of {:,} steps spread as little as one of {:,}".format(*(ceil(1_000_001 / n) for n in (64, 512))),
+    ]
+
+
+SECTIONS: list[Callable[[], list[str]]] = [
+    seeds, in_print, choosing, compared, noise, others, audited, weightiest, exact, wiki_mini, unknown
+]  # fmt: skip
+
+
+# The page
+
+
+@cache
+def pieces(section: Callable[[], list[str]]) -> list[str]:
+    return section()
+
+
+def pattern(piece: str) -> str:
+    """The piece where it stands by itself: `5 of the 50` is no part of `15 of the 50`."""
+    return rf"(?<![\d.,+-]){re.escape(piece)}(?!\d)"
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
+def test_what_the_page_says(section: Callable[[], list[str]]) -> None:
+    missing = [piece for piece in pieces(section) if not re.search(pattern(piece), PAGE)]
+    assert not missing, "docs/findings.md lacks:\n" + "\n".join(missing)
+
+
+# Digits that are no finding: code, commands, addresses of links, commits, tasks, tables, a device, symbols.
+NAMES = (
+    r"`[^`]*`|snakemake --cores 16 --resources gpu=8|\]\([^)]*\)|\S+@[0-9a-f]{7}|\bSTS1\d|\bTable \d|[hH]200|float64|"
+    r"\bs0\b|√2|e\^\(\S+\)"
+)
+MARKS = r"<!-- wiki-mini -->(.*)<!-- /wiki-mini -->"
+
+
+def test_no_other_number() -> None:
+    rest = PAGE
+    for piece in sorted((piece for section in SECTIONS for piece in pieces(section)), key=len, reverse=True):
+        rest = re.sub(pattern(piece), " ", rest)
+    rest = re.sub(NAMES, " ", rest)
+    number = re.compile(r"\d[\d.,]*\d|\d")
+    (between,) = re.findall(MARKS, rest)  # what is said there of the table may repeat its numbers
+    assert set(number.findall(between)) <= set(number.findall("\n".join(pieces(wiki_mini))))
+    rest = re.sub(MARKS, " ", rest)
+    assert not number.findall(rest), [rest[max(0, m.start() - 40) : m.end() + 20] for m in number.finditer(rest)]
+
+
+def test_the_tests_that_it_names_exist() -> None:
+    named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE))
+    assert len(named) >= 10
+    for path, name in named:
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path} has no {name}"

@@ -1,0 +1,322 @@
+"""The page in a browser: sorting, filters, what is behind a number, the keyboard, narrow windows; and no request."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.comparison.reproduction import cells, leaderboard
+from bench.report.page import render_page
+from bench.results.suite_results import read_suite
+from tests.report.test_page import NASTY, write_project
+from tests.support.browser import MISSING, Browser, chromium
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory) -> Path:
+    out = write_project(tmp_path_factory.mktemp("project"))
+    render_page(out.parent, out.parents[2] / "figures" / "s", out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def session():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(session: Browser, out: Path) -> Browser:
+    """The page as it opens, in a window for a desk; nothing is left in the logs of earlier tests."""
+    session.resize(1280, 900)
+    session.open(out / "index.html")
+    session.console()
+    return session
+
+
+def texts(browser: Browser, selector: str) -> list[str]:
+    """What is seen of the matching elements."""
+    return browser.run(
+        "return [...document.querySelectorAll(arguments[0])].filter((e) => e.checkVisibility())"
+        ".map((e) => e.innerText.replace(/\\s+/g, ' ').trim())",
+        selector,
+    )
+
+
+def focused(browser: Browser) -> str:
+    return browser.run("return document.activeElement.innerText.replace(/\\s+/g, ' ').trim()")
+
+
+def choose(browser: Browser, selector: str, value: str) -> None:
+    browser.run(
+        "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
+        "e.dispatchEvent(new Event('input', { bubbles: true }))",
+        selector,
+        value,
+    )
+
+
+def open_all(browser: Browser) -> None:
+    browser.run("for (const part of document.querySelectorAll('details')) part.open = true")
+
+
+def averages(browser: Browser) -> list[str]:
+    """The column of averages of the first board, as it stands."""
+    return [text.split()[0] for text in texts(browser, "details.board:first-of-type tbody tr > :nth-child(6)")]
+
+
+def test_nothing_is_asked_for_but_the_folder(session: Browser, out: Path):
+    session.requests()
+    session.open(out / "index.html")
+    open_all(session)
+    session.run("document.querySelector('#sscl_table-2 img').scrollIntoView()")
+    addresses = [address for address in session.requests() if not address.startswith("chrome:")]
+    root = out.resolve().as_uri()
+    assert {f"{root}/index.html", f"{root}/page.css", f"{root}/page.js"} <= set(addresses)
+    assert [address for address in addresses if not address.startswith((root, "data:"))] == []
+    assert session.console() == []
+
+
+def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser: Browser, out: Path):
+    board = leaderboard(read_suite(out.parent), "sts")
+    scores = sorted(board["Avg"].dropna())
+    dashes = ["–"] * int(board["Avg"].isna().sum())
+    assert dashes
+    head = "details.board thead th:nth-child(6)"
+    assert texts(browser, head)[0].startswith("Avg")
+    browser.click(f"{head} button")
+    assert averages(browser) == [f"{score:.2f}" for score in reversed(scores)] + dashes
+    assert browser.run("return document.querySelector(arguments[0]).ariaSort", head) == "descending"
+    browser.press("Enter")  # the button keeps the focus
+    assert averages(browser) == [f"{score:.2f}" for score in scores] + dashes
+    assert browser.run("return document.querySelector(arguments[0]).ariaSort", head) == "ascending"
+    browser.click("details.board thead th:first-child button")
+    names = [text.split(" ")[0] for text in texts(browser, "details.board:first-of-type tbody th")]
+    assert names == sorted(names, key=str.lower)
+    sorts = browser.run("return [...document.querySelectorAll('.board th[aria-sort]')].map((e) => e.cellIndex)")
+    assert sorts == [0]
+
+
+def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser: Browser, out: Path):
+    boards = [leaderboard(read_suite(out.parent), name) for name in ("sts", "chinese")]
+    status = "#board-filter [role=status]"
+    among = sum(map(len, boards))
+    assert texts(browser, status) == [f"{among} rows"]
+    browser.write("#board-filter [name=family]", "Chin")
+    assert texts(browser, ".board > summary > span:first-child") == ["Chinese STS"]
+    assert texts(browser, status) == [f"{len(boards[1])} of {among} rows"]
+    choose(browser, "#board-filter [name=family]", "")
+    browser.write("#board-filter [name=backbone]", "glove")
+    assert set(texts(browser, ".board tbody td:nth-child(3)")) == {"glove.6B.300d"}
+    choose(browser, "#board-filter [name=backbone]", "")
+    browser.write("#board-filter [name=search]", "IS-cse")
+    rows = sum(int(board["label"].str.contains("is-cse").sum()) for board in boards)
+    assert texts(browser, status) == [f"{rows} of {among} rows"]
+    assert set(texts(browser, ".board tbody th")) == {"is-cse"}
+
+
+def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser: Browser, out: Path):
+    every = cells(read_suite(out.parent))
+    status = "#printed-filter [role=status]"
+
+    def shown() -> str:
+        return texts(browser, status)[0]
+
+    assert shown() == f"{len(every)} printed numbers"
+    choose(browser, "#printed-filter [name=source]", "sscl")
+    of_paper = every[every["source"] == "sscl"]
+    assert shown() == f"{len(of_paper)} of {len(every)} printed numbers"
+    groups = "#printed-filter optgroup:not([hidden])"
+    assert browser.run("return [...document.querySelectorAll(arguments[0])].map((e) => e.label)", groups) == ["SSCL"]
+    choose(browser, "#printed-filter [name=table]", "sscl_table-2")
+    of_table = of_paper[of_paper["table"] == "Table 2"]
+    assert shown() == f"{len(of_table)} of {len(every)} printed numbers"
+    kind = "inconclusive"
+    choose(browser, "#printed-filter [name=verdict]", kind)
+    count = (of_table["verdict"] == kind).sum()
+    assert 0 < count < len(of_table)
+    assert shown() == f"{count} of {len(every)} printed numbers"
+    seen = texts(browser, "#sscl_table-2 td:not(.other)[data-entry]")
+    assert len(seen) == count
+    assert all(kind in text for text in seen)
+    for name in ("source", "table", "verdict"):
+        choose(browser, f"#printed-filter [name={name}]", "")
+    browser.write("#printed-filter [name=search]", "IS-BERT")
+    wanted = every["method"].str.contains("IS-BERT")
+    assert shown() == f"{wanted.sum()} of {len(every)} printed numbers"
+    # Choosing a paper takes back a table of another one.
+    choose(browser, "#printed-filter [name=table]", "sscl_table-2")
+    choose(browser, "#printed-filter [name=source]", "is-cse")
+    assert browser.run("return document.querySelector('#printed-filter [name=table]').value") == ""
+
+
+def test_a_number_opens_its_runs_curves_and_provenance(browser: Browser):
+    open_all(browser)
+    rows = browser.run(
+        "return [...document.querySelectorAll('#sscl_table-2 tbody tr')].map((r) => r.cells[0].innerText)"
+    )
+    row = rows.index("SimCSE\nbert-base-uncased, quoted") + 1
+    cell = f"#sscl_table-2 tbody tr:nth-child({row}) td:last-child button"
+    browser.click(cell)
+    assert browser.run("return document.getElementById('entry').matches(':modal')")
+    assert texts(browser, "#entry h2") == ["SSCL (arXiv 2305.06154), Table 2: SimCSE, bert-base-uncased, Avg test"]
+    assert texts(browser, "#entry dl:first-child dd")[:3] == [
+        "76.25, quoted from Gao et al. 2021 (SimCSE)",
+        "76.05 ± 0.87, n = 5",
+        "−0.20",
+    ]
+    runs = texts(browser, "#entry .scroll:first-of-type tr")
+    assert runs[0] == "Seed Score Run Steps Best step Seconds Scored"
+    assert runs[1] == "0 75.00 run000 250 200 0 2026-11-20 05:54"
+    assert [run.split()[:3] for run in runs[4:6]] == [["3", "76.50", "run003"], ["4", "77.25", "run004"]]
+    links = browser.run("return [...document.querySelectorAll('#entry a')].map((e) => e.href)")
+    assert len(links) == 7  # both settings
+    assert all(Path(link.removeprefix("file://")).is_file() for link in links)
+    # Five trainings have curves, in four quantities and in the key.
+    counts = "return [...document.querySelectorAll('#entry svg')].map((e) => e.querySelectorAll('polyline').length)"
+    assert browser.run(counts) == [1] * 5 + [5] * 4
+    assert "Selection score (Spearman x 100): from 61.00 to 89.00, steps 10 to 250" in browser.run(
+        "return [...document.querySelectorAll('#entry svg')].map((e) => e.ariaLabel)"
+    )
+    points = browser.run("return document.querySelector('#entry .charts polyline').getAttribute('points')").split()
+    assert len(points) == 25
+    heights = [float(point.split(",")[1]) for point in points]
+    assert heights == sorted(heights, reverse=True)  # a rising score rises
+    assert f"version {NASTY}" in texts(browser, "#entry dd")
+    browser.press("Escape")
+    assert not browser.run("return document.getElementById('entry').open")
+    assert browser.run("return document.activeElement === document.querySelector(arguments[0])", cell)
+    browser.press("Enter")
+    assert browser.run("return document.getElementById('entry').open")
+    browser.click("#entry .close")
+    assert not browser.run("return document.getElementById('entry').open")
+    assert browser.console() == []
+
+
+def test_every_number_and_row_opens_and_brings_no_foreign_element(browser: Browser):
+    found = browser.run(
+        "const titles = []; let foreign = 0; const dialog = document.getElementById('entry');"
+        "for (const button of document.querySelectorAll('[data-entry] button')) {"
+        "  button.click(); titles.push(document.getElementById('entry-title').textContent);"
+        "  foreign += dialog.querySelectorAll('img, script').length; dialog.close(); }"
+        "return [titles.length, document.querySelectorAll('[data-entry]').length, titles.every(Boolean),"
+        "  foreign, document.scripts.length, window.hacked ?? null]"
+    )
+    assert found[0] == found[1] > 900
+    assert found[2:] == [True, 0, 2, None]
+    assert browser.console() == []
+
+
+def test_the_keyboard_reaches_everything(browser: Browser):
+    browser.press("Tab")
+    assert focused(browser) == "Skip to the tables"
+    assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    browser.press("Enter", "Tab")
+    assert browser.run("return document.activeElement.name") == "family"
+    # One stop for the numbers of a table, of which arrows reach every one.
+    stops = browser.run(
+        "return [...document.querySelectorAll('table')].map((t) =>"
+        " [...t.querySelectorAll('tbody button')].filter((b) => b.tabIndex === 0).length)"
+    )
+    assert set(stops) <= {0, 1}
+    assert stops.count(1) > 20
+    browser.run("document.querySelector('.printed[open] tbody button').focus()")
+    first = focused(browser)
+    browser.press("Right")
+    second = focused(browser)
+    assert browser.run("return document.activeElement.tabIndex") == 0
+    browser.press("Down", "Left", "Up")
+    assert focused(browser) == first != second
+    browser.press("Left")  # there is none
+    assert focused(browser) == first
+    browser.press("Right", "Enter")
+    assert browser.run("return document.getElementById('entry').open")
+    assert browser.run("return document.activeElement.closest('dialog') !== null")
+    browser.press("Escape")
+    assert focused(browser) == second
+    browser.press("Tab")
+    assert not browser.run("return Boolean(document.activeElement.closest('tbody'))")
+
+
+def test_a_filtered_table_is_still_reached(browser: Browser):
+    stops = "[...document.querySelectorAll('.board:first-of-type tbody button')].filter((b) => b.tabIndex === 0)"
+    seen = f"return {stops}.map((b) => b.checkVisibility())"
+    browser.write("#board-filter [name=search]", "glove")  # not in the first row
+    assert browser.run(seen) == [True]
+    browser.run("document.querySelector('.board tbody tr:not([hidden]) button').focus()")
+    assert browser.run(seen) == [True]
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_no_window_scrolls_sideways(browser: Browser, width: int):
+    browser.resize(width, 740)
+    open_all(browser)
+    widths = "const e = arguments[0] ? document.getElementById('entry') : document.documentElement;"
+    widths += "return [e.scrollWidth, e.clientWidth]"
+    scroll, client = browser.run(widths, False)
+    assert scroll <= client <= width
+    assert browser.run(
+        "return [...document.querySelectorAll('table')].every((t) => t.closest('.scroll, .neighbours') !== null)"
+    )
+    browser.run("document.querySelector('#sscl_table-2 td:last-child button').click()")
+    scroll, client = browser.run(widths, True)
+    assert scroll <= client <= width
+
+
+def contrast(one: str, other: str) -> float:
+    """https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio of two colours as `rgb(r, g, b)`."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_can_be_read(browser: Browser, dark: bool):
+    assert contrast("rgb(255, 255, 255)", "rgb(0, 0, 0)") == pytest.approx(21)
+    browser.resize(1280, 900, dark=dark)
+    open_all(browser)
+    paper = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (contrast(paper, "rgb(0, 0, 0)") < 2) == dark
+    kinds = ("reproduced", "consistent", "lower", "higher", "inconclusive", "diverged", "not run")
+    colours: dict[str, Any] = browser.run(
+        "const found = {}; for (const s of ['body', 'a', '.quiet', 'small', 'i', 'label', ...arguments[0]])"
+        " found[s] = getComputedStyle(document.querySelector(s)).color; return found",
+        [f'.verdicts [data-verdict="{kind}"]' for kind in kinds],
+    )
+    assert {name: colour for name, colour in colours.items() if contrast(colour, paper) < 4.5} == {}
+    assert len(set(colours.values())) >= 9
+
+
+def test_without_scripts_the_tables_are_there_and_no_dead_controls(session: Browser, out: Path):
+    session.command("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        session.open(out / "index.html")
+        count = "return document.querySelectorAll(arguments[0]).length"
+        assert session.run(count, "main button") == 0
+        assert texts(session, "form.filter, .scripted") == []
+        cells = ".printed[open] td[data-entry]"
+        assert len(texts(session, cells)) == session.run(count, cells) > 0
+        assert texts(session, cells)[7].startswith("76.25 76.05 ± 0.87 ")
+    finally:
+        session.command("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_on_paper_everything_is_open_and_nothing_asks_to_be_pressed(browser: Browser):
+    closed = "#sscl_table-3 td[data-entry]"
+    assert texts(browser, closed) == []
+    browser.command("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert texts(browser, closed) != []
+        assert texts(browser, "form.filter, nav, .skip") == []
+    finally:
+        browser.command("Emulation.setEmulatedMedia", media="")

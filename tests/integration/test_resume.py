@@ -1,0 +1,263 @@
+"""Trainings as real processes: killed anywhere, told to stop, retried by the workflow; and what is equal to the bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bench.runs.run import Run
+from tests.support.kills import PHASES, ROOT, Sitting, Trainings
+from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run
+from tests.training.test_checkpoint import fit, left
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
+
+KILLS = int(os.environ.get("SENTBENCH_KILLS", "10"))
+METHODS = [
+    "esimcse[queue=20]",
+    "ct-bert[batch_size=4,drawn=16,negatives=3,patience=1]",
+    "is-cse[buffer=12,neighbours=3]+sscl",
+    "dclr[epochs=1]",
+]
+NEVER = 1e9  # seconds between checkpoints
+HERE = {"PYTHONPATH": str(ROOT), "SENTBENCH_CHECKPOINT_SECONDS": "0", "CUDA_VISIBLE_DEVICES": ""}
+
+Make = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
+    def make_run(text: str, **recipe: object) -> Run:
+        return tiny_run(text, tiny_bert, tiny_data, tiny_corpus, **recipe)
+
+    return make_run
+
+
+def words(run: Run, suite: Path) -> list[str]:
+    return ["train", *run.arguments, "--suite", str(suite)]
+
+
+class Victim:
+    """One run that is killed again and again, from its start to its end and from its start again."""
+
+    def __init__(self, run: Run, trainings: Trainings, folder: Path) -> None:
+        self.run, self.trainings, self.folder, self.number = run, trainings, folder, 0
+        assert trainings.run(words(run, folder / "whole"), NEVER).status == 0
+        self.expected = left(folder / "whole" / "runs" / run.id)
+        # How many events each phase has: of a training up to its last file, and of one that goes on there.
+        first = self.sit(0, "end", 1)
+        second = self.sit(0)
+        assert (first.status, first.phase, second.status) == (-9, "end", 0)
+        self.counts, self.seconds = first.counts | second.counts, first.seconds  # the larger of both
+        self.check()
+
+    @property
+    def suite(self) -> Path:
+        return self.folder / f"killed-{self.number}"
+
+    @property
+    def begun(self) -> bool:
+        return any((self.suite / "runs" / self.run.id / "checkpoints").glob("*.safetensors"))
+
+    def kill(self, entry: str, draw: random.Random) -> str | None:
+        """One sitting, killed in a phase or at some time: the phase that was hit, or None where it came to its end."""
+        if entry == "time":
+            sitting = self.sit(0, delay=draw.uniform(0, self.seconds))
+        else:
+            sitting = self.sit(0, entry, draw.randint(1, self.counts[entry]))
+        if sitting.status == -9:
+            return sitting.phase or "between"
+        assert sitting.status == 0
+        self.check()
+        return None
+
+    def sit(self, interval: float, phase: str | None = None, event: int = 0, delay: float | None = None) -> Sitting:
+        return self.trainings.run(words(self.run, self.suite), interval, phase, event, delay)
+
+    def check(self) -> None:
+        """The training has ended, as if nothing had been; the next sitting begins another one."""
+        folder = self.suite / "runs" / self.run.id
+        found = left(folder)
+        assert found.keys() == self.expected.keys()
+        assert [name for name in found if found[name] != self.expected[name]] == []
+        assert sorted(path.name for path in folder.iterdir()) == ["encoder", "log.jsonl", "outcome.json"]
+        trained = json.loads((self.suite / "trained" / f"{self.run.id}.json").read_text())
+        assert trained["outcome"] == json.loads((folder / "outcome.json").read_text())["outcome"]
+        self.number += 1
+
+
+def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(
+    make: Make, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    draw, hit, tries = random.Random(KILLS), Counter[str](), 0
+    with Trainings(words(make("simcse"), tmp_path / "first"), tmp_path / "output.txt") as trainings:
+        victims = [Victim(make(text), trainings, tmp_path / str(place)) for place, text in enumerate(METHODS)]
+        entries = ["checkpoint", "resume", "selection", "step", "export", "end", "time"]
+        place = 0
+        while hit.total() < KILLS:
+            entry, able = entries[place % len(entries)], victims
+            if entry == "resume":  # on its way back is only what has a checkpoint, which a kill in the export leaves
+                able = [victim for victim in victims if victim.begun]
+            if found := (able or victims)[tries % len(able or victims)].kill(entry if able else "export", draw):
+                hit[found] += 1
+                place += bool(able)
+            tries += 1
+            assert tries < 10 * KILLS
+        for victim in victims:
+            assert victim.sit(0).status == 0
+            victim.check()
+    record_property("hit", dict(hit))
+    print(f"killed {hit.total()} times: {dict(hit)}")
+    if KILLS >= 10:
+        assert set(PHASES.values()) <= set(hit)
+    said = (tmp_path / "output.txt").read_text()
+    assert "goes on after step" in said
+    assert "Traceback" not in said
+    assert "error:" not in said
+
+
+# Real commands
+
+
+def command(*given: str, **environment: str) -> subprocess.Popen[str]:
+    """`python -m bench ...`, begun; checkpoints are written at each step."""
+    environment = {
+        "PYTHONPATH": str(ROOT),
+        "SENTBENCH_CHECKPOINT_SECONDS": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+    } | environment
+    return subprocess.Popen(
+        [sys.executable, "-m", "bench", *given],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_checkpoint(process: subprocess.Popen[str], folder: Path, step: int) -> None:
+    """Until a training has done so many steps."""
+    for _ in range(12_000):
+        if any(int(path.name[:8]) >= step for path in (folder / "checkpoints").glob("*.safetensors")):
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    raise AssertionError(f"no checkpoint of step {step} in {folder}")
+
+
+def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(make: Make, tmp_path: Path) -> None:
+    run = make("is-cse[buffer=12,neighbours=3]", epochs=10)
+    suites = [tmp_path / "stopped", tmp_path / "whole"]
+    folders = [suite / "runs" / run.id for suite in suites]
+    whole = command(*words(run, suites[1]), SENTBENCH_CHECKPOINT_SECONDS="1000")
+    stopped = command(*words(run, suites[0]))
+    wait_for_checkpoint(stopped, folders[0], 3)
+    stopped.send_signal(signal.SIGTERM)
+    _, said = stopped.communicate(timeout=120)
+    assert stopped.returncode == 75
+    last = re.fullmatch(
+        rf"stopped by SIGTERM: {re.escape(run.id)} has a checkpoint after step (\d+) of 40, start again to go on",
+        said.splitlines()[-1],
+    )
+    assert last, said
+    again = command(*words(run, suites[0]), SENTBENCH_CHECKPOINT_SECONDS="1000")
+    _, said = again.communicate(timeout=120)
+    assert again.returncode == 0
+    assert f"{run.id} goes on after step {last[1]} of 40" in said
+    assert whole.wait(timeout=120) == 0
+    one, other = (left(folder) for folder in folders)
+    assert one == other
+
+
+# The workflow
+
+
+def snakemake(*given: str, cwd: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "1", *given],
+        cwd=cwd,
+        env=os.environ | HERE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def worker_of(folder: Path) -> int:
+    """The process that holds the log of a training."""
+    log = (folder / "log.jsonl").resolve()
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal() and int(process.name) != os.getpid():
+            try:
+                if any(link.resolve() == log for link in (process / "fd").iterdir()):
+                    return int(process.name)
+            except OSError:  # it has ended meanwhile
+                continue
+    raise AssertionError(f"no process trains in {folder}")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_a_killed_worker_is_retried_and_goes_on(
+    make: Make, tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    """While it stands still, a second workflow and a second training of the run are refused, each by a sentence."""
+    run = make("sscl", epochs=10)
+    recipe = {**SMALL, "epochs": 10}
+    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, recipe=recipe, methods=["sscl"])
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
+    target = f"results/tiny/trained/{run.id}.json"
+    folder = tmp_path / "results" / "tiny" / "runs" / run.id
+    workflow = snakemake(target, "--configfile", "config.yaml", cwd=tmp_path)
+    wait_for_checkpoint(workflow, folder, 3)
+    worker = worker_of(folder)
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        second = snakemake(target, "--configfile", "config.yaml", cwd=tmp_path)
+        same = command(*words(run, tmp_path / "results" / "tiny"))
+        said, _ = second.communicate(timeout=120)
+        assert second.returncode != 0
+        assert "Directory cannot be locked" in said
+        assert "snakemake" in said
+        assert "--unlock" in said
+        _, said = same.communicate(timeout=120)
+        assert same.returncode == 2
+        assert re.fullmatch(
+            r"error: \S+log\.jsonl is being written: this run is trained by another process; wait for it",
+            said.splitlines()[-1],
+        )
+    finally:
+        os.kill(worker, signal.SIGKILL)
+    said, _ = workflow.communicate(timeout=200)
+    assert workflow.returncode == 0, said
+    assert "Trying to restart" in said
+    log = (tmp_path / "results" / "tiny" / "logs" / "train" / f"{run.id}.log").read_text()
+    assert f"{run.id} goes on after step " in log
+    fit(run, tmp_path / "whole")
+    assert left(folder) == left(tmp_path / "whole")
+
+
+# What is equal to rounding
+
+
+def test_other_threads_give_the_same_losses_to_rounding(make: Make, tmp_path: Path) -> None:
+    """Without dropout nothing but the order of sums differs."""
+    losses = []
+    for threads in (1, 2):
+        run = make("simcse", dropout=0.0, threads=threads, sentences=44, learning_rate=1e-4)
+        folder = tmp_path / str(threads)
+        fit(run, folder)
+        losses.append([json.loads(row)["loss"] for row in (folder / "log.jsonl").read_text().splitlines()])
+    assert len(losses[0]) == 6
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

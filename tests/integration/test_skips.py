@@ -1,0 +1,88 @@
+"""A skip that is not listed is a failure where continuous integration asks for that, and only there."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import skips
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+    import pytest
+
+    @pytest.mark.skipif(True, reason="BENCH_DATA is not set")
+    def test_listed(): ...
+
+    @pytest.mark.skipif(True, reason="BENCH_DATA is not set, they say")
+    def test_listed_in_part(): ...
+
+    @pytest.fixture
+    def disk():
+        pytest.skip("no spoon")
+
+    def test_unlisted_in_a_fixture(disk): ...
+
+    def test_unlisted():
+        pytest.skip("no fork")
+
+    @pytest.mark.reported
+    def test_no_verdict():
+        pytest.skip("inconclusive: ...")
+
+    @pytest.mark.xfail
+    def test_expected_to_fail():
+        raise AssertionError
+"""
+MODULE = "import pytest; pytest.importorskip('a_package_that_nobody_has', reason='no package')"
+
+
+@pytest.mark.parametrize(("asked", "failed"), [("listed", 3), ("", 0)])
+def test_an_unlisted_skip_fails(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str, failed: int):
+    monkeypatch.setenv("SENTBENCH_SKIPS", asked)
+    pytester.makepyfile(test_it=TESTS)
+    done = pytester.runpytest("-p", "tests.skips", "-p", "no:cacheprovider", "-W", "ignore")
+    counts = done.parseoutcomes()
+    # pytest counts as an error what fails before the test itself.
+    assert counts.get("failed", 0) + counts.get("errors", 0) == failed
+    assert counts["skipped"] == 5 - failed
+    assert counts["xfailed"] == 1
+    said = re.findall(r"does not allow: (.+)", done.stdout.str())
+    assert set(said) == ({"no fork", "no spoon", "BENCH_DATA is not set, they say"} if failed else set())
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"), [("listed", pytest.ExitCode.INTERRUPTED), ("", pytest.ExitCode.NO_TESTS_COLLECTED)]
+)
+def test_an_unlisted_skip_of_a_module_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str, status: pytest.ExitCode
+):
+    monkeypatch.setenv("SENTBENCH_SKIPS", asked)
+    pytester.makepyfile(test_it=MODULE)
+    done = pytester.runpytest("-p", "tests.skips", "-p", "no:cacheprovider")
+    assert done.ret == status
+    assert ("does not allow: no package" in done.stdout.str()) == (asked == "listed")
+
+
+@pytest.mark.parametrize(
+    ("user", "tool", "may"), [(0, "/usr/bin/apt-get", False), (0, None, True), (1000, "/usr/bin/apt-get", True)]
+)
+def test_a_program_may_be_missing_where_nothing_can_install_it(
+    monkeypatch: pytest.MonkeyPatch, user: int, tool: str | None, may: bool
+):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(skips.shutil, "which", lambda name: tool)
+    assert ("pdflatex is not installed" in skips.allowed()) == may
+    assert skips.ALLOWED.keys() <= skips.allowed().keys()
+
+
+def test_every_listed_reason_is_one_that_a_test_gives() -> None:
+    here = Path(__file__).parents[1]
+    others = [path for path in here.rglob("*.py") if path.name not in ("skips.py", Path(__file__).name)]
+    texts = {text for path in others for text in re.findall(r'"([^"\n]*)"', path.read_text(encoding="utf-8"))}
+    listed = skips.ALLOWED | skips.PACKAGES
+    assert [pattern for pattern in listed if not any(re.fullmatch(pattern, text) for text in texts)] == []

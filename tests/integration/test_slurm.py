@@ -1,0 +1,212 @@
+"""The DAG through a real SLURM of one machine: the same scores as without, also through what happens to jobs.
+
+It needs root, Debian's slurm-wlm and munge, and snakemake-executor-plugin-slurm. SENTBENCH_SLURM=1 asks for it,
+SENTBENCH_SLURM=smoke for the smoke suite as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.cluster import CPUS, NODE, Cluster, missing, until
+from tests.support.tiny_suite import tiny_configuration
+
+ROOT = Path(__file__).parents[2]
+PROFILE = ROOT / "profiles" / "slurm"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("SENTBENCH_SLURM" not in os.environ, reason="SENTBENCH_SLURM=1 starts a SLURM cluster"),
+]
+
+# The profile, on a small node: less memory, one core a job, and a look at the queue every few seconds.
+SMALL = [
+    "--profile",
+    str(PROFILE),
+    "--slurm-init-seconds-before-status-checks",
+    "3",
+    "--set-resources",
+    *(f"{rule}:{resource}" for rule in ("train", "score", "analyse") for resource in ("mem_mb=2000", "runtime=10")),
+    "--default-resources",
+    "mem_mb=2000",
+    "runtime=10",
+    "slurm_extra='--signal=TERM@60'",
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    assert not missing(), f"apt-get install slurm-wlm munge: {missing()}"
+    pytest.importorskip("snakemake_executor_plugin_slurm")
+    cluster = Cluster(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+Suite = dict[str, Any]
+Write = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def write(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Write:
+    """A function that writes a suite's configuration into a folder, and returns its path."""
+
+    def config(folder: Path, methods: list[str], **recipe: Any) -> Path:
+        folder.mkdir(exist_ok=True)
+        path = folder / "config.yaml"
+        named = {"recipe": {"batch_size": 8, **recipe}, "compare": {"baseline": "simcse"}, "methods": methods}
+        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **named)
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+    return config
+
+
+def without_slurm(config: Path) -> Suite:
+    """The scores of a suite, of one process without any workflow."""
+    folder = config.parent
+    bench(folder, "plan", "--config", str(config), "--out", "results/tiny/plan.json")
+    bench(folder, "runs", "--suite", "results/tiny")
+    return scores(folder)
+
+
+def bench(folder: Path, *words: str) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-m", "bench", *words], cwd=folder, env=environment, check=True, timeout=600)
+
+
+def snakemake(
+    cluster: Cluster, folder: Path, config: Path, *words: str, checkpoints: int = 3600
+) -> subprocess.Popen[bytes]:
+    """Start Snakemake on the cluster, with so many seconds between two checkpoints of a training."""
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--configfile", str(config)]
+    with (folder / "said").open("wb") as said:
+        return subprocess.Popen(
+            [*command, *SMALL, *words],
+            cwd=folder,
+            env={**cluster.environment, "OMP_NUM_THREADS": "1", "SENTBENCH_CHECKPOINT_SECONDS": str(checkpoints)},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 900) -> None:
+    try:
+        status = process.wait(seconds)
+    finally:
+        process.kill()
+    assert status == 0, (folder / "said").read_text()
+
+
+def scores(folder: Path) -> Suite:
+    """The records of every run, by the name of its file."""
+    files = sorted((folder / "results" / "tiny" / "scores").iterdir())
+    return {file.name: json.loads(file.read_text())["records"] for file in files}
+
+
+def steps(folder: Path) -> int:
+    """How far the only training of a folder has come."""
+    return sum(log.read_bytes().count(b"\n") for log in folder.glob("results/tiny/runs/*/log.jsonl"))
+
+
+def test_a_suite_gives_the_same_scores(cluster: Cluster, write: Write, tmp_path: Path) -> None:
+    suite: Suite = {"methods": ["word-overlap", "simcse", "gs-infonce[multiple=1]"], "select_every": 2}
+    there = tmp_path / "there"
+    finish(snakemake(cluster, there, write(there, **suite)), there)
+    assert len(scores(there)) == 3
+    assert scores(there) == without_slurm(write(tmp_path / "here", **suite))
+    assert (there / "results" / "tiny" / "report" / "index.html").stat().st_size > 0
+
+    ended = cluster.jobs("COMPLETED")
+    runs = [job for job, _, rule in ended if rule.startswith("rule_run_")]
+    assert len(runs) == 3, ended  # a run is one job
+    assert not any(rule.startswith(("rule_data", "rule_corpus", "rule_backbone")) for _, _, rule in ended)
+    for job in runs:
+        assert "TresPerJob=gres:gpu:1" in cluster.slurm("scontrol", "show", "job", job)
+
+
+def test_several_runs_in_a_job_take_turns_on_one_gpu(cluster: Cluster, write: Write, tmp_path: Path) -> None:
+    config = write(tmp_path, ["simcse", "gs-infonce[multiple=1]"], select_every=2)
+    before = {job for job, *_ in cluster.jobs("all")}
+    finish(snakemake(cluster, tmp_path, config, "--group-components", "run=2", "--until", "score"), tmp_path)
+    (job,) = {job for job, _, rule in cluster.jobs("all") if rule.startswith("rule_run_")} - before
+    described = cluster.slurm("scontrol", "show", "job", job)
+    assert "TresPerJob=gres:gpu:1" in described
+    assert "NumCPUs=1 " in described
+    assert "TimeLimit=00:40:00" in described  # two trainings and two scorings of ten minutes
+    assert len(scores(tmp_path)) == 2
+
+
+LONG: Suite = {"methods": ["simcse"], "epochs": 200, "select_every": 100}
+STEPS = 6 * 200  # of a corpus of 44 sentences in batches of 8
+
+
+@pytest.fixture(scope="module")
+def undisturbed(write: Write, tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    return without_slurm(write(tmp_path_factory.mktemp("undisturbed"), **LONG))
+
+
+def cancelled(cluster: Cluster, job: str) -> None:
+    cluster.slurm("scancel", job)
+
+
+def pre_empted(cluster: Cluster, job: str) -> None:
+    cluster.slurm("sbatch", "--partition=urgent", f"--cpus-per-task={CPUS}", "--output=/dev/null", "--wrap=sleep 1")
+
+
+def declared_down(cluster: Cluster, job: str) -> None:
+    cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=down", "reason=test")
+    until(
+        lambda: "PENDING" in {state for name, state, _ in cluster.jobs() if name == job}, "the job is not queued again"
+    )
+    cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=resume")
+
+
+def crashed(cluster: Cluster, job: str) -> None:
+    cluster.kill_node()
+    until(lambda: cluster.node_state().startswith("down"), "nobody misses the node")
+    cluster.start_node()
+
+
+# Where SLURM gives notice, no checkpoint is due but the one on its signal; a crash gives none.
+@pytest.mark.parametrize(
+    ("happens", "checkpoints"), [(cancelled, 3600), (pre_empted, 3600), (declared_down, 3600), (crashed, 0)]
+)
+def test_an_interrupted_training_ends_with_the_same_scores(
+    happens: Callable[[Cluster, str], None],
+    checkpoints: int,
+    cluster: Cluster,
+    write: Write,
+    undisturbed: Suite,
+    tmp_path: Path,
+) -> None:
+    config = write(tmp_path, **LONG)
+    process = snakemake(cluster, tmp_path, config, "--until", "score", checkpoints=checkpoints)
+    until(lambda: steps(tmp_path) > STEPS // 8, "the training does not start", 200)
+    ((job, _, _),) = cluster.jobs("RUNNING")
+    assert steps(tmp_path) < STEPS // 2, "the training is over before anything happens to it"
+    happens(cluster, job)
+    finish(process, tmp_path)
+    assert scores(tmp_path) == undisturbed
+    (log,) = tmp_path.glob("results/tiny/logs/train/*.log")
+    assert "goes on after step" in log.read_text()
+    if happens is cancelled:  # the job's own log says how the training ended
+        assert "exit status 75" in (tmp_path / "said").read_text(), "its shell ended before the training did"
+
+
+@pytest.mark.skipif(os.environ.get("SENTBENCH_SLURM") != "smoke", reason="SENTBENCH_SLURM=smoke runs the smoke suite")
+def test_the_smoke_suite(cluster: Cluster, tmp_path: Path) -> None:
+    finish(snakemake(cluster, tmp_path, ROOT / "config" / "smoke.yaml"), tmp_path, 3600)
+    reference = ROOT / "results" / "reference" / "smoke.json"
+    bench(tmp_path, "reference", "--check", "--suite", "results/smoke", "--reference", str(reference))

@@ -1,0 +1,129 @@
+"""docs/your-method.md as it stands: its files are written, its commands run, what they print is compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.datasets import probing
+from bench.datasets.tasks import expand_tasks, is_probing
+from bench.evaluation.scoring import read_tasks
+from bench.results.records import read_scores
+from bench.utils.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "your-method.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"^`([\w./-]+)`\n\n```\w*\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
+CONSOLE = re.findall(r"^```console\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+OWN_CODE = ("my_methods/hard_negatives.py", "my-suite.yaml")
+
+
+def write_files(folder: Path) -> None:
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+def plain(output: str) -> list[str]:
+    """Lines without what depends on the machine: numbers, sums, the order of rows by score and verdicts."""
+    lines = [re.sub(r"_[0-9a-f]{10}:", "_#:", line) for line in output.splitlines()]
+    return sorted(re.sub(r"[-+]?\d+\.\d+|[?↑↓] [a-z]+.*", "#", line) for line in lines)
+
+
+def test_a_row_a_comparison_and_a_figure_cost_fewer_than_60_lines() -> None:
+    lines = [line for name in OWN_CODE for line in FILES[name].splitlines()]
+    assert len(lines) < 60
+
+
+@pytest.mark.slow
+def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    suite = tmp_path / "results" / "mine"
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    python, snakefile = shlex.quote(sys.executable), shlex.quote(str(ROOT / "Snakefile"))
+    for name, command in (("python", python), ("snakemake", f"{python} -m snakemake --snakefile {snakefile}")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (programs / name).chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("BENCH_")}
+    environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    assert len(CONSOLE) == 5
+    before = ""
+    for block in CONSOLE:
+        commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+        expected = "\n".join(line for line in block.splitlines() if not line.startswith("$ "))
+        done = subprocess.run(
+            ["bash", "-c", "set -e -o pipefail\n" + before + "\n".join(commands)],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert plain(done.stdout) == plain(expected), done.stdout
+        before += "".join(f"{command}\n" for command in commands if command.startswith("export "))
+
+    sums = set()
+    for path in sorted((suite / "scores").iterdir()):
+        described, records = read_scores(path)
+        outside = described["run"].get("outside", {})
+        assert set(outside) == ({"hard-negatives"} if "hard" in path.name else set())
+        sums |= {origin["sha256"] for origin in outside.values()}
+        assert {record["task"] for record in records} == {"STS-B", "SICK-R"}
+    assert len(list((suite / "scores").iterdir())) == 6
+    assert len(sums) == 1
+    assert (tmp_path / "figures" / "mine" / "compare.png").read_bytes().startswith(b"\x89PNG")
+    assert "Hard negatives (beta=4)" in (suite / "tables" / "compare.md").read_text(encoding="utf-8")
+    (scores,) = (tmp_path / "results" / "by-hand" / "scores").iterdir()
+    cells = {(record["task"], record["split"], record["metric"]) for record in read_scores(scores)[1]}
+    metrics = {"sts:weather": ("spearman",), "probing:negation": ("accuracy", "accuracy_mlp")}
+    assert cells == {(task, split, metric) for task in metrics for split in ("dev", "test") for metric in metrics[task]}
+
+
+# Probing tasks of one's own
+
+
+def test_a_probing_task_of_ones_own_is_read_as_sentevals(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    (task,) = read_tasks(["probing:negation"], tmp_path / "my_data")
+    assert (task.name, task.protocol, task.classes) == ("probing:negation", "split", 2)
+    assert list(task.splits) == ["train", "dev", "test"]
+    samples = task.splits["test"]
+    # Labels in the order of their names, samples by their number of words.
+    assert list(zip(samples.columns[0], samples.labels.tolist(), strict=True)) == [
+        ("the wind is cold", 0),
+        ("the wind is not cold", 1),
+    ]
+
+
+def test_what_is_no_name_of_a_probing_task_is_refused() -> None:
+    assert expand_tasks(["probing:a", "probing", "probing:a"])[:2] == ["probing:a", "Length"]
+    assert is_probing("Length")
+    for name in ("probing:", "probing:../x", "probing:a/b", "probing:.a", "sts:a", "MR", "xprobe-Length"):
+        assert not is_probing(name)
+    for name in ("probing:", "probing:a/b"):
+        with pytest.raises(UserError, match=f"unknown task '{name}'"):
+            expand_tasks([name])
+
+
+def test_a_probing_task_that_is_not_as_its_manifest_says_is_refused(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    data = tmp_path / "my_data"
+    with pytest.raises(UserError, match="the data set mine lists no probing:colour"):
+        probing.read("probing:colour", data)
+    manifest = json.loads((data / "manifest.json").read_text())
+    manifest["probing"]["probing:negation"]["test"] = 3
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="2 test samples, the manifest expects 3"):
+        probing.read("probing:negation", data)
+    (data / "probing" / "negation.txt").unlink()
+    with pytest.raises(UserError, match=r"probing/negation\.txt does not exist; name the data folder"):
+        probing.read("probing:negation", data)

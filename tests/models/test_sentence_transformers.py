@@ -1,0 +1,334 @@
+"""Folders of sentence-transformers, against a literal interpreter of their files and, if installed, the library."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from bench.models.encoder import load_encoder, save_encoder
+from bench.utils.errors import UserError
+from tests.conftest import CLOSE
+from tests.oracles.literal_modules import literal
+
+SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"]), "unknownword ☃ sleeps"]
+MEAN, CLS = {"pooling_mode_mean_tokens": True}, {"pooling_mode_cls_token": True}
+
+
+def dense(inner: int, outer: int, seed: int, tanh: bool = True, bias: bool = True) -> dict[str, Any]:
+    draw = torch.Generator().manual_seed(seed)
+    tensors = {"linear.weight": torch.randn(outer, inner, generator=draw) / inner**0.5}
+    if bias:
+        tensors["linear.bias"] = torch.randn(outer, generator=draw)
+    kind = "torch.nn.modules.activation.Tanh" if tanh else "torch.nn.modules.linear.Identity"
+    config = {"in_features": inner, "out_features": outer, "bias": bias, "activation_function": kind}
+    return {"kind": "Dense", "config": config, "tensors": tensors}
+
+
+def write(folder: Path, modules: list[dict[str, Any]], longest: int = 64, **settings: Any) -> Path:
+    """Add modules behind the transformer in `folder`."""
+    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    for index, module in enumerate(modules, 1):
+        place = f"{index}_{module['kind']}"
+        (folder / place).mkdir()
+        (folder / place / "config.json").write_text(json.dumps(module.get("config", {})))
+        if "tensors" in module:
+            save_file(module["tensors"], folder / place / "model.safetensors")
+        kind = f"sentence_transformers.models.{module['kind']}"
+        listed.append({"idx": index, "name": str(index), "path": place, "type": kind})
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": longest, **settings}))
+    return folder
+
+
+def pooling(**config: Any) -> dict[str, Any]:
+    return {"kind": "Pooling", "config": {"word_embedding_dimension": 32, **config}}
+
+
+def prompts(folder: Path, default: str | None = None, **texts: str) -> Path:
+    described = {"prompts": texts, "default_prompt_name": default}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(described))
+    return folder
+
+
+STACKS: dict[str, list[dict[str, Any]]] = {
+    "mean": [pooling(**MEAN)],
+    "today's mean": [pooling(pooling_mode="mean", include_prompt=True)],
+    "cls": [pooling(pooling_mode="cls")],
+    "dense": [pooling(**MEAN), dense(32, 8, 1)],
+    "dense without bias": [pooling(**CLS), dense(32, 40, 2, tanh=False, bias=False)],
+    "normalised between": [pooling(**MEAN), {"kind": "Normalize"}, dense(32, 8, 3), dense(8, 5, 4, tanh=False)],
+}
+
+
+@pytest.fixture
+def copy(tiny_bert: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_modules_equal_a_literal_interpreter(tiny_backbone: Path, tmp_path: Path, name: str) -> None:
+    folder = write(Path(shutil.copytree(tiny_backbone, tmp_path / "model")), STACKS[name], longest=12)
+    encoder = load_encoder(folder)
+    np.testing.assert_allclose(encoder.encode(SENTENCES), literal(folder, SENTENCES), **CLOSE)
+    save_encoder(encoder, tmp_path / "saved")
+    loaded = load_encoder(tmp_path / "saved")
+    assert loaded.identity == encoder.identity
+    assert np.array_equal(loaded.encode(SENTENCES), encoder.encode(SENTENCES))
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_modules_equal_the_library(tiny_backbone: Path, tmp_path: Path, name: str) -> None:
+    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    folder = write(Path(shutil.copytree(tiny_backbone, tmp_path / "model")), STACKS[name], longest=12)
+    prompts(folder, default="short", short="a dog: ", other="two ")
+    model = library.SentenceTransformer(str(folder), device="cpu")
+    np.testing.assert_allclose(load_encoder(folder).encode(SENTENCES), model.encode(SENTENCES), **CLOSE)
+    theirs = model.encode(SENTENCES, prompt_name="other")
+    np.testing.assert_allclose(load_encoder(folder, prompt="other").encode(SENTENCES), theirs, **CLOSE)
+
+
+def test_a_last_normalisation_is_left_out_and_one_within_is_not(copy: Path, tmp_path: Path) -> None:
+    other = write(Path(shutil.copytree(copy, tmp_path / "other")), [pooling(**MEAN)])
+    write(copy, [pooling(**MEAN), {"kind": "Normalize"}, {"kind": "Normalize"}])
+    assert np.array_equal(load_encoder(copy).encode(SENTENCES), load_encoder(other).encode(SENTENCES))
+
+
+def test_sentences_are_cut_as_the_folder_says(copy: Path) -> None:
+    write(copy, [pooling(**MEAN)], longest=5)
+    encoder = load_encoder(copy)
+    assert len(encoder.tokenize([SENTENCES[3]])[0]) == 5  # type: ignore[attr-defined]
+    # Each by itself: a row's last bits may depend on its place in a product.
+    assert np.array_equal(encoder.encode(["two small birds two small"]), encoder.encode(["two small birds"]))
+    assert not np.array_equal(
+        encoder.encode(["two small birds"]), load_encoder(copy, pooler="avg").encode([SENTENCES[3]])
+    )
+
+
+def test_small_letters_where_the_folder_asks_for_them(tiny_roberta: Path, tmp_path: Path) -> None:
+    folder = write(Path(shutil.copytree(tiny_roberta, tmp_path / "model")), [pooling(**MEAN)], do_lower_case=True)
+    plain = load_encoder(tiny_roberta, pooler="avg")
+    text = "The old DOG"
+    assert np.array_equal(load_encoder(folder).encode([text]), plain.encode([text.lower()]))
+    assert not np.array_equal(plain.encode([text]), plain.encode([text.lower()]))
+
+
+# Prompts
+
+
+def test_a_prompt_stands_before_each_sentence(copy: Path, tmp_path: Path) -> None:
+    prompts(write(copy, [pooling(**MEAN)]), default="query", query="a dog sees ", document="the car ", empty="")
+    plain = load_encoder(copy, prompt="")
+    for name, text in {None: "a dog sees ", "query": "a dog sees ", "document": "the car ", "empty": ""}.items():
+        encoder = load_encoder(copy, prompt=name)
+        wanted = plain.encode([text + sentence for sentence in SENTENCES])
+        assert np.array_equal(encoder.encode(SENTENCES), wanted)
+        np.testing.assert_allclose(wanted, literal(copy, SENTENCES, text), **CLOSE)
+    identities = {load_encoder(copy, prompt=name).identity for name in ("query", "document", "")}
+    assert len(identities) == 3
+    save_encoder(load_encoder(copy), tmp_path / "saved")
+    assert np.array_equal(load_encoder(tmp_path / "saved").encode(SENTENCES), load_encoder(copy).encode(SENTENCES))
+
+
+def test_a_prompt_that_is_not_pooled(copy: Path) -> None:
+    """Its three tokens and [CLS] are seen by the others and left out of the mean."""
+    prompts(write(copy, [pooling(**MEAN, include_prompt=False)]), query="a dog sees ")
+    encoder = load_encoder(copy, prompt="query")
+    model, tokenizer = encoder.base.model, encoder.base.tokenizer  # type: ignore[attr-defined]
+    for sentence in ("two birds", "the car"):
+        ids = tokenizer([f"a dog sees {sentence}"], return_tensors="pt")
+        assert ids["input_ids"][0, :4].tolist() == tokenizer("a dog sees")["input_ids"][:4]
+        with torch.no_grad():
+            states = model.eval()(**ids).last_hidden_state[0]
+        np.testing.assert_allclose(encoder.encode([sentence])[0], states[4:].mean(0), **CLOSE)
+    both = encoder.encode(["two birds", SENTENCES[3]])  # padded beside a long one
+    np.testing.assert_allclose(both[0], encoder.encode(["two birds"])[0], **CLOSE)
+
+
+def test_a_prompt_that_is_not_pooled_equals_the_library(copy: Path) -> None:
+    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    prompts(write(copy, [pooling(**MEAN, include_prompt=False)]), query="a dog sees ")
+    theirs = library.SentenceTransformer(str(copy), device="cpu").encode(SENTENCES, prompt_name="query")
+    np.testing.assert_allclose(load_encoder(copy, prompt="query").encode(SENTENCES), theirs, **CLOSE)
+
+
+# Static models
+
+
+def word_tokenizer() -> Tokenizer:
+    words = {word: number for number, word in enumerate(["[UNK]", "a", "red", "dog", "sees"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
+
+
+def static(folder: Path, tensors: dict[str, torch.Tensor], *behind: str) -> Path:
+    folder.mkdir()
+    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"}]
+    listed += [{"idx": 1, "name": "1", "path": "", "type": f"sentence_transformers.models.{kind}"} for kind in behind]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    word_tokenizer().save(str(folder / "tokenizer.json"))
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+TABLE = torch.randn(5, 6, generator=torch.Generator().manual_seed(3))
+TEXTS = {"a red dog": [1, 2, 3], "dog dog a": [3, 3, 1], "": [], "what": [0], "a dog sees a dog": [1, 3, 4, 1, 3]}
+
+
+def test_a_static_model_is_the_mean_of_its_rows(tmp_path: Path) -> None:
+    encoder = load_encoder(static(tmp_path / "model", {"embedding.weight": TABLE}, "Normalize"))
+    found = encoder.encode(list(TEXTS))
+    assert found.dtype == np.float32
+    for vector, rows in zip(found, TEXTS.values(), strict=True):
+        wanted = [sum(TABLE[row][k].item() for row in rows) / max(len(rows), 1) for k in range(6)]
+        np.testing.assert_allclose(vector, wanted, rtol=1e-6, atol=1e-7)
+    assert encoder.encode([]).shape == (0, 6)
+    save_encoder(encoder, tmp_path / "saved")
+    loaded = load_encoder(tmp_path / "saved")
+    assert loaded.identity == encoder.identity
+    assert np.array_equal(loaded.encode(list(TEXTS)), found)
+
+
+def test_model2vecs_tables_may_share_and_weigh_rows(tmp_path: Path) -> None:
+    mapping, weights = torch.tensor([0, 2, 2, 1, 0]), torch.tensor([1.0, 0.5, 2.0, 3.0, 0.0])
+    tensors = {"embeddings": TABLE[:3].clone(), "mapping": mapping, "weights": weights}
+    found = load_encoder(static(tmp_path / "model", tensors)).encode(list(TEXTS))
+    for vector, rows in zip(found, TEXTS.values(), strict=True):
+        wanted = sum((weights[row] * TABLE[mapping[row]] for row in rows), torch.zeros(6)) / max(len(rows), 1)
+        np.testing.assert_allclose(vector, wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_static_models_equal_the_library(tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    folder = static(tmp_path / "model", {"embedding.weight": TABLE})
+    theirs = library.SentenceTransformer(str(folder), device="cpu").encode(list(TEXTS))
+    np.testing.assert_allclose(load_encoder(folder).encode(list(TEXTS)), theirs, rtol=1e-6, atol=1e-7)
+
+
+# Refusals
+
+
+def refused(action: Callable[[], Any], *words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        action()
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize("kind", ["CNN", "LSTM", "BoW", "Router", "WordEmbeddings", "evil"])
+def test_unknown_modules_are_named(copy: Path, kind: str) -> None:
+    write(copy, [pooling(**MEAN), {"kind": kind}])
+    refused(lambda: load_encoder(copy), f"has a module '{kind}', which is not built here", "--pooler")
+
+
+@pytest.mark.parametrize("path", ["../elsewhere", "/etc", "1_Pooling/../.."])
+def test_no_module_lies_outside_of_its_folder(copy: Path, path: str) -> None:
+    write(copy, [pooling(**MEAN)])
+    modules = json.loads((copy / "modules.json").read_text())
+    modules[1]["path"] = path
+    (copy / "modules.json").write_text(json.dumps(modules))
+    refused(lambda: load_encoder(copy), path, "not within it")
+
+
+def test_modules_in_another_order_are_refused(copy: Path) -> None:
+    write(copy, [dense(32, 32, 1), pooling(**MEAN)])
+    refused(lambda: load_encoder(copy), "pools by nothing known")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"activation_function": "os.system"}, ("'Dense' with system",)),
+        ({"activation_function": "torch.nn.modules.activation.GELU"}, ("'Dense' with GELU",)),
+        ({"use_residual": True}, ("'Dense' of another kind",)),
+        ({"module_input_name": "token_embeddings"}, ("'Dense' of another kind",)),
+    ],
+)
+def test_other_dense_modules_are_refused(copy: Path, change: dict[str, Any], words: tuple[str, ...]) -> None:
+    module = dense(32, 8, 1)
+    module["config"] |= change
+    write(copy, [pooling(**MEAN), module])
+    refused(lambda: load_encoder(copy), *words, "--pooler")
+
+
+def test_pickled_weights_of_a_module_are_refused(copy: Path) -> None:
+    write(copy, [pooling(**MEAN), dense(32, 8, 1)])
+    (copy / "2_Dense" / "model.safetensors").rename(copy / "2_Dense" / "pytorch_model.bin")
+    refused(lambda: load_encoder(copy), "'Dense'", "pickled weights are refused")
+    (copy / "2_Dense" / "pytorch_model.bin").unlink()
+    refused(lambda: load_encoder(copy), "'Dense'", "holds no model.safetensors")
+    (copy / "2_Dense" / "model.safetensors").write_bytes(b"12345678")
+    refused(lambda: load_encoder(copy), "truncated or broken")
+
+
+@pytest.mark.parametrize(
+    "tensors", [{"linear.bias": torch.zeros(8)}, {"linear.weight": torch.zeros(8, 32), "linear.bias": torch.zeros(7)}]
+)
+def test_a_dense_module_without_its_tensors_is_refused(copy: Path, tensors: dict[str, torch.Tensor]) -> None:
+    write(copy, [pooling(**MEAN), dense(32, 8, 1) | {"tensors": tensors}])
+    refused(lambda: load_encoder(copy), "holds no linear map")
+
+
+def test_prompts_that_are_not_there_are_named(copy: Path, tmp_path: Path) -> None:
+    prompts(write(copy, [pooling(**MEAN)]), query="a ", document="b ")
+    refused(lambda: load_encoder(copy, prompt="querry"), "no prompt 'querry'; did you mean 'query'?", "--prompt ''")
+    refused(lambda: load_encoder(copy, prompt="query", pooler="avg"), "leave --prompt out")
+    prompts(copy, default="gone", query="a ")
+    refused(lambda: load_encoder(copy), "no prompt 'gone'")
+    (copy / "config_sentence_transformers.json").write_text('{"prompts": ["a"]}')
+    refused(lambda: load_encoder(copy), "does not hold prompts")
+    (copy / "modules.json").unlink()
+    refused(lambda: load_encoder(copy, prompt="query"), "has no prompts")
+    prompts(
+        write(
+            Path(shutil.copytree(copy, tmp_path / "cls", ignore=shutil.ignore_patterns("1_*"))),
+            [pooling(**CLS, include_prompt=False)],
+        ),
+        query="a ",
+    )
+    refused(lambda: load_encoder(tmp_path / "cls", prompt="query"), "pools without its prompt")
+    assert load_encoder(tmp_path / "cls").encode(["a"]).shape == (1, 32)
+
+
+@pytest.mark.parametrize("longest", [2, "64", 0, [64]])
+def test_an_odd_longest_input_is_one_sentence(copy: Path, longest: Any) -> None:
+    write(copy, [pooling(**MEAN)], longest=longest)
+    refused(lambda: load_encoder(copy), "max_seq_length")
+
+
+def test_weights_of_layers_that_no_pooler_has_are_refused(copy: Path) -> None:
+    mixing = {
+        "kind": "WeightedLayerPooling",
+        "config": {"word_embedding_dimension": 32, "layer_start": 0, "num_hidden_layers": 4},
+        "tensors": {"layer_weights": torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])},
+    }
+    write(copy, [mixing, pooling(**MEAN)])
+    refused(lambda: load_encoder(copy), "weighs layers as no pooler here does")
+    save_file(
+        {"layer_weights": torch.tensor([0.0, 0.0, 0.0, 0.5, 0.5])}, copy / "1_WeightedLayerPooling/model.safetensors"
+    )
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"output_hidden_states": True}))
+    assert load_encoder(copy).pooler == "avg_top2"  # type: ignore[attr-defined]
+    np.testing.assert_allclose(load_encoder(copy).encode(SENTENCES), literal(copy, SENTENCES), **CLOSE)
+
+
+def test_a_static_table_shorter_than_its_vocabulary_is_refused(tmp_path: Path) -> None:
+    refused(
+        lambda: load_encoder(static(tmp_path / "a", {"embedding.weight": TABLE[:4].clone()})), "ids up to 4", "4 rows"
+    )
+    refused(lambda: load_encoder(static(tmp_path / "b", {"else": TABLE})), "holds no table of vectors")
+    folder = static(tmp_path / "c", {"embedding.weight": TABLE})
+    (folder / "tokenizer.json").write_text("{}")
+    refused(lambda: load_encoder(folder), "is no tokenizer")

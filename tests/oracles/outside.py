@@ -1,0 +1,132 @@
+"""Oracles of the methods outside the formula: plain loops over scalars, from the printed formulas (see `oracles`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tests.oracles.methods import Batch, Vector, dot, minus_log_share, named_generator, unit
+
+Sentence = Sequence[Vector]  # one vector a token
+
+
+def zero() -> Tensor:
+    return torch.zeros((), dtype=torch.float64)
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + e^x)."""
+    return x + (-x).exp().log1p() if x.item() > 0 else x.exp().log1p()
+
+
+# IS-BERT
+
+
+def convolved(sentence: Sentence, kernels: Sequence[tuple[Tensor, Tensor]], relu: bool) -> list[list[Tensor]]:
+    """c_l = f(w . [h_{l - k/2} .. h_{l + k/2}] + b) for each window k, concatenated; zeros beyond the sentence.
+
+    `kernels`: of each window its weights (channels, width, k) and biases (channels).
+    """
+    features: list[list[Tensor]] = []
+    for place in range(len(sentence)):
+        own: list[Tensor] = []
+        for weights, biases in kernels:
+            channels, width, window = weights.shape
+            for channel in range(channels):
+                total = biases[channel]
+                for offset in range(window):
+                    at = place + offset - window // 2
+                    if 0 <= at < len(sentence):
+                        for k in range(width):
+                            total = total + weights[channel, k, offset] * sentence[at][k]
+                own.append(total if not relu or total.item() > 0 else total * 0)
+        features.append(own)
+    return features
+
+
+def mean(rows: Sequence[Vector]) -> list[Tensor]:
+    return [sum((row[k] for row in rows), zero()) / len(rows) for k in range(len(rows[0]))]
+
+
+def is_bert(batch: Sequence[Sentence], kernels: Sequence[tuple[Tensor, Tensor]], relu: bool) -> Tensor:
+    """1/T sum_x sum_{l in x} sp(-c_l . E(x)) + 1/(T (n - 1)) sum_x sum_{l in x} sum_{x' != x} sp(c_l . E(x'))."""
+    local = [convolved(sentence, kernels, relu) for sentence in batch]
+    whole = [mean(features) for features in local]
+    tokens = sum(len(features) for features in local)
+    positive, negative = zero(), zero()
+    for i in range(len(local)):
+        for c in local[i]:
+            for j in range(len(whole)):
+                if i == j:
+                    positive = positive + softplus(-dot(c, whole[j]))
+                else:
+                    negative = negative + softplus(dot(c, whole[j]))
+    return positive / tokens + (negative / (tokens * (len(batch) - 1)) if len(batch) > 1 else 0)
+
+
+# Contrastive Tension
+
+
+def tension(first: Sequence[Batch], second: Sequence[Batch]) -> Tensor:
+    """Mean of -log sigma(f1 . f2) over the positive pair of each group and -log(1 - sigma(f1 . f2)) over the others."""
+    total, pairs = zero(), 0
+    for left, right in zip(first, second, strict=True):
+        for k in range(len(left)):
+            logit = dot(left[k], right[k])
+            total = total + (softplus(-logit) if k == 0 else softplus(logit))
+            pairs += 1
+    return total / pairs
+
+
+def tension_rows(
+    seed: int, index: int, groups: int, negatives: int, sentences: int, anchored: bool
+) -> list[list[tuple[int, int]]]:
+    """(row of f1, row of f2) of each pair of each group."""
+    draw = named_generator(seed, "ct-bert", index)
+    drawn = torch.randint(sentences, (groups, 1), generator=draw)
+    lefts = torch.randint(sentences, (groups, negatives), generator=draw) if not anchored else None
+    offsets = torch.randint(1, sentences, (groups, negatives), generator=draw)
+    found = []
+    for g in range(groups):
+        s = int(drawn[g, 0])
+        pairs = [(s, s)]
+        for k in range(negatives):
+            a = s if lefts is None else int(lefts[g, k])
+            pairs.append((a, (a + int(offsets[g, k])) % sentences))
+        found.append(pairs)
+    return found
+
+
+# ConSERT
+
+
+def nt_xent(first: Batch, second: Batch, t: float) -> Tensor:
+    """Mean over all 2N vectors of -log( e^{sim(r_i, r_j)/t} / sum_{k != i} e^{sim(r_i, r_k)/t} ), j the other view."""
+    r = [unit(u) for u in (*first, *second)]
+    n = len(first)
+    total = zero()
+    for i in range(2 * n):
+        j = i + n if i < n else i - n
+        scores = [(1.0, dot(r[i], r[k]) / t) for k in range(2 * n) if k != i]
+        total = total + minus_log_share(dot(r[i], r[j]) / t, scores)
+    return total / (2 * n)
+
+
+def permuted(length: int, generator: torch.Generator) -> list[int]:
+    """For each place of a sentence, the place whose position it is given."""
+    return torch.randperm(length, generator=generator).tolist()
+
+
+def cut_elements(name: str, length: int, width: int, rate: float, generator: torch.Generator) -> set[tuple[int, int]]:
+    """Elements (token, feature) of a sentence's embeddings that are set to zero."""
+    count = {"feature_cutoff": width, "token_cutoff": length, "dropout": length * width}[name]
+    gone = torch.randperm(count, generator=generator).tolist()[: int(rate * count)]
+    found = set()
+    for token in range(length):
+        for k in range(width):
+            index = {"feature_cutoff": k, "token_cutoff": token, "dropout": token * width + k}[name]
+            if index in gone:
+                found.add((token, k))
+    return found

@@ -1,0 +1,226 @@
+"""Every printed number has a recipe or a reason, every recipe a place in a plan, every kind of recipe a small run."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.comparison.reproduction import cells
+from bench.comparison.verdict import SYMBOLS
+from bench.datasets.tasks import STS_TASKS
+from bench.evaluation import protocols
+from bench.evaluation.scoring import read_tasks, score_encoder
+from bench.report.coverage import CONFIGS, coverage, measured, planned_suite, render_coverage, values, without_recipe
+from bench.reported import MEASURES, mapped
+from bench.results.suite_results import Suite, read_suite
+from bench.runs import config
+from bench.runs.run import parse
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.tiny_tasks import Words, write_tasks
+
+ROOT = Path(__file__).parents[2]
+# A published checkpoint is fetched from the hub, which the smoke suite never asks.
+NOT_SMALL = {"published[model,pooler]"}
+
+Kind = tuple[tuple[str, frozenset[str]], ...]
+
+
+def kind(run: str) -> Kind:
+    """What a run's text does, whatever the values: its parts, each with the keys that it changes."""
+    return tuple((name, frozenset(keys)) for name, keys in parse(run)[0])
+
+
+def does(run: Kind, wanted: Kind) -> bool:
+    """Whether a run does what is wanted; it may change more, to be small."""
+    return [name for name, _ in run] == [name for name, _ in wanted] and all(
+        keys <= changed for (_, changed), (_, keys) in zip(run, wanted, strict=True)
+    )
+
+
+def spelled(wanted: Kind) -> str:
+    return "+".join(f"{name}[{','.join(sorted(keys))}]" if keys else name for name, keys in wanted)
+
+
+@pytest.fixture(scope="module")
+def planned() -> Suite:
+    return planned_suite([config.plan(config.load(path)) for path in CONFIGS])
+
+
+@pytest.fixture(scope="module")
+def smoke() -> Suite:
+    return planned_suite([config.plan(config.load(ROOT / "config" / "smoke.yaml"))])
+
+
+def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
+    found = values(planned)
+    assert len(found) == 967
+    lost = found[(found["run"] != "") & ~found["planned"]]
+    names = lost[["source", "table", "method", "backbone", "variant", "task", "run", "minus"]].to_numpy().tolist()
+    assert not names, "\n".join(map(str, names))
+    known = {run.plan["id"]: run.plan for run in planned.runs}
+    for row in found[found["run"] != ""].itertuples():
+        sides = [side for side in (row.run, row.minus) if side]
+        assert {f"{known[name]['method']}@{known[name]['setting']}" for name in row.targets} == set(sides)
+        assert {known[name]["backbone"] for name in row.targets} == {row.suite_backbone or row.backbone}
+        # Two sides have seeds in common, or one of them has none.
+        drawn = [
+            {known[name]["seed"] for name in row.targets if side == f"{known[name]['method']}@{known[name]['setting']}"}
+            for side in sides
+        ]
+        assert set.intersection(*drawn) or {None} in drawn
+    assert (found.loc[found["run"] == "", "targets"] == ()).all()
+
+
+def test_few_numbers_that_measure_something_have_no_recipe():
+    numbers = mapped()
+    measuring = numbers[numbers["metric"].isin(MEASURES)]
+    left_out = without_recipe()
+    assert len(measuring) == 915
+    assert left_out["numbers"].sum() == (numbers["run"] == "").sum()
+    assert left_out.loc[left_out["measures"], "numbers"].sum() == (measuring["run"] == "").sum()
+    assert (measuring["run"] == "").mean() <= 0.05
+    assert set(left_out.loc[~left_out["measures"], "reason"]) == {"hyper-parameter, not a score"}
+
+
+def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe(smoke):
+    """A kind is a run's parts and the keys they change; of a difference both sides, on one backbone and seed."""
+    recipes = mapped().query("run != ''")
+    runs = [(kind(run.plan["method"]), run.plan) for run in smoke.runs if not run.plan["skip"]]
+    lost = set()
+    for run, minus in recipes[["run", "minus"]].drop_duplicates().itertuples(index=False):
+        sides = []
+        for side in filter(None, (run, minus)):
+            sides.append([plan for own, plan in runs if does(own, kind(side))])
+            if not sides[-1]:
+                lost.add(spelled(kind(side)))
+        if minus and not any(
+            one["backbone"] == other["backbone"]
+            and (one["seed"] == other["seed"] or None in (one["seed"], other["seed"]))
+            for one in sides[0]
+            for other in sides[-1]
+        ):
+            lost.add(f"{spelled(kind(run))} minus {spelled(kind(minus))}")
+    assert lost - NOT_SMALL == set()
+    assert lost == NOT_SMALL
+
+
+def test_the_smoke_suite_measures_every_printed_metric(smoke):
+    found = {metric for run in smoke.runs for _, _, metric in measured(run.plan)}
+    assert found >= {metric for metric, _ in MEASURES.values()}
+
+
+def test_kinds():
+    assert spelled(kind("is-cse[alpha=0.1,alpha_start=none]@official")) == "is-cse[alpha,alpha_start]"
+    assert does(kind("dclr[epochs=1]+is-cse"), kind("dclr+is-cse@paper"))
+    assert not does(kind("sscl"), kind("sscl[layer=11]"))
+    assert not does(kind("gs-infonce+is-cse"), kind("gs-infonce"))
+    assert not does(kind("gs-infonce[multiple=1]+is-cse"), kind("gs-infonce+is-cse[alpha=1]"))
+
+
+def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
+    """On every task of SentEval the evaluation gives the scores that a plan promises, no more and no fewer."""
+    for name in ("nested", "split", "tuned_network"):
+        monkeypatch.setattr(protocols, name, lambda *_: protocols.Result(1.0, 2.0))
+    predicted = np.zeros(30, dtype=np.int64)  # of MRPC, whose F1 is scored too
+    monkeypatch.setattr(protocols, "kfold", lambda *_: protocols.Result(1.0, 2.0, predicted))
+    data = write_tasks(tiny_data, tmp_path / "data")
+    records = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
+    entry = {"method": "simcse", "seed": 1, "scores": {}, "outcome": {"best_step": 3}, "records": records}
+    suite = read_suite(write_suite(tmp_path / "suite", [entry]))
+    plan = {"tasks": ["all"], "seed": 1, "skip": None}
+    assert measured(plan) == set(suite.runs[0].scores)
+    assert measured(plan | {"skip": "no such layer"}) == set()
+
+
+def test_what_is_measured_in_part():
+    plan = {"tasks": ["STS-B", "MR"], "seed": None}
+    accuracy = {("MR", "test", "accuracy"), ("MR", "dev", "accuracy")}
+    spearman = {("STS-B", "test", "spearman"), ("STS-B", "dev", "spearman")}
+    assert measured(plan) == accuracy | spearman
+    assert measured(plan | {"tasks": ["STS-B", "SICK-R"]}) >= {("Avg", "dev", "spearman")}
+    assert ("Avg", "test", "spearman") not in measured(plan | {"tasks": ["STS-B", "SICK-R"]})
+    assert measured(plan | {"analyses": ["alignment"], "tasks": ["MR"]}) == accuracy | {
+        ("uniformity", "", "uniformity")
+    }
+    assert measured({"tasks": ["CNSD-STS-B"], "seed": 1}) == {
+        ("CNSD-STS-B", "test", "spearman"), ("CNSD-STS-B", "dev", "spearman"), ("STS-B", "dev", "best_step")
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.3)]
+    entries = [*seeds("simcse", rows), {"method": "is-cse", "seed": 0}, *seeds("sscl", rows[:1])]
+    return write_suite(tmp_path_factory.mktemp("suite"), entries)
+
+
+def test_counts_of_a_table(finished):
+    suite = read_suite(finished)
+    counts = coverage(suite, cells(suite)).set_index(["source", "table"])
+    columns = ["printed", "measures", "recipe", "planned", "run"]
+    assert counts.loc[("gs-infonce-v2", "Table 2"), columns].tolist() == [64, 64, 64, 8, 8]
+    assert counts.loc[("is-cse", "Table 1"), columns].tolist() == [200, 200, 200, 16, 8]  # is-cse has not run
+    assert counts.loc[("is-cse", "Table 8"), columns].tolist() == [88, 88, 80, 0, 0]
+    assert counts.loc[("gs-infonce-v2", "Table 1"), columns].tolist() == [8, 0, 0, 0, 0]
+    # Of a difference both sides must be planned.
+    assert counts.loc[("gs-infonce-v2", "Main results"), columns].tolist() == [5, 5, 5, 0, 0]
+    assert counts.loc[("sscl", "Introduction"), columns].tolist() == [4, 4, 4, 1, 1]
+    verdicts = counts[list(SYMBOLS)]
+    assert (verdicts.sum(axis=1) == counts["recipe"]).all()
+    found = cells(suite).query("source == 'gs-infonce-v2' and table == 'Table 2'")["verdict"].value_counts()
+    assert {kind: count for kind, count in verdicts.loc[("gs-infonce-v2", "Table 2")].items() if count} == dict(found)
+    assert counts[["printed", "recipe"]].sum().tolist() == [967, (mapped()["run"] != "").sum()]
+
+
+def test_text_markdown_and_csv(finished, tmp_path):
+    text = render_coverage([finished], out=tmp_path / "out.md")
+    assert render_coverage([finished], out=tmp_path / "out.csv") == text
+    missing = (mapped().query("run == ''")["metric"].isin(MEASURES)).sum()
+    assert (
+        f"{missing} of the 915 printed numbers that measure something have no recipe: {missing / 9.15:.1f} %." in text
+    )
+    assert "  is-cse, Table 8: 8 (Skip-thought)\n" in text
+    assert "roberta-large, STS12, STS13, STS14, STS15, STS16, STS-B, SICK-R, Avg: dclr+is-cse@paper" in text
+    written = (tmp_path / "out.md").read_text()
+    assert "| gs-infonce-v2 | Table 2 | 64 | 64 | 64 | 8 | 8 |" in written
+    assert "\n  * is-cse, Table 8: 8 (Skip-thought)\n" in written
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert len(rows) == 967
+    row = next(row for row in rows if row["method"] == "SimCSE" and row["table"] == "Table 2" and row["task"] == "Avg")
+    assert (row["targets"], row["n"], row["value"]) == ("run000 run001 run002", "3", "76.25")
+    with pytest.raises(UserError, match="let it end in"):
+        render_coverage([finished], out=tmp_path / "out.txt")
+
+
+def test_two_suites_make_one_account(finished, tmp_path):
+    rows = [dict.fromkeys(("CNSD-STS-B",), value) for value in (67.0, 68.0)]
+    chinese = seeds("word-noise", rows, setting="paper", backbone="bert-base-chinese", tasks=["chinese"])
+    other = write_suite(tmp_path, [{**run, "id": f"zh{run['seed']}"} for run in chinese], name="chinese")
+    text = render_coverage([finished, other])
+    assert "in suite paper and chinese." in text
+    line = next(line for line in text.splitlines() if line.split()[:2] == ["simcse-zh-noise", "Section"])
+    assert line.split()[2:8] == ["5", "4", "4", "4", "2", "1"]
+
+
+def test_suites_in_any_order_make_one_account(finished, tmp_path):
+    from tests.support.synthetic_suite import write_suite
+
+    plan = read_json(finished / "plan.json")
+    write_json(tmp_path / "plan.json", plan)  # of this copy nothing has run
+    texts = {render_coverage(order).split("\n", 1)[1] for order in ([finished, tmp_path], [tmp_path, finished])}
+    assert texts == {render_coverage([finished]).split("\n", 1)[1]}
+    for name in ("a", "b"):
+        write_suite(tmp_path / name, [], name=name, stand_ins={"bert-base-uncased": f"toy-{name}"})
+    with pytest.raises(UserError, match="toy-a and toy-b both stand in for bert-base-uncased"):
+        render_coverage([tmp_path / "a", tmp_path / "b"])
+
+
+def test_without_a_suite_nothing_has_run(planned):
+    counts = coverage(planned)
+    assert counts["run"].sum() == 0
+    assert counts["not run"].sum() == counts["recipe"].sum()

@@ -1,0 +1,326 @@
+"""The papers' figures as they are drawn: every mark stands at its number, nothing covers anything, bytes are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from scipy.stats import gaussian_kde
+
+from bench.report.figures import render_figures
+from bench.report.figures.described import load_figures
+from bench.report.figures.measured import OURS, Measured, measure
+from bench.report.figures.papers import draw, paper_figures
+from bench.report.figures.spreads import _density
+from bench.report.figures.style import LINES, MARKS, STYLE
+from bench.results.suite_results import Suite, read_suite
+from tests.support.synthetic_figures import write_everything
+
+FIGURES = {figure.id: figure for figure in load_figures()}
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory) -> Suite:
+    stand_ins = {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta"}
+    folder = tmp_path_factory.mktemp("smoke")
+    return read_suite(
+        write_everything(folder, depth=4, seeds=(1,), stand_ins=stand_ins, data="world", name="smoke", steps=4)
+    )
+
+
+def drawn(name: str, suite: Suite) -> tuple[Figure, pd.DataFrame]:
+    measured = measure(FIGURES[name], suite)
+    with matplotlib.rc_context(STYLE):
+        return draw(suite, FIGURES[name], measured), measured.table
+
+
+def marks(panel: Axes, i: int, marker: str | None = None) -> np.ndarray:
+    """Every point (n, 2) that is drawn in the colour of series i with a mark, by default its own; sorted."""
+    return in_order(
+        (x, y)
+        for line in panel.get_lines()
+        if line.get_marker() == (marker or MARKS[i]) and to_hex(line.get_color()) == LINES[i]["color"].lower()
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    )
+
+
+def in_order(points: Iterable[tuple[float, float]]) -> np.ndarray:
+    return np.array(sorted((float(x), float(y)) for x, y in points))
+
+
+def text_of(figure: Figure) -> str:
+    return " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+
+
+def test_sweep(suite):
+    figure, table = drawn("G5", suite)
+    xs = [0, 0.5, 1, 2, 3, 4, 8, 16]
+    for panel, (task, split) in zip(figure.axes, (("STS-B", "dev"), ("Avg", "test")), strict=True):
+        assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "0.5", "1", "2", "3", "4", "8", "16"]
+        rows = table[(table["task"] == task) & (table["split"] == split)]
+        ours = rows[rows["origin"] == OURS]
+        # Both series have a value at 0, so they stand beside each other there.
+        expected = [
+            (xs.index(x) + 0.11 * (x == 0), y)
+            for x, y in ours.query("series == 'GS-InfoNCE'")[["x", "value"]].to_numpy()
+        ]
+        assert marks(panel, 1) == pytest.approx(in_order(expected))
+        assert marks(panel, 0) == pytest.approx(in_order((-0.11, y) for y in ours.query("series == 'SimCSE'")["value"]))
+        strokes = [(x, y) for line in panel.get_lines() if line.get_marker() == "_"
+                   for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]  # fmt: skip
+        printed = rows[rows["origin"] != OURS]
+        assert sorted(strokes) == sorted((xs.index(x), y) for x, y in printed[["x", "value"]].to_numpy())
+        assert len(strokes) == (8 if task == "Avg" else 0)
+        (means,) = [line for line in panel.get_lines() if len(line.get_xdata()) == 8 and line.get_marker() == "None"]
+        wanted = ours.query("series == 'GS-InfoNCE'").groupby("x")["value"].mean()
+        assert means.get_ydata() == pytest.approx(wanted.to_numpy())
+
+
+def test_curves_with_logs(suite):
+    figure, table = drawn("L1", suite)
+    assert [panel.get_title(loc="left") for panel in figure.axes] == [
+        "bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large",
+    ]  # fmt: skip
+    for panel, backbone in zip(figure.axes, ["bert-base-uncased", "bert-large-uncased"], strict=False):
+        rows = table[(table["backbone"] == backbone) & (table["series"] == "ESimCSE")]
+        kept = rows[rows["best"].eq(True)][["step", "dev"]].to_numpy()
+        assert len(kept) == 2
+        assert marks(panel, 1) == pytest.approx(in_order(kept))
+        lines = [list(line.get_ydata()) for line in panel.get_lines() if line.get_marker() == "None"]
+        assert rows[rows["origin"] == "released log"]["dev"].tolist() in lines
+        mean = rows[rows["origin"] == OURS].groupby("step")["dev"].mean().tolist()
+        assert any(line == pytest.approx(mean) for line in lines)
+
+
+def test_printed_best_step(suite, smoke):
+    figure, _ = drawn("S12", suite)
+    assert [list(line.get_xdata()) for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"] == [
+        [1500, 1500]
+    ]
+    assert "printed best step" in [text.get_text() for text in figure.legends[0].get_texts()]
+    figure, _ = drawn("S12", smoke)
+    assert "printed best step" not in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_layers(suite):
+    for name, first in (("S1", "1–2"), ("S10", "0")):
+        figure, table = drawn(name, suite)
+        assert figure.axes[0].get_xticklabels()[0].get_text() == first
+        for panel, reading in zip(figure.axes, table["reading"].unique(), strict=True):
+            for i, label in enumerate(("SimCSE", "SSCL-SimCSE")):
+                rows = table[(table["reading"] == reading) & (table["series"] == label)]
+                expected = rows.groupby("layer")["value"].mean()
+                assert marks(panel, i) == pytest.approx(in_order(expected.items()))
+                assert marks(panel, i, "_") == pytest.approx(in_order(rows[["layer", "value"]].to_numpy()))
+
+
+def test_a_deep_backbone_names_its_last_layer(suite):
+    measured = measure(FIGURES["S1"], suite)
+    rows = measured.table.query("series == 'SimCSE' and seed == 42 and reading == 'cls' and layer == 1")
+    deep = pd.concat([rows.assign(layer=layer) for layer in range(1, 24)])
+    with matplotlib.rc_context(STYLE):
+        figure = draw(suite, FIGURES["S1"], Measured(deep, ()))
+    named = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert "23–24" in named
+    assert len(named) < 9
+
+
+def test_in_batch(suite):
+    figure, table = drawn("G1", suite)
+    (panel,) = figure.axes
+    for rank in range(1, 5):
+        means = table[table["rank"] == rank].groupby("batch")[["sentences", "noise"]].mean()
+        for i, name in enumerate(("sentences", "noise")):
+            assert marks(panel, i, MARKS[rank - 1]) == pytest.approx(in_order(means[name].items()))
+
+
+def test_alignment(suite):
+    figure, table = drawn("I8", suite)
+    panel = figure.axes[0]
+    means = table.groupby(["series", "backbone"], sort=False)[["uniformity", "alignment", "average"]].mean()
+    big = [line for line in panel.get_lines() if line.get_markersize() == 8]
+    assert len(big) == 8
+    spots = {(float(line.get_xdata()[0]), float(line.get_ydata()[0])): line for line in big}
+    texts = {text.xy: text.get_text() for text in panel.texts}
+    for (label, backbone), row in means.iterrows():
+        spot = (row["uniformity"], row["alignment"])
+        assert spots[spot].get_marker() == MARKS[["SimCSE", "IS-CSE"].index(label)]
+        name = f"{backbone} " if label == "SimCSE" else ""
+        assert texts[spot] == f"{name}({row['average']:.1f})"
+    # Lighter is higher: the colours are in the order of the averages.
+    order = sorted(means.itertuples(), key=lambda row: row.average)
+    light = [sum(spots[row.uniformity, row.alignment].get_markerfacecolor()[:3]) for row in order]
+    assert light == sorted(light)
+    assert len(set(light)) == 8
+
+
+def test_path_begins_hollow_and_ends_full(suite):
+    figure, table = drawn("Z1", suite)
+    (panel,) = figure.axes
+    for i, label in enumerate(("no dropout", "dropout 0.1", "delete one word")):
+        path = table[table["series"] == label].groupby("step")[["uniformity", "alignment"]].mean()
+        ends = [line for line in panel.get_lines() if line.get_markersize() == 6 and line.get_marker() == MARKS[i]]
+        assert [line.get_markerfacecolor() for line in ends] == ["white", LINES[i]["color"]]
+        for line, step in zip(ends, (125, 3125), strict=True):
+            assert (line.get_xdata()[0], line.get_ydata()[0]) == pytest.approx(tuple(path.loc[step]))
+
+
+def test_seeds_share_their_scale(suite):
+    figure, table = drawn("I10", suite)
+    spans = [np.diff(panel.get_ylim())[0] for panel in figure.axes]
+    assert spans == pytest.approx([spans[0]] * 8)
+    for panel, task in zip(figure.axes, table["task"].unique(), strict=True):
+        low, high = panel.get_ylim()
+        assert table.loc[table["task"] == task, "value"].between(low, high).all()
+        for i, label in enumerate(("SimCSE", "DCLR", "IS-CSE")):
+            rows = table[(table["task"] == task) & (table["series"] == label) & (table["origin"] == OURS)]
+            assert marks(panel, i) == pytest.approx(in_order((i, value) for value in rows["value"]))
+
+
+def test_densities(suite):
+    figure, table = drawn("I9", suite)
+    (panel,) = figure.axes
+    counts = table.query("series == 'SimCSE' and seed == 42")["group"].value_counts()
+    assert [label.get_text().split("\n")[1] for label in panel.get_yticklabels()] == [
+        f"{counts[group]} pairs" for group in range(5)
+    ]
+    curves = [line for line in panel.get_lines() if len(line.get_xdata()) == 400]
+    assert len(curves) == 10
+    heights = np.array([line.get_ydata() for line in curves]).reshape(5, 2, 400) - np.arange(5)[:, None, None]
+    xs = curves[0].get_xdata()
+    groups = {key: rows["cosine"] for key, rows in table.groupby(["group", "series"])}
+    # Within a group the series stand in the order of their names.
+    wanted = np.array(
+        [[gaussian_kde(groups[group, label])(xs) for label in ("IS-CSE", "SimCSE")] for group in range(5)]
+    )
+    assert heights == pytest.approx(1.15 * wanted / wanted.max())  # one scale for all
+
+
+@pytest.mark.parametrize("values", [[], [0.5], [0.5, 0.5, 0.5]])
+def test_no_density_of_one_value(values):
+    assert not _density(np.array(values), np.linspace(0, 1, 5)).any()
+
+
+def test_matrices_share_their_scale(suite):
+    figure, table = drawn("S11", suite)
+    images = [panel.get_images()[0] for panel in figure.axes[:2]]
+    for image, label in zip(images, ("SimCSE", "SSCL-SimCSE"), strict=True):
+        rows = table[table["series"] == label]
+        assert image.get_array().tolist() == rows.pivot(index="row", columns="column", values="cosine").values.tolist()
+        assert image.get_clim() == (np.floor(10 * table["cosine"].min()) / 10, 1)
+    assert [panel.get_title(loc="left") for panel in figure.axes[:2]] == ["SimCSE, layer 12", "SSCL-SimCSE, layer 12"]
+
+
+def test_nothing_passes_for_a_reproduction(suite, smoke):
+    for figure, measured in paper_figures(smoke):
+        with matplotlib.rc_context(STYLE):
+            picture = draw(smoke, figure, measured)
+        assert "comparable with each other, with no paper" in text_of(picture)
+        whole = text_of(picture) + "".join(
+            panel.get_title(loc="left") + "".join(text.get_text() for text in panel.texts) for panel in picture.axes
+        )
+        assert "(ours: toy-bert)" in whole
+    figure, _ = drawn("S6", suite)
+    assert "comparable" not in text_of(figure)
+    assert "bert-base-uncased" in text_of(figure)
+    assert "ours:" not in text_of(figure)
+
+
+def shown(figure: Figure) -> list[Text]:
+    """Every text of a figure; of the numbers of an axis those within its ends."""
+    texts = list(figure.texts)
+    for legend in figure.legends:
+        texts += legend.get_texts()
+    for panel in figure.axes:
+        texts += [*panel.texts, panel._left_title, panel.xaxis.label, panel.yaxis.label]
+        for axis in (panel.xaxis, panel.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            places = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
+            texts += [text for place, text in places if low <= place <= high]
+    return [text for text in texts if text.get_text().strip() and text.get_visible()]
+
+
+def covered(figure: Figure) -> list[tuple[str, str]]:
+    """Pairs of texts of which one covers the other, and texts over the edge of the figure."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in shown(figure)]
+    page = figure.bbox
+    found = [
+        (text, "the edge")
+        for text, box in boxes
+        if box.x0 < page.x0 or box.y0 < page.y0 or box.x1 > page.x1 or box.y1 > page.y1
+    ]
+    for (one, a), (other, b) in combinations(boxes, 2):
+        # A pixel of the page's resolution is no overlap.
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1:
+            found.append((one, other))
+    return found
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_text_covers_another_one(name, suite, smoke):
+    for one in (suite, smoke):
+        if measured := measure(FIGURES[name], one):
+            with matplotlib.rc_context(STYLE):
+                assert covered(draw(one, FIGURES[name], measured)) == []
+
+
+def test_covering_is_seen(suite):
+    figure, _ = drawn("S6", suite)
+    figure.text(0.02, 0.98, "on the title", va="top")
+    figure.text(0.99, 0.5, "over the edge")
+    assert {other for pair in covered(figure) for other in pair} >= {"on the title", "over the edge", "the edge"}
+
+
+@pytest.mark.parametrize("name", ["S6", "I8", "S11"])
+def test_odd_labels_are_texts(name, suite):
+    odd = "$x_2^$ <b> & \\alpha {é} " + "a long name " * 3
+    measured = measure(FIGURES[name], suite)
+    table = measured.table.assign(series=odd + "|" + measured.table["series"])
+    described = replace(FIGURES[name], title=odd * 2, note=odd * 3)
+    with matplotlib.rc_context(STYLE):
+        figure = draw(suite, described, Measured(table, ()))
+        found = covered(figure)
+    assert odd.strip() in text_of(figure)
+    if name != "S11":  # its headings stand in legends elsewhere
+        assert found == []
+
+
+def rendered(folder: Path, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The bytes of the papers' figures `names` by file."""
+    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
+    monkeypatch.setattr("bench.report.figures.leaderboards", lambda _: {})
+    monkeypatch.setattr("bench.report.figures.papers.load_figures", lambda: [FIGURES[name] for name in names])
+    render_figures(folder, out)
+    return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "names", [("G5", "I8"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow)], ids=["two", "all"]
+)
+def test_files_hold_the_numbers_and_bytes_are_equal(folder, suite, tmp_path, monkeypatch, names):
+    files = rendered(folder, tmp_path / "one", names, monkeypatch)
+    stems = {FIGURES[name].stem for name in names}
+    assert set(files) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}
+    for name in names:
+        data = pd.read_csv(tmp_path / "one" / f"{FIGURES[name].stem}.csv")
+        expected = measure(FIGURES[name], suite).table
+        assert list(data.columns) == list(expected.columns)
+        assert data["series"].tolist() == expected["series"].tolist()
+        for column in expected.select_dtypes("number"):
+            np.testing.assert_allclose(
+                data[column].astype(float), expected[column].astype(float), rtol=1e-14, err_msg=name
+            )
+    assert rendered(folder, tmp_path / "two", names, monkeypatch) == files

@@ -1,0 +1,277 @@
+"""What a figure is drawn of: numbers of the suite, each where it belongs, and words on what is missing."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from statistics import fmean
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.datasets.tasks import STS_TASKS
+from bench.report.figures.described import PaperFigure, load_figures
+from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, measure, ranges
+from bench.report.figures.papers import paper_figures, paper_stems
+from bench.reported import curves, printed
+from bench.results.suite_results import Suite, read_suite
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from tests.support.synthetic_figures import write_everything
+from tests.support.synthetic_suite import write_suite
+
+FIGURES = {figure.id: figure for figure in load_figures()}
+
+
+def table(figure: str, suite: Suite) -> pd.DataFrame:
+    measured = measure(FIGURES[figure], suite)
+    assert measured is not None
+    return measured.table
+
+
+def run(folder: Path, method: str, setting: str = "official", backbone: str = "bert-base-uncased", seed: int = 42):
+    """Scores and analyses of one run as they lie in the suite's files."""
+    (name,) = [
+        run["id"]
+        for run in read_json(folder / "plan.json")["runs"]
+        if (run["method"], run["setting"], run["backbone"], run["seed"]) == (method, setting, backbone, seed)
+    ]
+    scores = read_json(folder / "scores" / f"{name}.json")
+    return scores, read_json(folder / "analyses" / f"{name}.json")["analyses"], folder / "analyses" / f"{name}.json"
+
+
+def test_everything_is_there_without_a_remark(suite):
+    found = {figure.id: measured for figure, measured in paper_figures(suite)}
+    assert list(found) == list(FIGURES)
+    remarks = {name: measured.remarks for name, measured in found.items() if measured.remarks}
+    # Its logs go on for longer than the suite's trainings.
+    assert remarks == {"L1": ("What print and released logs have beyond our last step, 3125, is not drawn.",)}
+    assert paper_stems(suite) == {figure.stem: figure.heading for figure in FIGURES.values()}
+
+
+def test_nothing_is_there_where_nothing_is(tmp_path):
+    rows = dict.fromkeys(STS_TASKS, 70.0)
+    write_suite(tmp_path, [{"method": "word-overlap", "setting": "paper", "seed": None, "scores": rows}])
+    assert list(paper_figures(read_suite(tmp_path))) == []
+    # A plan of which nothing was run yet has nothing either, and print alone makes no figure.
+    write_suite(tmp_path / "b", [{"method": "gs-infonce", "seed": 1, "scores": None}])
+    assert list(paper_figures(read_suite(tmp_path / "b"))) == []
+
+
+def test_runs_without_curve_and_analyses_are_scores_alone(tmp_path):
+    rows = dict.fromkeys(STS_TASKS, 70.0)
+    entries = [{"method": method, "seed": 1, "scores": rows} for method in ("simcse", "sscl")]
+    write_suite(tmp_path, entries)
+    assert [figure.id for figure, _ in paper_figures(read_suite(tmp_path))] == ["S7"]
+    # One number alone is no sweep.
+    write_suite(tmp_path / "b", entries[:1])
+    assert [figure.id for figure, _ in paper_figures(read_suite(tmp_path / "b"))] == []
+
+
+def test_sweep_holds_scores_of_the_suite_and_of_print(folder, suite):
+    rows = table("G5", suite)
+    ours = rows[(rows["origin"] == OURS) & (rows["x"] == 16)]
+    for seed in (42, 43):
+        scores, _, _ = run(folder, "gs-infonce[multiple=16]", seed=seed)
+        own = ours[ours["seed"] == seed].set_index(["task", "split"])["value"]
+        values = {(r["task"], r["split"]): r["value"] for r in scores["records"] if r["metric"] == "spearman"}
+        assert own.to_dict() == {key: values[key] for key in (("STS-B", "dev"), ("Avg", "test"))}
+    print_ = rows[rows["origin"] == PRINT]
+    assert print_.set_index("x")["value"].to_dict() == {
+        0: 76.25, 0.5: 76.96, 1: 76.90, 2: 77.11, 3: 77.63, 4: 76.81, 8: 76.94, 16: 75.57,
+    }  # fmt: skip
+    assert print_.set_index("x")["series"][0] == "SimCSE"
+    for figure, x, value in (("S6", 11, 77.80), ("S7", 2, 77.90)):
+        found = table(figure, suite).query("origin == @PRINT")
+        assert found[["x", "value"]].to_numpy().tolist() == [[x, value]]
+
+
+def test_seeds_hold_every_task_and_both_printed_rows(folder, suite):
+    rows = table("I10", suite)
+    scores, _, _ = run(folder, "dclr", backbone="roberta-large", seed=43)
+    own = rows.query("series == 'DCLR' and seed == 43").set_index("task")["value"].to_dict()
+    assert len(own) == 8
+    test = [r for r in scores["records"] if (r["metric"], r["aggregation"], r["split"]) == ("spearman", "all", "test")]
+    assert own == {record["task"]: record["value"] for record in test}
+    numbers = printed().query("source == 'is-cse' and table == 'Table 1' and backbone == 'roberta-large'")
+    for label in ("SimCSE", "DCLR", "IS-CSE"):
+        expected = numbers[(numbers["method"] == label) & (numbers["task"] == "Avg")]["value"].tolist()
+        shown = rows[(rows["series"] == label) & (rows["origin"] == PRINT) & (rows["task"] == "Avg")]
+        assert shown["value"].tolist() == expected
+        assert expected
+
+
+def test_curves_hold_the_training_and_the_log(folder, suite):
+    rows = table("L1", suite)
+    scores, _, _ = run(folder, "esimcse", backbone="roberta-base", seed=43)
+    own = rows.query("series == 'ESimCSE' and backbone == 'roberta-base' and seed == 43")
+    curve = scores["provenance"]["outcome"]["curve"]
+    assert own[["step", "dev"]].to_numpy().tolist() == [[point["step"], point["dev"]] for point in curve]
+    assert own.loc[own["best"].eq(True), "step"].tolist() == [scores["provenance"]["outcome"]["best_step"]]
+    log = rows[(rows["origin"] == LOG) & (rows["series"] == "ESimCSE") & (rows["backbone"] == "roberta-base")]
+    expected = curves().query("method == 'ESimCSE' and backbone == 'roberta-base' and task == 'STS-B'")
+    expected = expected[expected["step"] <= curve[-1]["step"]]
+    assert len(log) == 25
+    assert log[["step", "dev"]].to_numpy().tolist() == expected[["step", "value"]].to_numpy().tolist()
+    assert table("S12", suite).query("origin == @PRINT")[["series", "step"]].to_numpy().tolist() == [
+        ["SSCL-SimCSE", 1500]
+    ]
+
+
+def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
+    write_everything(tmp_path, only=["S12", "L1"], seeds=(1,), steps=4)
+    short = read_suite(tmp_path)
+    assert set(table("S12", short)["origin"]) == {OURS}
+    assert table("L1", short).query("origin == @LOG")["step"].max() == 500
+
+
+def test_analyses_as_they_were_written(folder, suite):
+    scores, found, _ = run(folder, "is-cse", backbone="roberta-large")
+    own = table("I8", suite).query("series == 'IS-CSE' and backbone == 'roberta-large' and seed == 42").iloc[0]
+    whole = found["alignment"]["STS-B"]["all"]
+    average = next(r["value"] for r in scores["records"] if r["task"] == "Avg")
+    assert (own["alignment"], own["uniformity"], own["average"]) == (whole["alignment"], whole["uniformity"], average)
+
+    own = table("I9", suite).query("series == 'IS-CSE' and seed == 42")
+    assert own["gold"].tolist() == found["cosines"]["gold"]
+    assert own["cosine"].tolist() == found["cosines"]["cosine"]
+
+    _, found, _ = run(folder, "simcse", backbone="roberta-large")
+    own = table("G1", suite).query("seed == 42")
+    for place, size in enumerate(found["in-batch"]["sizes"]):
+        at = own[own["batch"] == size]
+        assert at["rank"].tolist() == [1, 2, 3, 4]
+        assert at["sentences"].tolist() == found["in-batch"]["mean"][place]
+        assert at["noise"].tolist() == found["in-batch"]["noise"][place]
+
+    _, found, _ = run(folder, "sscl[layer=11]", seed=43)
+    for figure, measure_, layers in (("S1", "setsim", range(1, 12)), ("S10", "toksim", range(13))):
+        own = table(figure, suite).query("series == 'SSCL-SimCSE' and seed == 43")
+        for reading, values in found["layers"][measure_].items():
+            at = own[own["reading"] == reading]
+            assert at["layer"].tolist() == list(layers)
+            assert at["value"].tolist() == values
+    _, found, _ = run(folder, "sscl[layer=11]")
+    own = table("S11", suite).query("series == 'SSCL-SimCSE'")
+    assert own["seed"].unique().tolist() == [42]  # one matrix
+    assert own.pivot(index="row", columns="column", values="cosine").to_numpy().tolist() == found["tokens"]["cosines"]
+    assert own.query("column == 3").sort_values("row")["token"].tolist() == found["tokens"]["tokens"]
+
+
+def test_gold_scores_end_their_group(tmp_path):
+    write_everything(tmp_path, only=["I9"], seeds=(1,))
+    gold = [0.0, 0.999, 1.0, 1.001, 2.0, 2.5, 3.0, 3.2, 4.0, 4.2, 5.0]
+    for path in (tmp_path / "analyses").iterdir():
+        content = read_json(path)
+        content["analyses"]["cosines"] |= {"gold": gold, "cosine": [score / 5 for score in gold]}
+        write_json(path, content)
+    groups = table("I9", read_suite(tmp_path)).query("series == 'SimCSE'")["group"].tolist()
+    assert groups == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
+    write_everything(tmp_path, depth=4, seeds=(1,), stand_ins={"bert-base-uncased": "toy-bert"}, data="world")
+    suite = read_suite(tmp_path)
+    found = {figure.id: measured for figure, measured in paper_figures(suite)}
+    assert list(found) == ["G5", "L1", "I8", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
+    for measured in found.values():
+        ours = measured.table[measured.table["origin"] == OURS]
+        assert set(ours["measured_on"]) == {"toy-bert"}
+        assert set(ours["backbone"]) == {"bert-base-uncased"}
+        assert set(measured.table["backbone"]) == {"bert-base-uncased"}  # of other backbones print is not shown either
+    assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4 to 11.",)
+    assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3]@official here.",)
+    others = "bert-large-uncased, roberta-base, roberta-large"
+    assert found["I8"].remarks == (f"Not in this suite: SimCSE on {others}; IS-CSE on {others}.",)
+
+
+def test_the_first_run_of_several_is_taken(tmp_path):
+    rows = dict.fromkeys(STS_TASKS, 70.0)
+    entries = [{"method": f"sscl[{key}]", "seed": 1, "scores": rows} for key in ("stack=3", "stack=1", "layer=11")]
+    write_suite(tmp_path / "a", entries)
+    measured = measure(FIGURES["S7"], read_suite(tmp_path / "a"))
+    assert measured.table.query("origin == @OURS")["run"].tolist() == [
+        "sscl[layer=11]@official",
+        "sscl[stack=3]@official",
+    ]
+    assert measured.remarks == ("Not in this suite: SimCSE at 0; SSCL-SimCSE at 2, 4 to 11.",)
+    write_suite(tmp_path / "b", entries[:2])
+    measured = measure(FIGURES["S7"], read_suite(tmp_path / "b"))
+    assert measured.table.query("origin == @OURS")["run"].tolist() == [
+        "sscl[stack=1]@official",
+        "sscl[stack=3]@official",
+    ]
+    assert measured.remarks[0] == "SSCL-SimCSE at 1 is sscl[stack=1]@official here."
+
+
+def test_diverged_trainings_are_told(tmp_path):
+    rows = dict.fromkeys(STS_TASKS, 70.0)
+    entries = [{"method": "simcse", "seed": seed, "scores": rows} for seed in (1, 2)]
+    entries += [{"method": "simcse", "seed": 3, "status": "diverged", "reason": "NaN"}]
+    entries += [{"method": "sscl[layer=11]", "seed": 1, "scores": rows}]
+    write_suite(tmp_path, entries)
+    measured = measure(FIGURES["S6"], read_suite(tmp_path))
+    assert measured.remarks[0] == "1 of 3 trainings of simcse@official diverged."
+    assert measured.table.query("origin == @OURS")["seed"].tolist() == [1, 2, 1]
+
+
+def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
+    write_everything(tmp_path, only=["S1", "I8"], seeds=(1,))
+    for path in (tmp_path / "analyses").iterdir():
+        content = read_json(path)
+        content["analyses"]["layers"] = {"reason": "no transformer"}
+        content["analyses"]["alignment"]["STS-B"]["all"]["alignment"] = None  # no pair is positive
+        write_json(path, content)
+    suite = read_suite(tmp_path)
+    assert measure(FIGURES["S1"], suite) is None
+    assert measure(FIGURES["I8"], suite) is None
+    assert measure(FIGURES["S11"], suite) is not None
+
+
+@pytest.mark.parametrize("broken", [{}, {"setsim": 3}, {"setsim": ["a"]}, {"setsim": {"cls": None}}], ids=repr)
+def test_a_damaged_analysis_is_named(tmp_path, broken):
+    write_everything(tmp_path, only=["S1"], seeds=(1,))
+    _, _, path = run(tmp_path, "simcse", seed=1)
+    content = read_json(path)
+    content["analyses"]["layers"] = broken
+    write_json(path, content)
+    suite = read_suite(tmp_path)
+    if broken == {}:
+        assert measure(FIGURES["S1"], suite).remarks == ("Not in this suite: SimCSE.",)
+        return
+    with pytest.raises(UserError, match=rf"measured of {path.stem} for S1 is damaged"):
+        measure(FIGURES["S1"], suite)
+
+
+def test_mean_over_seeds_ends_where_the_first_seed_ends():
+    draw = random.Random(1)
+    rows = [
+        {"seed": seed, "step": step, "dev": draw.random()} for seed, last in ((1, 5), (2, 3)) for step in range(last)
+    ]
+    found = common_mean(pd.DataFrame(rows), "step", ["dev"])["dev"]
+    assert found.index.tolist() == [0, 1, 2]
+    for step in range(3):
+        assert found[step] == pytest.approx(fmean(row["dev"] for row in rows if row["step"] == step))
+
+
+@given(st.sets(st.integers(0, 40), min_size=1))
+def test_ranges_say_each_number_once(values):
+    said: list[int] = []
+    for part in ranges(values).split(", "):
+        first, _, last = part.partition(" to ")
+        said += range(int(first), int(last or first) + 1)
+        assert not last or int(last) - int(first) >= 2
+    assert said == sorted(values)
+
+
+def test_ranges_of_fractions():
+    assert ranges([16, 0.5, 4, 5, 6]) == "0.5, 4 to 6, 16"
+
+
+def test_one_figure_of_its_own(suite):
+    own = PaperFigure("X", "sscl", "Figure 0", "t", "sweep", FIGURES["S6"].series, scores=(("STS12", "test"),))
+    rows = measure(own, suite).table
+    assert set(rows["task"]) == {"STS12"}
+    assert set(rows["origin"]) == {OURS}  # it names no printed table

@@ -1,0 +1,306 @@
+"""Tables in four formats: the numbers in them, their captions, escaping."""
+
+from __future__ import annotations
+
+import csv
+import io
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.comparison.against_baseline import against
+from bench.comparison.reproduction import cells, leaderboard
+from bench.datasets.tasks import STS_TASKS
+from bench.report.figures import render_figures
+from bench.report.formats import html, latex, markdown
+from bench.report.page import render_page
+from bench.report.tables import (
+    captioned,
+    origin,
+    printed_tables,
+    render_tables,
+    row_name,
+    score_text,
+    shown_leaderboard,
+    shown_table,
+)
+from bench.results import suite_results
+from bench.results.records import read_scores
+from bench.results.suite_results import read_suite
+from tests.support.synthetic_suite import seeds, write_suite
+
+NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
+
+
+class Reader(HTMLParser):
+    """The texts of a table's cells, row by row."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: set[str] = set()
+        self.open = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.open = True
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = self.open and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.rows[-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory) -> tuple[Path, Path]:
+    """A suite with SimCSE in both settings and one row with a nasty label, and its rendered tables."""
+    folder = tmp_path_factory.mktemp("suite")
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.4, 75.8, 76.2, 76.6)]
+    nasty = {"method": "word-overlap", "setting": "paper", "backbone": "none", "label": NASTY, "seed": None}
+    write_suite(
+        folder,
+        [
+            *seeds("simcse", rows, label="SimCSE"),
+            *seeds("simcse", rows[:2], setting="paper", label="SimCSE"),
+            nasty | {"scores": dict.fromkeys(STS_TASKS, 40.0)},
+        ],
+    )
+    render_tables(folder, folder / "tables")
+    return folder, folder / "tables"
+
+
+def test_every_printed_table_in_four_formats(rendered):
+    _, out = rendered
+    stems = {path.stem for path in out.glob("*.csv")} - {"cells"}
+    assert {"sts", "gs-infonce-v1_table-2", "is-cse_table-1", "sscl_table-7", "simcse-zh-noise_figure-7"} <= stems
+    for suffix in ("md", "tex", "html"):
+        assert {path.stem for path in out.glob(f"*.{suffix}")} == stems
+
+
+def test_a_suite_is_read_once(rendered, tmp_path, monkeypatch):
+    folder, _ = rendered
+    asked = []
+    monkeypatch.setattr(suite_results, "read_scores", lambda path: asked.append(path) or read_scores(path))
+    render_tables(folder, tmp_path)
+    assert sorted(asked) == sorted((folder / "scores").iterdir())
+
+
+def test_lines_of_a_printed_row(rendered):
+    folder, _ = rendered
+    table = cells(read_suite(folder)).query("source == 'gs-infonce-v2' and table == 'Table 2'")
+    lines = shown_table(table).to_numpy().tolist()
+    assert lines[0] == ["bert-base-uncased", "SimCSE", "printed, quoted", "68.40", "82.41", "74.38", "80.91", "78.56",
+                        "76.85", "72.23", "76.25", ""]  # fmt: skip
+    # 0.8 is the mean square deviation's root over the five seeds: sqrt((2 * 0.64 + 2 * 0.16) / 4) = 0.6325
+    assert lines[1][:3] == ["", "", "ours, official, n = 5"]
+    assert lines[1][-2:] == ["75.80 ± 0.63 =", "= reproduced"]
+    assert lines[1][3] == "75.80 ± 0.63 ↑"  # 68.40 is printed for STS12
+    assert lines[2][2:4] + lines[2][-2:] == ["ours, paper, n = 2", "75.20 ± 0.28", "75.20 ± 0.28", ""]
+    assert lines[3][2] == "printed"
+    assert lines[3][-1] == "– not run: no scores in this suite"
+
+
+def test_csv_keeps_unrounded_numbers_that_read_back(rendered):
+    folder, out = rendered
+    read = pd.read_csv(out / "cells.csv")
+    fresh = cells(read_suite(folder))
+    assert len(read) == len(fresh)
+    assert read["mean"].dropna().tolist() == fresh["mean"].dropna().tolist()
+    row = read.query("source == 'sscl' and table == 'Table 2' and method == 'SimCSE' and task == 'Avg'").iloc[0]
+    assert [float(value) for value in row["ours"].split()] == pytest.approx([75.0, 75.4, 75.8, 76.2, 76.6])
+
+
+def test_all_formats_show_the_same_cells(rendered):
+    _, out = rendered
+    html_rows = Reader((out / "is-cse_table-1.html").read_text()).rows
+    markdown_rows = [
+        [text.strip() for text in line.strip("|").split("|")]
+        for line in (out / "is-cse_table-1.md").read_text().splitlines()
+        if line.startswith("| ")
+    ]
+    assert html_rows == markdown_rows
+    tex = (out / "is-cse_table-1.tex").read_text()
+    assert tex.count(" \\\\\n") == len(html_rows)
+    for rule in ("\\toprule", "\\midrule", "\\bottomrule"):
+        assert tex.count(rule) == 1
+    assert "75.80 $\\pm$ 0.63 $\\uparrow$" in tex
+    assert tex.isascii()
+
+
+def test_foreign_text_is_escaped_everywhere(rendered):
+    _, out = rendered
+    page = (out / "sts.html").read_text()
+    assert "<script>" not in page
+    assert NASTY in [text for row in Reader(page).rows for text in row]
+    written = NASTY.replace("{\\", "{\\\\").replace("|", "\\|").replace("&", "&amp;").replace("<", "&lt;")
+    assert written in (out / "sts.md").read_text()
+    tex = (out / "sts.tex").read_text()
+    assert "\\& 50\\% of\\_it" in tex
+
+
+@given(st.lists(st.lists(st.text(max_size=12), min_size=2, max_size=2), min_size=1, max_size=3))
+def test_html_returns_any_text(rows):
+    rows = [["".join(c for c in text if c.isprintable()) for text in row] for row in rows]
+    page = Reader(html(pd.DataFrame(rows, columns=["a<b", "c&d"]), "caption"))
+    assert page.rows == [["a<b", "c&d"], *rows]
+    assert page.tags == {"figure", "figcaption", "div", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+def test_a_number_of_fewer_seeds_than_its_row_says_so(tmp_path):
+    runs = seeds("simcse", [{"STS-B": 70.0}, {"STS-B": 71.0}, {"STS-B": 72.0, "SICK-R": 60.0}])
+    board = leaderboard(read_suite(write_suite(tmp_path, runs)))
+    assert board[["n", "STS-B n", "SICK-R n", "Avg n"]].to_numpy().tolist() == [[3, 3, 1, 0]]
+    shown = shown_leaderboard(board)
+    assert shown[["n", "STS-B", "SICK-R", "Avg"]].to_numpy().tolist() == [["3", "71.00 ± 1.00", "60.00 (n = 1)", "–"]]
+
+
+def test_a_pipe_does_not_split_a_markdown_cell():
+    text = markdown(pd.DataFrame([["a|b", "c"]], columns=["x", "y"]), "Caption.")
+    assert text.splitlines()[-1] == "| a\\|b | c |"
+
+
+def test_latex_caption_and_label():
+    text = latex(pd.DataFrame([["50%", "1.00"]], columns=["Method", "Avg"]), "All of it & more, 100 %", "some")
+    assert "\\caption{All of it \\& more, 100 \\%}" in text
+    assert "\\label{tab:some}" in text
+    assert "50\\% & 1.00" in text
+
+
+def test_score_text():
+    nothing = float("nan")
+    assert (score_text(75.114, 0.8441), score_text(75.115, nothing), score_text(nothing, nothing)) == (
+        "75.11 ± 0.84", "75.11", "–",
+    )  # fmt: skip
+
+
+def test_differences_and_steps_in_print(tmp_path):
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (76.0, 77.0)]
+    steps = [{**entry, "outcome": {"best_step": 1250 + 250 * entry["seed"]}} for entry in seeds("sscl", rows)]
+    suite = read_suite(write_suite(tmp_path, [*seeds("simcse", [rows[0], rows[0]]), *steps]))
+    tables = printed_tables(cells(suite))
+    gains = tables["sscl_introduction"]
+    lines = shown_table(gains).to_numpy().tolist()
+    place = next(i for i, line in enumerate(lines) if line[1] == "SSCL-SimCSE minus SimCSE test")
+    assert lines[place][2:4] == ["printed", "1.65"]
+    assert lines[place + 1][2:4] == ["ours, official, n = 2", "0.50 ± 0.71 ?"]
+    assert "differences of Spearman x 100, ours paired by seed" in captioned(suite, gains)
+    step = tables["sscl_figure-6-text"]
+    assert [line[3] for line in shown_table(step).to_numpy().tolist()] == ["1500", "1375 ± 177 ?"]
+    assert "the training step with the best dev score" in captioned(suite, step)
+    assert all(captioned(suite, table) for table in tables.values())  # every metric has a name
+
+
+def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered):
+    folder, _ = rendered
+    suite = read_suite(folder)
+    tables = printed_tables(cells(suite))
+    # IS-CSE's Table 4 has an average of the two dev sets under the name of that of seven test sets.
+    assert "All scores are of dev sets; Avg is of two, STS-B and SICK-R." in captioned(suite, tables["is-cse_table-4"])
+    assert "All scores are of dev sets." in captioned(suite, tables["is-cse_table-5"])
+    assert "Printed as of the dev sets; ours are of the test sets." in captioned(suite, tables["sscl_table-5"])
+    assert " sets" not in captioned(suite, tables["is-cse_table-1"]).replace("data sets", "")
+
+
+def test_the_verdict_is_of_the_cell_that_the_heading_names(rendered):
+    """GS-InfoNCE's text prints the gain on the average first, and that on STS-B behind it."""
+    folder, _ = rendered
+    table = printed_tables(cells(read_suite(folder)))["gs-infonce-v2_main-results"]
+    table = table[table["backbone"] == "bert-base-uncased"].copy()
+    assert table["task"].tolist() == ["Avg", "STS-B"]
+    table[["n", "mean", "sd", "reason"]] = 5, 1.0, 0.1, ""
+    table["verdict"] = ["reproduced" if task == "Avg" else "lower" for task in table["task"]]
+    shown = shown_table(table)
+    assert shown.columns[-1] == "Verdict (Avg)"
+    assert shown.iloc[1, -1] == "= reproduced"
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [("", "M"), ("cls", "M (cls)"), ("(cls)", "M (cls)"), ("K-means (64 groups)", "M (K-means (64 groups))")],
+)
+def test_row_names(variant, name):
+    assert row_name("M", variant) == name
+
+
+@pytest.mark.parametrize(
+    ("quoted", "told"),
+    [(["", ""], ""), (["A", "A"], "quoted"), (["unknown", "unknown"], "origin unknown"), (["A", ""], "")],
+)
+def test_origins(quoted, told):
+    assert origin(pd.Series(quoted)) == told
+
+
+def test_a_rise_and_a_fall_are_told_apart(rendered):
+    folder, _ = rendered
+    shown = shown_table(printed_tables(cells(read_suite(folder)))["is-cse_figure-3-text"])
+    assert {name.rpartition(", ")[2] for name in shown["Method"] if name} == {"rise", "fall"}
+
+
+def test_a_toy_suite_says_that_it_proves_nothing(tmp_path):
+    rows = [dict.fromkeys(STS_TASKS, 60.0)] * 2
+    write_suite(
+        tmp_path, seeds("simcse", rows, backbone="toy-bert", corpus="world"),
+        name="smoke", data="world", stand_ins={"bert-base-uncased": "toy-bert"},
+    )  # fmt: skip
+    render_tables(tmp_path, tmp_path / "tables")
+    for name in ("sts.md", "sts.html", "sts.tex", "sscl_table-2.md"):
+        assert "comparable with each other, with no paper" in (tmp_path / "tables" / name).read_text()
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "tables" / "cells.csv").read_text())))
+    assert {row["verdict"] for row in rows} == {"not run", "not comparable"}
+
+
+def test_rendering_twice_gives_the_same_bytes(rendered, tmp_path):
+    folder, out = rendered
+    render_tables(folder, tmp_path)
+    for path in out.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"task": "probing:negation", "split": "test", "metric": "accuracy", "aggregation": "all"}
+    tasks = ["sts:weather", "sts:law", "probing:negation"]
+    folder = write_suite(
+        tmp_path / "suite",
+        [
+            run | {"tasks": tasks, "records": [own | {"value": 80.0 + (run["method"] == "sscl")}]}
+            for method, low in (("simcse", 50.0), ("sscl", 60.0))
+            for run in seeds(
+                method, [{"sts:weather": low, "sts:law": low + 4}, {"sts:weather": low + 2, "sts:law": low}]
+            )
+        ],
+        data="mine",
+    )
+    render_tables(folder, tmp_path / "tables")
+    board = pd.read_csv(tmp_path / "tables" / "own_sts.csv").set_index("method")
+    assert list(board.index) == ["sscl", "simcse"]
+    assert board.loc["sscl", ["sts:weather", "sts:law", "Avg"]].to_list() == [61.0, 62.0, 61.5]
+    assert pd.read_csv(tmp_path / "tables" / "own_probing.csv")["probing:negation"].to_list() == [81.0, 80.0]
+    lines = (tmp_path / "tables" / "own_probing.md").read_text(encoding="utf-8").splitlines()
+    assert lines[2] == "| Backbone | Method | Setting | n | probing:negation |"
+    assert not (tmp_path / "tables" / "own_probing_mlp.csv").exists()
+    assert "Spearman x 100 on STS sets of its own" in (tmp_path / "tables" / "own_sts.md").read_text(encoding="utf-8")
+    assert "{lllrrrr}" in (tmp_path / "tables" / "own_sts.tex").read_text(encoding="utf-8")
+    frame, _ = against(read_suite(folder), "simcse")
+    found = frame.set_index(["board", "task"])["difference"]
+    assert found["own_sts", "sts:weather"] == 10.0
+    assert found["own_sts", "Avg"] == 10.0
+    assert found["own_probing", "probing:negation"] == 1.0
+    monkeypatch.setattr(
+        "bench.report.figures.figure_stems", lambda _: {}
+    )  # no figure of a paper shows tasks of one's own
+    monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])
+    render_figures(folder, tmp_path / "figures")
+    assert (tmp_path / "figures" / "leaderboard_own_sts.png").is_file()
+    render_page(folder, tmp_path / "figures", tmp_path / "report")
+    assert "Own STS" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")

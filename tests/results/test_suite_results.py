@@ -1,0 +1,134 @@
+"""Reading a suite's folder: what is damaged is named, never shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.datasets.tasks import STS_TASKS
+from bench.results.suite_results import DAMAGE, fault, read_suite
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from tests.support.synthetic_suite import write_suite
+
+ROWS = dict.fromkeys(STS_TASKS, 70.0)
+CURVE = [{"step": 125, "loss": 0.5, "dev": 70.0, "alignment": None, "uniformity": -2.0}]
+ALIGNMENT = {"STS-B": {"all": {"alignment": 0.2, "uniformity": -2.5}}}
+
+
+def finished(folder: Path, **more: Any) -> Path:
+    entry = {"method": "simcse", "seed": 1, "scores": ROWS, "outcome": {"curve": CURVE, "best_step": 125}}
+    return write_suite(folder, [entry | {"analyses": {"alignment": ALIGNMENT}} | more])
+
+
+def test_what_is_whole_is_read(tmp_path):
+    (run,) = read_suite(finished(tmp_path)).runs
+    assert (run.status, run.provenance["outcome"]["curve"], run.analyses["alignment"]) == ("finished", CURVE, ALIGNMENT)
+    assert run.scores["STS12", "test", "spearman"] == 70.0
+    assert run.scores["STS-B", "dev", "best_step"] == 125
+    assert run.scores["uniformity", "", "uniformity"] == -2.5
+
+
+def test_an_analysis_that_could_not_be_made_is_no_number(tmp_path):
+    (run,) = read_suite(finished(tmp_path, analyses={"alignment": {"reason": "the data has no STS-B"}})).runs
+    assert ("uniformity", "", "uniformity") not in run.scores
+
+
+def twice(records: list[dict[str, Any]]) -> None:
+    records.append(records[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c["provenance"].update(outcome=None), "not a scores file"),
+        (lambda c: c["provenance"].update(outcome=[]), "not a scores file"),
+        (lambda c: c["provenance"]["outcome"].update(status="done"), "cannot end as 'done'"),
+        (lambda c: c["provenance"]["outcome"].update(status=["finished"]), "not a scores file"),
+        (lambda c: c["provenance"]["outcome"].update(curve=[1]), "not a scores file"),
+        (lambda c: c["provenance"]["outcome"].update(curve=[{"loss": 1}]), "not a scores file"),
+        (lambda c: c["provenance"]["outcome"].update(curve=[{"step": 1, "dev": {"STS-B": 1}}]), "more than numbers"),
+        (lambda c: c["provenance"].update(data="world"), "not a scores file"),
+        (lambda c: c["provenance"]["run"].update(id="run001"), "holds those of run001"),
+        (lambda c: c["provenance"]["run"].update(seed=77), "it says that its seed is 77, which is 1 in the plan"),
+        (lambda c: c["provenance"]["run"].update(method="sscl"), "it says that its method is 'sscl'"),
+        (lambda c: twice(c["records"]), "STS12 test spearman stands twice"),
+        (lambda c: c["records"][0].update(value=101), "points end at 100"),
+        (lambda c: c["records"][0].update(value="many"), "not a scores file"),
+        (lambda c: c["records"][0].update(value=None), "not a scores file"),
+        (lambda c: c["records"].append(3), "not a scores file"),
+        (lambda c: c.update(records=None), "not a scores file"),
+    ],
+)
+def test_damaged_scores_are_named(tmp_path, change, message):
+    path = finished(tmp_path) / "scores" / "run000.json"
+    content = read_json(path)
+    change(content)
+    write_json(path, content)
+    with pytest.raises(UserError, match=message) as caught:
+        read_suite(tmp_path)
+    assert str(path) in str(caught.value)
+
+
+def test_no_nan_is_read(tmp_path):
+    path = finished(tmp_path) / "scores" / "run000.json"
+    path.write_text(path.read_text().replace("70.0", "NaN", 1))
+    assert json.loads(path.read_text())  # Python's own reader takes it
+    with pytest.raises(UserError, match="NaN is no number of JSON"):
+        read_suite(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", [[], {"analyses": None}, {"analyses": {"alignment": None}}, {"analyses": {"alignment": {"STS-B": []}}}]
+)
+def test_damaged_analyses_blame_their_own_file(tmp_path, content):
+    path = finished(tmp_path) / "analyses" / "run000.json"
+    write_json(path, content)
+    with pytest.raises(UserError, match="move it away and analyse again") as caught:
+        read_suite(tmp_path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plan: plan.update(runs=None),
+        lambda plan: plan["runs"][0].pop("label"),
+        lambda plan: plan["runs"][0].update(id=3),
+        lambda plan: plan["runs"][0].update(seed="1"),
+        lambda plan: plan["runs"][0].update(tasks=[3]),
+        lambda plan: plan["runs"][0].update(recipe_changes=[1]),
+        lambda plan: plan["runs"][0].update(seed=True),
+        lambda plan: plan["runs"][0].update(id="../../x"),
+        lambda plan: plan["runs"].append(plan["runs"][0]),
+        lambda plan: plan.update(stand_ins=["toy-bert"]),
+        lambda plan: plan.update(stand_ins={"bert-base-uncased": 3}),
+    ],
+)
+def test_damaged_plans_are_named(tmp_path, change):
+    plan = read_json(finished(tmp_path) / "plan.json")
+    change(plan)
+    write_json(tmp_path / "plan.json", plan)
+    with pytest.raises(UserError, match="is not a plan") as caught:
+        read_suite(tmp_path)
+    assert f"write it again with: python -m bench plan --config FILE --out {tmp_path / 'plan.json'}" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("label"), "it lacks 'label'"),
+        (ValueError("it holds those of run001"), "it holds those of run001"),
+        (TypeError("'NoneType' object is not subscriptable"), "a part of it has another form"),
+        (AttributeError("'list' object has no attribute 'get'"), "a part of it has another form"),
+        (IndexError("list index out of range"), "a part of it has another form"),
+    ],
+)
+def test_damage_is_told_in_words(error, words):
+    assert isinstance(error, DAMAGE)
+    assert fault(error) == words

@@ -1,0 +1,388 @@
+"""Suite configurations: mistakes are named, sweeps unfold, and what is shipped resolves as its comments say."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.registry.methods import method_classes
+from bench.runs import config as suites
+from bench.runs.run import Run
+from bench.utils.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted(path for path in (ROOT / "config").glob("*.yaml") if path.name != "schema.yaml")
+SEEDS = {"bert-base-uncased": 5, "bert-large-uncased": 3, "roberta-base": 5, "roberta-large": 3}
+SWEEP = {"method": "is-cse[alpha={a},buffer={b}]", "sweep": {"a": [*range(100)], "b": [*range(200)]}}
+
+
+def suite(**changes: Any) -> dict[str, Any]:
+    """A small valid configuration with some keys changed; None removes one."""
+    content: dict[str, Any] = {
+        "suite": "mine",
+        "data": "world",
+        "corpus": "world",
+        "tasks": ["sts"],
+        "seeds": [1, 2],
+        "backbones": {"toy-bert": None, "toy-roberta": {"seeds": [7]}},
+        "methods": ["simcse"],
+    }
+    content |= changes
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def load(content: Any, folder: Path) -> dict[str, Any]:
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return suites.load(path)
+
+
+def runs(**changes: Any) -> list[Run]:
+    content = suite(**changes)
+    suites.validate(content)
+    return suites.runs(content)
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    "changes", [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}, {"recipe": {"select_on": "sts:other"}}]
+)
+def test_what_the_data_lack_is_noticed_before_anything_runs(changes: dict[str, Any], tiny_data: Path) -> None:
+    with pytest.raises(UserError, match=r"the data set \S+ lists no (MR|sts:other); choose another task or data"):
+        runs(**{"data": str(tiny_data), "tasks": ["STS-B"]} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"suite": None}, "'suite' is missing at the top level"),
+        ({"seeds": None}, "'seeds' is missing at the top level"),
+        ({"bakbones": {"toy-bert": None}}, "unknown key 'bakbones'; did you mean 'backbones'?"),
+        ({"suite": "My Suite"}, "'suite' is 'My Suite', which cannot be; use small letters, digits and dashes"),
+        ({"tasks": ["TRECC"]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
+        ({"tasks": []}, "'tasks' is [], which cannot be; list tasks by name, or groups of them: sts"),
+        ({"mode": "tset"}, "'mode' is 'tset', which cannot be; name how classifiers are trained"),
+        ({"seeds": []}, "'seeds' is [], which cannot be; list at least one seed"),
+        ({"seeds": [1, -1]}, "'seeds.1' is -1, which cannot be; seeds are whole numbers from 0 on"),
+        ({"seeds": [1, 1]}, "'seeds' has 1 twice; keep one"),
+        ({"seeds": [1.5]}, "'seeds.0' is 1.5"),
+        ({"seeds": "42"}, "'seeds' is '42', which cannot be"),
+        ({"seeds": [1.0]}, "'seeds.0' is 1.0, which cannot be; seeds are whole numbers from 0 on, below 2**63"),
+        ({"seeds": [1e23]}, "'seeds.0' is 1e+23, which cannot be"),
+        ({"seeds": [2**63]}, "'seeds.0' is 9223372036854775808, which cannot be"),
+        ({"seeds": [True]}, "'seeds.0' is true, which cannot be"),
+        ({"seeds": [1, None]}, "'seeds.1' is null, which cannot be"),
+        ({"suite": "a" * 81}, "which cannot be; use small letters, digits and dashes, at most 80"),
+        ({"tasks": ["sts", "TREC", "sts"]}, "'tasks' has 'sts' twice; keep one"),
+        ({"methods": [{"method": "simcse", "sweep": {"x": [1, 1]}}]}, "'methods.0.sweep.x' has 1 twice; keep one"),
+        ({"methods": [{"method": "simcse", "backbones": []}]}, "'methods.0.backbones' is [], which cannot be; write"),
+        ({"data": "/nowhere"}, "data folder /nowhere holds no downstream/; name a folder in SentEval's layout"),
+        ({"methods": [{"method": "simcse", "seeds": [-1]}]}, "'methods.0.seeds.0' is -1, which cannot be"),
+        ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; leave it out of 'tasks'"),
+        ({"backbones": {}}, "'backbones' is {}, which cannot be"),
+        ({"backbones": {"toy-bert": {"seed": [1]}}}, "unknown key 'backbones.toy-bert.seed'; did you mean 'seeds'?"),
+        ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which cannot be; map each backbone"),
+        ({"methods": []}, "'methods' is [], which cannot be; list at least one method"),
+        ({"methods": [3]}, "'methods.0' is 3, which is no text; put it in quotes"),
+        ({"methods": [["simcse"]]}, "'methods.0' is ['simcse'], which cannot be; write a method as text"),
+        ({"suite": 1}, "'suite' is 1, which is no text; put it in quotes"),
+        ({"suite": date(2020, 1, 1)}, "'suite' is 2020-01-01, which is no text; put it in quotes"),
+        ({"corpus": True}, "'corpus' is true, which is no text; put it in quotes"),
+        ({"methods": [{"method": "simcse", "sweeps": {}}]}, "unknown key 'methods.0.sweeps'; did you mean 'sweep'?"),
+        ({"methods": [{"seeds": [1]}]}, "'methods.0' is {'seeds': [1]}, which cannot be; write a method as text"),
+        ({"methods": [{"method": "simcse", "settings": ["offical"]}]}, "'methods.0.settings.0' is 'offical'"),
+        ({"methods": [{"method": "simcse", "sweep": {"x": 3}}]}, "'methods.0.sweep.x' is 3, which cannot be"),
+        ({"recipe": {"batch_sise": 3}}, "unknown key 'recipe.batch_sise'; did you mean 'batch_size'?"),
+        ({"recipe": {"batch_size": "many"}}, "'batch_size' should be a whole number, not 'many'"),
+        ({"compare": {"basline": "simcse"}}, "'baseline' is missing at compare"),
+        ({"compare": {"baseline": "simcse"}, "tasks": ["transfer"]}, "'compare' needs STS tasks"),
+        ({"methods": [{"method": "simcse", "tasks": ["TRECC"]}]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
+        ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "unknown analysis 'layer'; did you mean 'layers'"),
+        ({"methods": [{"method": "simcse", "analyses": []}]}, "'methods.0.analyses' is [], which cannot be; list"),
+        ({"stand_ins": {"toy-bart": "bert-base-uncased"}}, "'stand_ins.toy-bart' is not among the suite's backbones"),
+        ({"stand_ins": {"toy-bert": "bert-base"}}, "'stand_ins.toy-bert' is 'bert-base', which no paper prints; "),
+        ({"stand_ins": {"toy-bert": ["roberta-base"], "toy-roberta": "roberta-base"}}, "two backbones stand in for"),
+        ({"stand_ins": {"toy-bert": []}}, "'stand_ins.toy-bert' is [], which cannot be; name the printed backbone, or"),
+        ({"stand_ins": {"toy-bert": "glove"}}, "which no paper prints; did you mean 'glove.6B.300d'? (known: bert-"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        load(suite(**changes), tmp_path)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("configuration: ") or "recipe" in changes
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
+        ({"methods": [{"method": "simcse", "backbones": ["toy-brt"]}]}, "did you mean 'toy-bert'?"),
+        ({"methods": ["sscl[stack={n}]"]}, "'{n}' should stand both in 'sscl[stack={n}]' and in its sweep"),
+        ({"methods": [{"method": "simcse", "sweep": {"t": [1]}}]}, "'{t}' should stand both in"),
+        ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
+        ({"methods": [SWEEP]}, "'is-cse[alpha={a},buffer={b}]' has 20000 combinations; leave at most 10000"),
+        ({"compare": {"baseline": "simsce"}}, "'compare.baseline' is 'simsce', which no line plans; did you mean"),
+        ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "'simcse@paper' names its setting already"),
+        ({"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}}, "mean 'simcse[dropout=0.2]"),
+        ({"corpus": "wiki2m"}, "corpus 'wiki2m' is not on the hub; did you mean 'wiki1m'?"),
+        ({"methods": ["simcse[corpus=text.txt]"]}, "or name a text file by its path, as ./FILE.txt"),
+        ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
+        ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "'toy-bert' is a transformer; name another"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_content_is_named(
+    changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BENCH_DATA", raising=False)
+    with pytest.raises(UserError) as caught:
+        runs(**changes)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "a list", ["simcse"], 3])
+def test_what_is_no_map_is_refused(content: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="'the top level' is"):
+        load(content, tmp_path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"missing\.yaml does not exist"):
+        suites.load(tmp_path / "missing.yaml")
+    for name, content in (("tabs.yaml", b"suite:\t- a\n\tb: ["), ("latin.yaml", b"suite: caf\xe9")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match="is not YAML") as caught:
+            suites.load(tmp_path / name)
+        assert "\n" not in str(caught.value)
+    (tmp_path / "deep.yaml").write_text("suite: " + 5000 * "[")
+    with pytest.raises(UserError, match=r"deep\.yaml is nested too deeply; write it on fewer levels"):
+        suites.load(tmp_path / "deep.yaml")
+
+
+def test_the_largest_seed_is_kept_whole() -> None:
+    assert [run.seed for run in runs(seeds=[0, 2**63 - 1], backbones={"toy-bert": None})] == [0, 2**63 - 1]
+
+
+def test_tasks_of_another_source_need_other_data() -> None:
+    suites.validate(suite(data="senteval", tasks=["xprobe"]))
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("seeds: [3]", "the key 'seeds' stands twice; keep one"),
+        ("recipe: {epochs: 1, epochs: 2}", "the key 'epochs' stands twice; keep one"),
+        ("recipe: {1: 2}", "a key is no text; write it between quotes"),
+        ("recipe: {on: 2}", "a key is no text; write it between quotes"),
+        ("recipe: {[a]: 2}", "a key is no text; write it between quotes"),
+    ],
+)
+def test_a_key_that_would_be_lost_is_named_with_its_line(line: str, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"suite: mine\nseeds: [1]\n{line}\n")
+    with pytest.raises(UserError) as caught:
+        suites.load(path)
+    assert str(caught.value) == f"configuration {path}, line 3: {sentence}"
+
+
+def test_aliases_and_merged_maps_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: *a\n")
+    assert suites.read(path) == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}, "c": {"x": 1, "y": 2}}
+
+
+def test_yaml_runs_no_code(tmp_path: Path) -> None:
+    (tmp_path / "evil.yaml").write_text(f"suite: !!python/object/apply:os.mkdir ['{tmp_path / 'ran'}']\n")
+    with pytest.raises(UserError, match="is not YAML"):
+        suites.load(tmp_path / "evil.yaml")
+    assert not (tmp_path / "ran").exists()
+
+
+# Unfolding
+
+
+def test_backbones_and_their_seeds() -> None:
+    found = [(run.backbone.name, run.seed) for run in runs()]
+    assert found == [("toy-bert", 1), ("toy-bert", 2), ("toy-roberta", 7)]
+    found = [(run.backbone.name, run.seed) for run in runs(methods=[{"method": "simcse", "seeds": [9]}])]
+    assert found == [("toy-bert", 9), ("toy-roberta", 9)]
+    one = runs(methods=[{"method": "simcse", "backbones": ["toy-roberta"]}])
+    assert [(run.backbone.name, run.seed) for run in one] == [("toy-roberta", 7)]
+    assert runs(methods=[{"method": "simcse", "backbones": "all"}]) == runs()
+
+
+def test_an_entry_runs_on_the_backbones_its_method_can_work_on() -> None:
+    both = {"toy-glove": None, "toy-bert": None, "toy-roberta": None}
+    entries = ["glove", {"method": "simcse", "seeds": [1]}, {"method": "untrained", "backbones": "all"}, "word-overlap"]
+    found = [(run.text, run.backbone.name) for run in runs(backbones=both, methods=entries)]
+    assert found == [
+        ("glove", "toy-glove"),
+        ("simcse", "toy-bert"),
+        ("simcse", "toy-roberta"),
+        ("untrained", "toy-bert"),
+        ("untrained", "toy-roberta"),
+        ("word-overlap", "none"),
+    ]
+    swept = {"method": "{name}", "sweep": {"name": ["glove", "untrained"]}}
+    assert [run.backbone.name for run in runs(backbones=both, methods=[swept])] == [
+        "toy-glove",
+        "toy-bert",
+        "toy-roberta",
+    ]
+    assert len(runs(backbones={"toy-glove": None}, methods=["word-overlap", "skip-thought"])) == 1 + 2
+
+
+def test_sweeps_take_every_combination() -> None:
+    entry = {
+        "method": "is-cse[alpha={alpha},buffer={buffer}]",
+        "sweep": {"alpha": [0.01, 0.05], "buffer": [64, 256, 512]},
+        "settings": ["paper", "official"],
+        "seeds": [1],
+        "backbones": ["toy-bert"],
+    }
+    found = runs(methods=[entry])
+    wanted = {(s, a, b) for s in ("paper", "official") for a in (0.01, 0.05) for b in (64, 256, 512)}
+    assert {(run.setting, run.parts[0][2]["alpha"], run.parts[0][2]["buffer"]) for run in found} == wanted
+    assert len(found) == 12
+
+
+def test_what_is_written_twice_runs_once() -> None:
+    assert len(runs(methods=["simcse", "simcse[temperature=0.05]", "simcse@official"])) == len(runs())
+    assert len(runs(methods=["untrained"])) == 2  # no seed
+    assert len(runs(methods=["word-overlap"])) == 1  # no backbone either
+
+
+def test_the_suites_recipe_reaches_every_run() -> None:
+    found = runs(recipe={"batch_size": 7, "learning_rate": 1}, methods=["simcse", "gs-infonce", "sscl@paper"])
+    assert {(run.recipe.batch_size, run.recipe.learning_rate) for run in found} == {(7, 1.0)}
+    assert all(run.recipe_changes == {"batch_size": 7, "learning_rate": 1.0} for run in found)
+
+
+def test_lines_that_meet_in_a_run_add_up() -> None:
+    content = suite(
+        methods=[
+            "simcse",
+            {
+                "method": "simcse[batch_size=64]@official",
+                "seeds": [2],
+                "analyses": ["layers"],
+                "tasks": ["TREC", "sts"],
+            },
+            {"method": "sscl", "backbones": ["toy-bert"], "tasks": ["probing"]},
+            {"method": "simcse", "backbones": ["toy-bert"], "analyses": ["layers", "memory"]},
+        ]
+    )
+    suites.validate(content)
+    found = {(run.run.text, run.run.backbone.name, run.run.seed): run for run in suites.planned(content)}
+    assert len(found) == len(suites.runs(content)) == 3 + 1 + 2
+    both = found["simcse", "toy-bert", 2]
+    assert (both.tasks, both.analyses) == (("sts", "TREC"), ("layers", "memory"))
+    alone = found["simcse", "toy-bert", 1]
+    assert (alone.tasks, alone.analyses) == (("sts",), ("layers", "memory"))
+    assert (found["sscl", "toy-bert", 1].tasks, found["simcse", "toy-roberta", 7].analyses) == (("probing",), ())
+    entry = next(run for run in suites.plan(content)["runs"] if run["id"] == both.run.id)
+    assert (entry["tasks"], entry["analyses"]) == (["sts", "TREC"], ["layers", "memory"])
+
+
+def test_a_plan_is_plain_data() -> None:
+    import json
+
+    content = suite(stand_ins={"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", "roberta-large"]})
+    suites.validate(content)
+    plan = suites.plan(content)
+    assert json.loads(json.dumps(plan)) == plan
+    toys = {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta", "roberta-large": "toy-roberta"}
+    assert plan["stand_ins"] == toys
+    assert [run["id"] for run in plan["runs"]] == [run.id for run in suites.runs(content)]
+
+
+# What is shipped
+
+
+@pytest.fixture
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a plan needs no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.mark.usefixtures("_no_network")
+@pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
+def test_what_is_shipped_resolves_without_network(
+    path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    # wiki-mini's backbone is a user's; any folder of that name will do here.
+    (tmp_path / "wiki-minilm").symlink_to(tiny_bert)
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
+    content = suites.load(path)
+    found = suites.runs(content)
+    assert content["suite"] == path.stem
+    assert len({run.id for run in found}) == len(found) > 5
+    assert all(run.recipe.batch_size > 0 and run.skip is None for run in found)
+    for run in found:
+        run.build()
+
+
+def test_the_paper_suite_is_what_the_papers_report() -> None:
+    found = suites.runs(suites.load(ROOT / "config" / "paper.yaml"))
+    per_row = Counter((run.text, run.setting, run.backbone.name) for run in found if run.trained)
+    ten = [(text, "official", "roberta-large") for text in ("simcse", "dclr", "is-cse")]  # IS-CSE, Figure 5
+    assert all(count == (10 if row in ten else SEEDS[row[2]]) for row, count in per_row.items())
+    for text in ("simcse", "gs-infonce", "is-cse"):
+        for setting in ("official", "paper"):
+            assert {name for run_text, own, name in per_row if (run_text, own) == (text, setting)} == set(SEEDS)
+    assert {name for text, _, name in per_row if text.startswith("sscl")} == {"bert-base-uncased", "bert-large-uncased"}
+    multiples = {
+        run.parts[0][2]["multiple"] for run in found if run.parts[0][0] == "gs-infonce" and run.setting == "official"
+    }
+    assert multiples == {0, 0.5, 1, 1.5, 2, 3, 4, 8, 16}  # Table 3; 1.5 is roberta-large's own
+    texts = {text for text, setting, name in per_row if (setting, name) == ("official", "bert-base-uncased")}
+    # Figures 3a and 3b of SSCL; 0 of either is SimCSE, a stack of 1 is layer 11, of 2 the default.
+    assert texts >= {f"sscl[layer={layer}]" for layer in range(1, 12)} | {f"sscl[stack={k}]" for k in range(3, 12)}
+    assert not texts & {"sscl[layer=0]", "sscl[stack=0]", "sscl[stack=1]", "sscl[stack=2]"}
+    assert not any(run.recipe_changes for run in found)  # its runs are the papers', unchanged
+    assert {run.corpus for run in found if run.trained and not run.own_corpus} == {"wiki1m"}
+    assert {run.corpus for run in found if run.trained and run.own_corpus} == {"nli", "sts"}  # IS-BERT, ConSERT
+
+
+def test_the_smoke_suite_stands_alone() -> None:
+    """Snakemake would merge configurations: a key that smoke left out would be the paper suite's."""
+    smoke, paper = (suites.load(ROOT / "config" / f"{name}.yaml") for name in ("smoke", "paper"))
+    assert paper.keys() <= smoke.keys()
+    assert not set(smoke["backbones"]) & set(paper["backbones"])
+    found = suites.runs(smoke)
+    assert {run.backbone.source for run in found} == {"toy", "none"}
+    assert {run.data for run in found} == {"world"}
+    assert {run.corpus for run in found if run.trained} == {"world", "sts", "cnsd"}  # the last two are made of it
+    methods = {name for run in found for name, _, _ in run.parts}
+    assert methods == set(method_classes()) - {"published"}  # what others trained cannot be made here
+    compositions = {"+".join(name for name, _, _ in run.parts) for run in found if len(run.parts) > 1}
+    assert compositions == {
+        "gs-infonce+is-cse",
+        "gs-infonce+sscl",
+        "is-cse+sscl",
+        "dclr+is-cse",
+        "cards+is-cse",
+        "simcse+cards",
+        "untrained+whitening",
+        "untrained+flow",
+        "untrained+projection",
+    }
+
+
+def test_reseeded_runs_have_these_seeds_alone() -> None:
+    content = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
+    found = suites.runs(suites.reseeded(content, range(1, 4)))
+    assert len(found) == 2 * 2 * 3
+    assert {run.seed for run in found} == {1, 2, 3}

@@ -1,0 +1,555 @@
+"""What a run is: one spelling, one identity, every refusal with its reason, and the tables of the papers."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.registry import backbones
+from bench.registry.methods import method_classes
+from bench.runs.recipe import RECIPE_FIELDS, Recipe
+from bench.runs.run import Run, parse, resolve
+from bench.utils.errors import UserError
+
+BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
+
+
+def run(text: str, backbone: str = "bert-base-uncased", seed: int | None = 42, **recipe: Any) -> Run:
+    return resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=seed, recipe=recipe)
+
+
+# Spelling
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("simcse", "simcse"),
+        (" simcse [ temperature = 0.05 ] @official", "simcse"),
+        ("simcse[temperature=1e-1]", "simcse[temperature=0.1]"),
+        ("gs-infonce[multiple=3]", "gs-infonce"),
+        ("gs-infonce[std=0.1,multiple=1.0]", "gs-infonce[multiple=1,std=0.1]"),
+        ("gs-infonce+sscl+is-cse", "gs-infonce+is-cse+sscl"),
+        ("sscl+gs-infonce", "sscl+gs-infonce"),  # the first part stays first
+        ("gs-infonce+sscl[stack=3]+is-cse[buffer=256]", "gs-infonce+is-cse[buffer=256]+sscl[stack=3]"),
+        ("sscl[average=TRUE]", "sscl"),
+        ("sscl[average=false]", "sscl[average=false]"),
+        ("sscl[average=false,positive=self]", "sscl[positive=self]"),  # one loss anyway
+        ("sscl[stack=99]", "sscl[stack=11]"),  # as many as the backbone has
+        ("simcse[batch_size=128]", "simcse[batch_size=128]"),
+        ("simcse[batch_size=64]", "simcse"),
+        ("simcse[select_on=STS-B+SICK-R]", "simcse[select_on=STS-B+SICK-R]"),
+        ("is-cse[alpha_start=none]", "is-cse"),
+        ("untrained[pooler=avg_embedding_last]", "untrained"),
+        ("simcse[scored_layers=10,layers=10]", "simcse[layers=10]"),
+        ("simcse[layers=12]", "simcse"),  # all there are
+        ("simcse[layers=none,scored_layers=12]", "simcse"),
+        ("simcse[dimension=768]", "simcse[dimension=768]"),  # of the same width, but scored with the head
+        ("sscl[layers=3]", "sscl[layers=3]"),
+        ("sscl[layers=3,stack=9]", "sscl[layers=3]"),  # as many as the cut backbone has
+        ("skip-thought[dimension=9,layers=2,scored_layers=1]", "skip-thought"),  # no transformer
+        ("untrained+projection[kind=random,source=wiki1m]", "untrained+projection[kind=random]"),
+    ],
+)
+def test_one_spelling(text: str, canonical: str) -> None:
+    assert run(text).text == canonical
+
+
+def test_parts_and_setting_are_read() -> None:
+    assert parse("a[x=1,y=b+c]+d@paper") == ([("a", {"x": "1", "y": "b+c"}), ("d", {})], "paper")
+    assert parse("simcse") == ([("simcse", {})], None)
+    assert parse("a[x=b@c+d]+e[y=f@g]@official") == ([("a", {"x": "b@c+d"}), ("e", {"y": "f@g"})], "official")
+    assert parse("a[x=b@c]") == ([("a", {"x": "b@c"})], None)
+
+
+def test_a_checkpoint_is_named_with_its_revision() -> None:
+    named = run("published[model=a/b@refs/pr/1,pooler=avg]@paper", "none")
+    assert named.parts[0][2] == {"model": "a/b@refs/pr/1", "pooler": "avg"}
+    assert named.arguments[0] == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
+    assert run(named.arguments[0], "none").id == named.id != run("published[model=a/b,pooler=avg]", "none").id
+
+
+def test_without_a_setting_released_code_decides() -> None:
+    assert run("gs-infonce+sscl").setting == "official"
+    assert run("untrained").setting == run("word-overlap").setting == "paper"  # nothing was released for these
+
+
+def test_a_suite_lies_over_the_method_and_the_text_over_both() -> None:
+    assert run("gs-infonce").recipe.dropout == 0.2
+    assert run("gs-infonce", dropout=0.3).recipe.dropout == 0.3
+    both = run("gs-infonce[dropout=0.4]", dropout=0.3, batch_size=32)
+    assert (both.recipe.dropout, both.recipe.batch_size) == (0.4, 32)
+    assert both.recipe_changes == {"batch_size": 32}
+    back = run("simcse[batch_size=64]", batch_size=32)  # the text says the method's own value again
+    assert (back.recipe.batch_size, back.text, back.recipe_changes) == (64, "simcse", {})
+    assert run("simcse", batch_size=64).recipe_changes == {}
+
+
+def test_the_first_part_decides_the_recipe_and_the_temperature() -> None:
+    joined = run("simcse[temperature=0.1]+gs-infonce")
+    assert joined.recipe == run("simcse").recipe
+    assert joined.parts[1][2] == {"multiple": 3, "std": 0.5, "weight": 1}
+    assert joined.build().hyper.temperature == 0.1
+
+
+def test_untrained_encoders_have_no_seed_and_word_overlap_no_backbone() -> None:
+    assert run("untrained").seed is None
+    assert run("untrained", seed=1).id == run("untrained", seed=2).id
+    assert run("untrained").id != run("untrained", "bert-large-uncased").id
+    assert run("word-overlap").id == run("word-overlap", "roberta-base").id
+
+
+@pytest.mark.parametrize(
+    ("pooler", "scored"), [("cls_mlp", "cls_before_pooler"), ("avg", "avg"), ("avg_top2", "avg_top2")]
+)
+def test_the_training_head_is_left_out_when_scoring(pooler: str, scored: str) -> None:
+    assert run(f"simcse[pooler={pooler}]").evaluation_pooler == scored
+
+
+# Identity
+
+
+def test_identities_stay_what_they_were() -> None:
+    """Every result lies under these names: a change here makes all earlier results unfindable, so it must be meant."""
+    assert run("simcse").id == "simcse_official_bert-base-uncased_s42_f4ec7e0503"
+    assert run("word-overlap").id == "word-overlap_paper_none_c7ac710c3d"
+
+
+OTHER_RECIPE: dict[str, Any] = {
+    "corpus": "wiki1m_fallback",
+    "optimiser": "rmsprop",
+    "epsilon": 1e-7,
+    "bias_correction": "false",
+    "schedule": "constant",
+    "batch_size": 65,
+    "learning_rate": 4e-5,
+    "epochs": 2,
+    "sentences": 10,
+    "max_length": 33,
+    "pooler": "avg",
+    "dropout": 0.15,
+    "weight_decay": 0.01,
+    "warmup": 0.1,
+    "clip": 2.0,
+    "precision": "bfloat16",
+    "select_on": "SICK-R",
+    "select_every": 7,
+    "patience": 3,
+    "threads": 2,
+    "layers": 10,
+    "scored_layers": 10,
+    "dimension": 128,
+}
+
+
+def test_every_field_of_the_recipe_is_part_of_the_identity() -> None:
+    assert OTHER_RECIPE.keys() == RECIPE_FIELDS.keys()
+    ids = [run("simcse").id, *(run("simcse", **{key: value}).id for key, value in OTHER_RECIPE.items())]
+    assert len(set(ids)) == len(ids)
+
+
+OTHER_HYPER: dict[str, dict[str, Any]] = {
+    "simcse": {"temperature": 0.1, "delete_word": "true"},
+    "gs-infonce": {"temperature": 0.1, "multiple": 2, "std": 3, "weight": 2},
+    "is-cse": {
+        "temperature": 0.1,
+        "alpha": 0.2,
+        "alpha_start": 0.01,
+        "buffer": 256,
+        "neighbours": 8,
+        "beta": 1,
+        "current_first": "false",
+        "group": "kmeans",
+        "clusters": 32,
+        "gamma": 0.1,
+    },
+    "sscl": {
+        "temperature": 0.1,
+        "stack": 3,
+        "layer": 4,
+        "positive": "self",
+        "negatives": "own",
+        "sides": "one",
+        "detach": "true",
+        "average": "false",
+    },
+    "untrained": {"pooler": "avg"},
+    "word-overlap": {"width": 64},
+}
+
+
+@pytest.mark.parametrize("name", OTHER_HYPER)
+def test_every_hyper_parameter_is_part_of_the_identity(name: str) -> None:
+    assert OTHER_HYPER[name].keys() == asdict(method_classes()[name].Hyper()).keys()
+    ids = [run(name).id, *(run(f"{name}[{key}={value}]").id for key, value in OTHER_HYPER[name].items())]
+    assert len({one.rpartition("_")[2] for one in ids}) == len(ids)  # the hash alone tells them apart
+
+
+def test_place_seed_and_version_are_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest(**changes: Any) -> str:
+        options = {"backbone_name": "bert-base-uncased", "corpus": "wiki1m", "data": "senteval", "seed": 1, **changes}
+        return resolve("simcse", **options).id.rpartition("_")[2]
+
+    digests = [
+        digest(),
+        digest(backbone_name="bert-large-uncased", recipe={"learning_rate": 3e-5}),
+        digest(corpus="wiki1m_fallback"),
+        digest(data="world"),
+        digest(seed=2),
+    ]
+    monkeypatch.setattr(method_classes()["simcse"], "version", 99)
+    digests.append(digest())
+    assert len(set(digests)) == len(digests)
+
+
+def test_a_corpus_given_by_path_is_its_bytes(tmp_path: Path) -> None:
+    def identify(path: Path) -> str:
+        return resolve("simcse", backbone_name="toy-bert", corpus=str(path), data="world", seed=1).id
+
+    for name, text in (("a", "one\n"), ("b", "one\n"), ("c", "two\n")):
+        (tmp_path / name).write_text(text)
+    assert identify(tmp_path / "a") == identify(tmp_path / "b") != identify(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("gs-infonce+sscl+is-cse", "gs-infonce+is-cse+sscl"),
+        ("simcse", "simcse[temperature=0.050,batch_size=64]@official"),
+        ("sscl[stack=11]", "sscl[stack=50]"),
+        ("sscl[positive=self]", "sscl[average=true,positive=self]"),
+        ("gs-infonce+sscl[temperature=0.05]", "gs-infonce+sscl"),
+    ],
+)
+def test_what_changes_no_number_changes_no_identity(one: str, other: str) -> None:
+    assert run(one).id == run(other).id
+
+
+def test_stacks_meet_on_a_shallow_backbone() -> None:
+    stacks = [run(f"sscl[stack={stack}]", "toy-bert") for stack in range(12)]
+    met = {one.id: one for one in reversed(stacks)}
+    assert sorted(one.parts[0][2]["stack"] for one in met.values()) == [0, 1, 2, 3]
+    assert "most this backbone has (of 11)" in stacks[11].label
+
+
+def test_what_a_backbone_cannot_do_is_skipped_with_the_reason() -> None:
+    assert run("sscl[layer=11]").skip is None
+    assert run("sscl[layer=11]", "toy-bert").skip == "layer 11 is not an intermediate layer of a backbone with 4 layers"
+
+
+def test_cuts_of_a_suite_reach_what_is_trained_alone() -> None:
+    cut = run("sscl", layers=3, dimension=8)
+    assert (cut.shape.depth, cut.shape.width, cut.parts[0][2]["stack"]) == (3, 8, 2)
+    assert cut.recipe_changes == {"layers": 3, "dimension": 8}
+    assert run("sscl[layer=3]", layers=3).skip == "layer 3 is not an intermediate layer of a backbone with 3 layers"
+    assert run("dclr", layers=3).parts[0][2]["complement"] == "backbone"  # no SimCSE is published for that depth
+    whole = run("simcse[layers=12]", layers=3)  # the text lies over the suite
+    assert (whole.id, whole.text, whole.recipe_changes) == (run("simcse").id, "simcse", {})
+    plain = run("untrained", layers=3, dimension=8)
+    assert (plain.id, plain.shape, plain.recipe.layers) == (run("untrained").id, run("untrained").shape, None)
+    assert run("simcse", scored_layers=12).id == run("simcse").id
+
+
+KEYS = {
+    "simcse": {"temperature": ("0.05", "0.001", "1e+06", "0.30000000000000004")},
+    "gs-infonce": {"multiple": ("0", "0.5", "3", "16"), "std": ("0.1", "1"), "weight": ("0", "2.5")},
+    "is-cse": {
+        "alpha": ("0.05", "0.1"),
+        "alpha_start": ("none", "0.005"),
+        "buffer": ("64", "1024"),
+        "current_first": ("true", "false"),
+    },
+    "sscl": {
+        "stack": ("0", "2", "99"),
+        "layer": ("none", "3", "11"),
+        "average": ("true", "false"),
+        "sides": ("one", "both"),
+    },
+}
+RECIPES = {
+    "batch_size": (32, 64, "128"),
+    "dropout": (None, 0.1, "0.2"),
+    "select_on": ("STS-B", "SICK-R+STS-B"),
+    "patience": ("none", 5),
+    "learning_rate": (3e-5, "1e-5"),
+    "layers": (None, 3, "4"),
+    "scored_layers": (None, 2, "3"),
+    "dimension": (None, 8, "64"),
+}
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    names = draw(st.permutations(["simcse", "gs-infonce", "is-cse", "sscl"]))[: draw(st.integers(1, 4))]
+    if "simcse" in names[1:]:
+        names = [names[0], *(name for name in names[1:] if name != "simcse")]
+    parts = []
+    for position, name in enumerate(names):
+        keys = {key: draw(st.sampled_from(values)) for key, values in KEYS[name].items() if draw(st.booleans())}
+        if position == 0 and draw(st.booleans()):
+            keys |= {"batch_size": draw(st.sampled_from(["16", "64"])), "select_on": "STS-B+SICK-R"}
+        parts.append(name + (f"[{','.join(f'{key}={value}' for key, value in keys.items())}]" if keys else ""))
+    return "+".join(parts) + draw(st.sampled_from(["", "@paper", "@official"]))
+
+
+recipes = st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in RECIPES.items()})
+
+
+@given(texts(), recipes, st.sampled_from([*BACKBONES, "toy-bert"]), st.integers(0, 10**6))
+def test_a_run_resolves_again_from_its_own_arguments(
+    text: str, recipe: dict[str, Any], backbone: str, seed: int
+) -> None:
+    once = run(text, backbone, seed, **recipe)
+    words = iter(once.arguments)
+    options: dict[str, Any] = {"recipe": {}}
+    text_again = next(words)
+    for word in words:
+        if word == "--recipe":
+            options["recipe"] = dict(pair.split("=", 1) for pair in words)
+        else:
+            options[{"--backbone": "backbone_name"}.get(word, word.removeprefix("--"))] = next(words)
+    again = resolve(text_again, **{**options, "seed": int(options["seed"])})
+    assert again.id == once.id
+    # The label alone may also say what was asked for where the backbone has less.
+    assert {**again.describe(), "label": ""} == {**once.describe(), "label": ""}
+    assert run(once.text + f"@{once.setting}", backbone, seed, **recipe).text == once.text
+    assert len(once.id) < 200
+    assert "/" not in once.id
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("simsce", "unknown method 'simsce'; did you mean 'simcse'?"),
+        ("simcse+gs-infonse", "unknown method 'gs-infonse'; did you mean 'gs-infonce'?"),
+        ("simcse@oficial", "unknown setting 'oficial' in 'simcse@oficial'; did you mean 'official'?"),
+        ("simcse@", "unknown setting ''"),
+        ("", "cannot read ''"),
+        ("simcse+", "cannot read ''"),
+        ("simcse[temperature=0.1", "'simcse[temperature=0.1' has a bracket without its other half; write method[key="),
+        ("published[model=a/b@c", "has a bracket without its other half"),
+        ("simcse[temperature=0.1]]@paper", "has a bracket without its other half"),
+        ("simcse+whitening]", "has a bracket without its other half"),
+        (
+            "published[model=a/b@c]@papr",
+            "unknown setting 'papr' in 'published[model=a/b@c]@papr'; did you mean 'paper'?",
+        ),
+        ("simcse[temperature]", "cannot read 'temperature' in 'simcse[temperature]'; write key=value"),
+        ("simcse[temperature=0.1,temperature=0.2]", "'temperature' stands twice"),
+        ("simcse[temprature=0.1]", "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?"),
+        ("simcse[bach_size=3]", "did you mean 'batch_size'?"),
+        ("simcse[temperature=hot]", "'temperature' should be a number, not 'hot'"),
+        ("simcse[temperature=nan]", "'temperature' should be a number"),
+        ("simcse[temperature=inf]", "'temperature' should be a number"),
+        ("simcse[temperature=none]", "'temperature' cannot be empty"),
+        ("simcse[temperature=0]", "needs temperature > 0"),
+        ("sscl[stack=1.5]", "'stack' should be a whole number, not '1.5'"),
+        ("sscl[average=maybe]", "'average' should be true or false"),
+        ("sscl[positive=random]", "'positive' of 'sscl' is one of dropout, self, not 'random'"),
+        ("is-cse[neighbours=2000]", "needs 0 < neighbours < buffer"),
+        ("gs-infonce[std=0]", "std > 0"),
+        ("gs-infonce+simcse", "'simcse' adds nothing to another method"),
+        ("untrained+gs-infonce", "'untrained' is not trained"),
+        ("word-overlap+gs-infonce", "'word-overlap' is not trained"),
+        ("gs-infonce+sscl+sscl", "'sscl' stands twice"),
+        ("gs-infonce+sscl[positive=self]", "only be written first"),
+        ("sscl[positive=self]+is-cse", "smooths the dropout positive"),
+        ("simcse[delete_word=true]+is-cse", "smooths the dropout positive"),
+        ("gs-infonce+is-cse[temperature=0.1]", "decided by the method written first, 'gs-infonce'"),
+        (
+            "gs-infonce+sscl[batch_size=32]",
+            "'batch_size' belongs to the recipe, which the method written first decides",
+        ),
+        ("untrained[batch_size=32]", "unknown key 'batch_size' of 'untrained'"),
+        ("untrained[pooler=avgg]", "avgg"),
+        ("untrained@official", "has no released code"),
+        ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; leave it out to keep them all"),
+        ("simcse[layers=0]", "'layers' should be at least 1, not 0"),
+        ("simcse[scored_layers=13]", "'scored_layers' is 13, but only 12 are trained"),
+        ("simcse[layers=9,scored_layers=10]", "'scored_layers' is 10, but only 9 are trained"),
+        ("simcse[dimension=0]", "'dimension' should be at least 1, not 0"),
+        ("simcse[dimension=128,pooler=avg]", "the head that pooler 'cls_mlp' trains, and 'avg' has none"),
+        ("is-bert[dimension=128]", "the head that pooler 'cls_mlp' trains, and 'avg' has none"),
+        ("promptbert[dimension=128]", "'promptbert' scores vectors of its own, which 'dimension' says nothing of"),
+        ("ct-bert[scored_layers=3]", "'ct-bert' scores vectors of its own, which 'scored_layers' says nothing of"),
+        ("simcse+gs-infonce[layers=3]", "'layers' belongs to the recipe"),
+        ("untrained[layers=3]", "unknown key 'layers' of 'untrained'"),
+        ("sscl[layer=-1]", "from none with 0, not from -1"),
+        ("untrained+projection[kind=svd]", "'kind' of 'projection' is one of pca, random, not 'svd'"),
+        ("untrained+projection[dimensions=0]", "'projection' keeps at least 1 dimension, not 0"),
+        ("untrained+projection[source=target]", "'projection' is one map for all tasks; name a corpus"),
+    ],
+)
+def test_a_mistake_in_a_text_is_named(text: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        run(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ({"batchsize": 3}, "unknown recipe field 'batchsize'; did you mean 'batch_size'?"),
+        ({"batch_size": 0}, "'batch_size' should be at least 1, not 0"),
+        ({"sentences": 2**31}, "'sentences' should be at most 2147483647, not 2147483648"),
+        ({"threads": 1025}, "'threads' should be at most 1024, not 1025"),
+        ({"batch_size": True}, "'batch_size' should be a whole number"),
+        ({"max_length": 2}, "'max_length' should be at least 3"),
+        ({"patience": 0}, "'patience' should be at least 1"),
+        ({"sentences": 0}, "'sentences' should be at least 1"),
+        ({"learning_rate": -1e-5}, "'learning_rate' should be at least 0, not -1e-05"),
+        ({"dropout": 1.0}, "'dropout' should be at least 0 and below 1, not 1"),
+        ({"warmup": 1}, "'warmup' should be at least 0 and below 1, not 1"),
+        ({"clip": 0}, "'clip' should be above 0"),
+        ({"precision": "fp16"}, "unknown precision 'fp16'"),
+        ({"pooler": "cls"}, "unknown pooler 'cls'; did you mean 'cls_mlp'?"),
+        ({"select_on": "STS-C"}, "cannot select on 'STS-C'; did you mean 'STS-B'?"),
+        ({"select_on": "STS-B+STS12"}, "cannot select on 'STS12'"),
+        ({"select_on": "STS-B+SICK-R+STS-B"}, "'select_on' names 'STS-B' twice; keep one"),
+        ({"lr": 1}, "unknown recipe field 'lr'; did you mean 'learning_rate'?"),
+        ({"l": 1}, "unknown recipe field 'l' (known: "),
+        ({"dropout": "nan"}, "'dropout' should be a number or none, not 'nan'"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_named(recipe: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        run("simcse", **recipe)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_backbone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BENCH_MODELS", raising=False)
+    with pytest.raises(UserError, match=r"unknown backbone 'bert-base-uncase'; did you mean 'bert-base-uncased'\?"):
+        run("simcse", "bert-base-uncase")
+
+
+def test_a_backbone_that_is_no_folder_of_a_model(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"backbone 'princeton-nlp/x' is no folder here; .*downloaded to a folder"):
+        run("simcse", "princeton-nlp/x")
+    with pytest.raises(UserError, match=r"holds no config.json; give a folder in Hugging Face format"):
+        run("simcse", str(tmp_path))
+
+
+def test_backbones_are_found_by_folder_and_by_name(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_path = run("simcse", str(tiny_bert))
+    monkeypatch.setenv("BENCH_MODELS", str(tiny_bert.parent))
+    by_name = run("simcse", "tiny-bert")
+    assert by_path.id == by_name.id
+    assert (by_path.backbone.shape.width, by_path.backbone.shape.depth) == (32, 4)
+    assert by_path.backbone.reference in (str(tiny_bert), "tiny-bert")
+
+
+# The papers' tables
+
+
+def values(text: str, *names: str) -> list[tuple[Any, ...]]:
+    """The named values of a run on the four backbones, from its recipe or its first part."""
+    found = []
+    for backbone in BACKBONES:
+        resolved = run(text, backbone)
+        known = {**asdict(resolved.recipe), **resolved.parts[0][2]}
+        found.append(tuple(known[name] for name in names))
+    return found
+
+
+SHARED = [(64, 3e-5), (64, 1e-5), (512, 1e-5), (512, 3e-5)]  # methods.md a.3
+
+
+def test_the_shared_recipe() -> None:
+    """methods.md a.1 to a.4."""
+    for text in ("simcse@official", "simcse@paper", "is-cse@official", "is-cse@paper"):
+        assert values(text, "batch_size", "learning_rate") == SHARED, text
+    assert values("simcse@official", "select_every") == [(125,)] * 4
+    assert values("simcse@paper", "select_every") == [(250,)] * 4
+    own = replace(run("simcse").recipe, threads=1)
+    assert own == Recipe(
+        batch_size=64,
+        learning_rate=3e-5,
+        epochs=1,
+        sentences=None,
+        max_length=32,
+        pooler="cls_mlp",
+        dropout=None,
+        weight_decay=0.0,
+        warmup=0.0,
+        clip=1.0,
+        precision="mixed",
+        select_on="STS-B",
+        select_every=125,
+        patience=None,
+        threads=1,
+    )
+    assert values("simcse", "temperature") == [(0.05,)] * 4
+
+
+def test_gs_infonce_as_published_and_as_released() -> None:
+    """methods.md b.15: M = 192 everywhere, 1.5 batches on roberta-large; std, dropout and learning rate by log."""
+    names = ("batch_size", "learning_rate", "dropout", "std", "multiple", "weight")
+    assert values("gs-infonce@official", *names) == [
+        (64, 3e-5, 0.2, 0.5, 3, 1),
+        (64, 1e-5, 0.2, 0.1, 3, 1),
+        (64, 1e-5, None, 0.1, 3, 1),
+        (128, 2e-5, None, 0.5, 1.5, 1),
+    ]
+    assert values("gs-infonce@paper", *names) == [
+        (64, 3e-5, None, 1, 3, 1),
+        (64, 1e-5, None, 1, 3, 1),
+        (64, 1e-5, None, 1, 3, 1),
+        (64, 3e-5, None, 1, 3, 1),
+    ]
+    assert [batch * multiple for batch, multiple in values("gs-infonce@official", "batch_size", "multiple")] == [
+        192
+    ] * 4
+
+
+def test_is_cse_as_published_and_as_released() -> None:
+    """methods.md b.16."""
+    names = ("alpha", "alpha_start", "buffer", "neighbours", "beta", "current_first")
+    for setting, first in (("official", True), ("paper", False)):
+        assert values(f"is-cse@{setting}", *names) == [
+            (0.1, None, 1024, 16, 2, first),
+            (0.05, 0.005, 1024, 16, 2, first),
+            (0.1, None, 1024, 16, 2, first),
+            (0.05, 0.005, 1024, 16, 2, first),
+        ]
+    precisions = [("float32",), ("mixed",), ("float32",), ("mixed",)]
+    assert values("is-cse@official", "precision", "select_every") == [(*one, 125) for one in precisions]
+
+
+def test_sscl_as_published_and_as_released() -> None:
+    """methods.md b.17."""
+    names = ("stack", "layer", "positive", "negatives", "sides", "detach", "average")
+    assert values("sscl@official", *names) == [(2, None, "dropout", "all", "both", False, True)] * 4
+    assert values("sscl@paper", *names) == [(2, None, "dropout", "own", "one", False, False)] * 4
+    assert values("sscl[positive=self]@official", *names) == [(2, None, "self", "all", "both", False, False)] * 4
+    assert values("sscl@official", "batch_size", "learning_rate")[:2] == [(64, 3e-5), (64, 1e-5)]
+
+
+@pytest.mark.parametrize("text", ["simcse", "gs-infonce", "is-cse", "sscl", "gs-infonce@paper", "is-cse@paper"])
+def test_other_backbones_take_bert_bases_values(text: str) -> None:
+    theirs, own = run(text, "toy-roberta"), run(text, "bert-base-uncased")
+    assert (theirs.recipe, theirs.parts) == (own.recipe, own.parts)
+
+
+def test_a_folder_may_not_pass_for_a_published_backbone(tiny_bert: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_bert, tmp_path / "bert-base-uncased")
+    with pytest.raises(UserError, match="has the name of another backbone"):
+        backbones.backbone(str(tmp_path / "bert-base-uncased"))
+
+
+@pytest.mark.parametrize(
+    "text", ["simcse+whitening[source=target]+whitening[source=world]", "simcse+is-cse[alpha=0.1]+is-cse"]
+)
+def test_a_part_that_stands_twice_with_other_keys_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="stands twice"):
+        run(text)

@@ -1,0 +1,514 @@
+"""Analyses of an Encoder: each number by an independent path, the texts by their rules, and what cannot be measured."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from bench.datasets import sts
+from bench.datasets.corpora import corpus_identity, read_sentences
+from bench.datasets.manifest import manifest
+from bench.evaluation.scoring import read_tasks, score_tasks
+from bench.models.encoder import TransformerEncoder, load_encoder
+from bench.results.provenance import task_sums
+from bench.results.records import ANALYSES as NAMES
+from bench.runs.run import resolve
+from bench.stages import analyse as module
+from bench.stages.analyse import ANALYSES, Material, analyse
+from bench.stages.jobs import analyse_run
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from methods.base import stream
+from methods.whitening import Whitened
+from methods.word_overlap import BagOfWords
+from tests.conftest import make_sentences
+from tests.evaluation.test_geometry import alignment_by_loop, cosine, token_similarity_by_loop, uniformity_by_loop
+
+Materials = Callable[..., Material]
+
+
+class Letters:
+    """An Encoder that knows letters; says how many sentences it was given."""
+
+    kind = "letters"
+    identity = "letters"
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        self.given += sentences
+        return np.array([self.vector(text) for text in sentences], dtype=np.float32)
+
+    @staticmethod
+    def vector(text: str) -> list[float]:
+        return [text.count(letter) + 0.1 * len(text) for letter in "abcdeghilmnorstuvw"]
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        return {}
+
+
+@pytest.fixture(scope="module")
+def material_of(
+    tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Materials:
+    def make(
+        text: str = "untrained",
+        best_step: int | None = None,
+        seed: int | None = 1,
+        data: Path = tiny_data,
+        corpus: Path = tiny_corpus,
+        **recipe: Any,
+    ) -> Material:
+        run = resolve(
+            text,
+            backbone_name=str(tiny_bert),
+            corpus=str(corpus),
+            data=str(data),
+            seed=seed,
+            recipe=recipe,
+        )
+        return Material(run, tmp_path_factory.mktemp("suite"), "cpu", best_step)
+
+    return make
+
+
+@pytest.fixture
+def write_pairs(tmp_path: Path) -> Callable[..., Path]:
+    """A data folder with STS-B alone, of splits of (first, second, gold)."""
+
+    def write(**splits: Sequence[tuple[str, str, float]]) -> Path:
+        folder = tmp_path / "data" / "downstream" / "STS" / "STSBenchmark"
+        folder.mkdir(parents=True)
+        for split, rows in splits.items():
+            lines = (f"main\tfile\tyear\t{i}\t{gold}\t{a}\t{b}\n" for i, (a, b, gold) in enumerate(rows))
+            (folder / f"sts-{split}.csv").write_text("".join(lines))
+        sizes = {split: len(rows) for split, rows in splits.items()}
+        write_json(tmp_path / "data" / "manifest.json", {"name": "own", "sts": {"STS-B": sizes}})
+        return tmp_path / "data"
+
+    return write
+
+
+# --- alignment and uniformity -----------------------------------------------------------------------------------------
+
+
+def test_alignment_of_each_split_and_of_all(material_of: Materials, tiny_data: Path) -> None:
+    encoder = Letters()
+    found = analyse(encoder, material_of(), ["alignment"])["alignment"]["STS-B"]
+    assert list(found) == ["dev", "test", "all"]
+    read = {split: sts.read("STS-B", tiny_data, split).subsets[0] for split in ("train", "dev", "test")}
+    for name, splits in (("dev", ["dev"]), ("test", ["test"]), ("all", ["train", "dev", "test"])):
+        first = [text for split in splits for text in read[split].first]
+        second = [text for split in splits for text in read[split].second]
+        gold = [score for split in splits for score in read[split].gold]
+        vectors = [Letters.vector(text) for text in first + second]
+        single = [Letters.vector(text) for text in sorted(set(first + second))]
+        near = sum(score > 4 for score in gold)
+        expected = {
+            "uniformity": pytest.approx(uniformity_by_loop(vectors), abs=1e-6),
+            "pairs": near,
+            "sentences": len(vectors),
+            "uniformity_dclr": pytest.approx(uniformity_by_loop(vectors), abs=1e-6),  # a single batch
+            "uniformity_distinct": pytest.approx(uniformity_by_loop(single), abs=1e-6),
+            "distinct": len(single),
+        }
+        if near:
+            value = alignment_by_loop(vectors[: len(first)], vectors[len(first) :], gold)
+            expected |= dict.fromkeys(("alignment", "alignment_dclr"), pytest.approx(value, abs=1e-6))
+        assert {key: value for key, value in found[name].items() if key in expected} == expected
+        assert set(found[name]) == set(expected) | {"alignment", "alignment_dclr"}
+    assert found["all"]["pairs"] > 0
+    assert found["all"]["distinct"] < found["all"]["sentences"]
+
+
+def test_without_positive_pairs_there_is_no_alignment(material_of: Materials, write_pairs: Any) -> None:
+    data = write_pairs(test=[("a dog", "a cat", 4.0), ("the man", "the man", 0.5)])
+    found = analyse(Letters(), material_of(data=data), ["alignment"])["alignment"]["STS-B"]
+    assert list(found) == ["test", "all"]
+    assert found["test"]["alignment"] is None
+    assert found["test"]["alignment_dclr"] > 0  # whose positive pairs begin at 4
+    assert found["test"] == found["all"]
+    assert found["test"]["distinct"] == 3
+
+
+# --- layers and tokens ------------------------------------------------------------------------------------------------
+
+
+def states_of(encoder: TransformerEncoder, text: str) -> list[np.ndarray]:
+    """All layers' states of one sentence alone, so without padding."""
+    with torch.no_grad():
+        ids = torch.tensor(encoder.tokenizer([text])["input_ids"])
+        output = encoder.model.eval()(input_ids=ids, output_hidden_states=True)
+    return [layer[0].double().numpy() for layer in output.hidden_states]
+
+
+@pytest.mark.parametrize("pooler", ["cls_before_pooler", "avg_first_last"])
+def test_layers_equal_one_sentence_at_a_time(
+    material_of: Materials, tiny_backbone: Path, tiny_data: Path, pooler: str
+) -> None:
+    """The pooler that is scored changes nothing."""
+    encoder = load_encoder(tiny_backbone, pooler=pooler)
+    assert isinstance(encoder, TransformerEncoder)
+    found = analyse(encoder, material_of(), ["layers"])["layers"]
+    (pairs,) = sts.read("STS-B", tiny_data, "test").subsets
+    states = [states_of(encoder, text) for text in pairs.first + pairs.second]
+    firsts = [[layer[0].tolist() for layer in layers] for layers in states]
+    means = [[layer.mean(axis=0).tolist() for layer in layers] for layers in states]
+    for pooling, vectors in (("cls", firsts), ("mean", means)):
+        adjacent = np.mean([[cosine(one[i], one[i + 1]) for i in range(4)] for one in vectors], axis=0)
+        assert found["setsim_embedding"][pooling] == pytest.approx(adjacent[0], abs=1e-5)
+        assert found["setsim"][pooling] == pytest.approx(adjacent[1:], abs=1e-5)
+    whole = [[token_similarity_by_loop(layer.tolist()) for layer in layers] for layers in states]
+    inner = [[token_similarity_by_loop(layer[1:-1].tolist()) for layer in layers] for layers in states]
+    assert found["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
+    assert found["toksim"]["without_special"] == pytest.approx(np.mean(inner, axis=0), abs=1e-5)
+    assert (found["depth"], found["pairs"]) == (4, [[1, 2], [2, 3], [3, 4]])
+    assert (found["sentences"], found["one_token"]) == (24, 0)
+
+
+def test_a_sentence_of_one_token_has_no_pair_of_tokens(
+    material_of: Materials, tiny_bert: Path, write_pairs: Any
+) -> None:
+    encoder = load_encoder(tiny_bert, pooler="avg")
+    assert isinstance(encoder, TransformerEncoder)
+    data = write_pairs(test=[("dog", "the big red house", 1.0), ("dog", "cat", 3.0)])
+    found = analyse(encoder, material_of(data=data), ["layers"])["layers"]
+    assert (found["sentences"], found["one_token"]) == (4, 3)
+    alone = [token_similarity_by_loop(layer[1:-1].tolist()) for layer in states_of(encoder, "the big red house")]
+    assert found["toksim"]["without_special"] == pytest.approx(alone, abs=1e-5)
+    texts = ["dog", "dog", "the big red house", "cat"]
+    whole = [[token_similarity_by_loop(layer.tolist()) for layer in states_of(encoder, text)] for text in texts]
+    assert found["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
+
+
+def test_tokens_of_the_first_sentence_of_a_middle_length(
+    material_of: Materials, tiny_bert: Path, write_pairs: Any
+) -> None:
+    encoder = load_encoder(tiny_bert, pooler="cls_before_pooler")
+    assert isinstance(encoder, TransformerEncoder)
+    short, long = "a dog runs in the house today", " ".join(["dog"] * 15)  # 7 and 15 words
+    chosen = "the old man near the river sees birds"
+    data = write_pairs(test=[(short, long, 1.0), (short, chosen, 2.0), ("a " + short, short, 3.0)])
+    material = material_of(data=data)
+    found = analyse(encoder, material, ["tokens"])["tokens"]
+    assert found["sentence"] == chosen
+    words = chosen.removesuffix("birds").split()
+    assert found["tokens"] == ["[CLS]", *words, "bird", "##s", "[SEP]"]
+    last = states_of(encoder, chosen)[-1].tolist()
+    expected = [[cosine(a, b) for b in last] for a in last]
+    assert np.array(found["cosines"]) == pytest.approx(np.array(expected), abs=1e-5)
+    assert np.diag(found["cosines"]) == pytest.approx(1, abs=1e-12)
+    assert found["layer"] == 4
+    other = ANALYSES["tokens"](encoder, material, sentence="a dog")  # type: ignore[call-arg]
+    assert other["tokens"] == ["[CLS]", "a", "dog", "[SEP]"]
+
+
+# --- in-batch similarity ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SIZES", (8, 16, 32, 64))
+    monkeypatch.setattr(module, "REPEATS", 3)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_in_batch_equals_the_loop(material_of: Materials, tiny_corpus: Path) -> None:
+    found = analyse(Letters(), material_of(), ["in-batch"])["in-batch"]
+    texts = read_sentences(tiny_corpus)
+    order = torch.randperm(len(texts), generator=stream(0, "in-batch")).tolist()
+    pool: list[str] = []
+    for row in order:
+        if texts[row].strip() and texts[row] not in pool:
+            pool.append(texts[row])
+    assert len(pool) == found["pool"] < len(texts)
+    assert found["sizes"] == [8, 16, 32]  # there are not 64 of them
+    assert (found["ranks"], found["repeats"], found["corpus"]) == (4, 3, str(tiny_corpus))
+    for place, size in enumerate(found["sizes"]):
+        mean, noise = [], []
+        for repeat in range(3):
+            rows = torch.randperm(len(pool), generator=stream(0, "in-batch", size, repeat)).tolist()[:size]
+            batch = [Letters.vector(pool[row]) for row in rows]
+            drawn = torch.randn(size, len(batch[0]), generator=stream(0, "in-batch noise", size, repeat)).tolist()
+            for others, kept in ((batch, mean), (drawn, noise)):
+                for i, one in enumerate(batch):
+                    kept.append(sorted((cosine(one, o) for j, o in enumerate(others) if j != i), reverse=True)[:4])
+        assert found["mean"][place] == pytest.approx(np.mean(mean, axis=0), abs=1e-5)
+        assert found["noise"][place] == pytest.approx(np.mean(noise, axis=0), abs=1e-5)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_all_runs_are_compared_on_the_same_batches(material_of: Materials) -> None:
+    """Whatever their seed, method and how much of the corpus they train on."""
+    expected = analyse(Letters(), material_of(), ["in-batch"])
+    trained = material_of("simcse", best_step=3, seed=9, sentences=20)
+    assert analyse(Letters(), trained, ["in-batch"]) == expected
+
+
+def test_a_large_corpus_is_a_pool_of_limited_size(
+    material_of: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POOL", 40)
+    monkeypatch.setattr(module, "REPEATS", 2)
+    corpus = tmp_path / "large.txt"
+    corpus.write_text("".join(f"{text}\n" for text in make_sentences(300, seed=5)))
+    encoder = Letters()
+    found = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
+    assert (found["pool"], found["sizes"]) == (40, [16, 32])
+    assert len(encoder.given) == len(set(encoder.given)) == 40
+    assert {"a" in text for text in encoder.given} == {True, False}
+    assert encoder.given != read_sentences(corpus)[:40]
+
+
+# --- cosines, memory, nearest -----------------------------------------------------------------------------------------
+
+
+def test_cosines_give_the_score(material_of: Materials, tiny_bert: Path, tiny_data: Path) -> None:
+    encoder = load_encoder(tiny_bert, pooler="avg")
+    found = analyse(encoder, material_of(), ["cosines"])["cosines"]
+    (task, _) = read_tasks(["STS-B"], tiny_data)
+    (record,) = [r for r in score_tasks(encoder, [task]) if r["task"] == "STS-B"]
+    assert 100 * spearmanr(found["gold"], found["cosine"]).statistic == pytest.approx(record["value"], abs=1e-9)
+    assert (found["task"], found["split"], len(found["gold"])) == ("STS-B", "test", 12)
+
+
+def test_a_map_of_each_task_is_fitted_as_for_its_score(
+    material_of: Materials, tiny_bert: Path, tiny_data: Path
+) -> None:
+    base = load_encoder(tiny_bert, pooler="avg")
+    encoder = Whitened(base, 8, {})
+    found = analyse(encoder, material_of(), ["cosines"])["cosines"]
+    (task, _) = read_tasks(["STS-B"], tiny_data)
+    (record,) = [r for r in score_tasks(encoder, [task]) if r["task"] == "STS-B"]
+    assert 100 * spearmanr(found["gold"], found["cosine"]).statistic == pytest.approx(record["value"], abs=1e-9)
+    near = analyse(encoder, material_of(), ["alignment"])["alignment"]["STS-B"]
+    (pairs,) = sts.read("STS-B", tiny_data, "dev").subsets
+    vectors = encoder.through(base.encode(pairs.first + pairs.second))  # of dev alone
+    assert near["dev"]["uniformity"] == pytest.approx(uniformity_by_loop(vectors.tolist()), abs=1e-6)
+
+
+@pytest.mark.parametrize(("step", "held"), [(1, 8), (2, 16), (6, 20), (9, 20)])
+def test_memory_holds_the_newest_of_the_training_order(
+    material_of: Materials, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch, step: int, held: int
+) -> None:
+    """44 sentences are 6 batches of 8 an epoch, the last of 4: step 6 ends the first epoch.
+
+    With seed 10 there are sentences of three words to be passed over and of four to be taken.
+    """
+    monkeypatch.setattr(module, "MEMORY", 20)
+    encoder = Letters()
+    material = material_of("simcse", best_step=step, seed=10, batch_size=8, epochs=2)
+    found = analyse(encoder, material, ["memory"])["memory"]
+    epochs = [torch.randperm(44, generator=stream(10, "order", epoch)).tolist() for epoch in range(2)]
+    seen = [epoch[start : start + 8] for epoch in epochs for start in range(0, 44, 8)][:step]
+    texts = read_sentences(tiny_corpus)
+    rows = [texts[row] for batch in seen for row in batch][-held:]
+    assert (found["rows"], found["step"]) == (held, step)
+    assert sorted(encoder.given) == sorted(set(rows))
+    places = [place for place in range(held - 1, -1, -1) if len(rows[place].split()) >= 4][:2]
+    assert [query["sentence"] for query in found["query"]] == [rows[place] for place in places]
+    for query, place in zip(found["query"], places, strict=True):
+        others = {j: cosine(Letters.vector(rows[place]), Letters.vector(rows[j])) for j in range(held) if j != place}
+        expected = sorted(others, key=lambda j: (-round(others[j], 6), j))[:3]
+        assert [one["sentence"] for one in query["retrieved"]] == [rows[j] for j in expected]
+        assert [one["cosine"] for one in query["retrieved"]] == pytest.approx([others[j] for j in expected], abs=1e-6)
+    assert "without dropout" in found["reading"]
+
+
+def test_memory_is_of_the_sentences_that_were_trained_on(material_of: Materials, tiny_corpus: Path) -> None:
+    encoder = Letters()
+    found = analyse(encoder, material_of("simcse", best_step=3, sentences=10, batch_size=4), ["memory"])["memory"]
+    assert found["rows"] == 10
+    assert set(encoder.given) == set(read_sentences(tiny_corpus)[:10])
+
+
+def test_memory_of_a_training(material_of: Materials, train_tiny: Callable[..., Path]) -> None:
+    folder = train_tiny("is-cse[buffer=20,neighbours=3]")
+    encoder = load_encoder(folder)
+    found = analyse(encoder, material_of("is-cse[buffer=20,neighbours=3]", best_step=4, batch_size=8), ["memory"])
+    assert found["memory"]["rows"] == 32
+    assert all(len(query["retrieved"]) == 3 for query in found["memory"]["query"])
+
+
+def test_nearest_equals_brute_force(material_of: Materials, tiny_data: Path) -> None:
+    found = analyse(Letters(), material_of(), ["nearest"])["nearest"]
+    (pairs,) = sts.read("STS-B", tiny_data, "test").subsets
+    texts = list(dict.fromkeys(pairs.first + pairs.second))
+    assert (found["among"], found["of"]) == (len(texts), "STS-B")
+    assert [query["sentence"] for query in found["queries"]] == [pairs.first[row] for row in (0, 4, 8)]
+    for query in found["queries"]:
+        own = Letters.vector(query["sentence"])
+        others = {text: cosine(own, Letters.vector(text)) for text in texts if text != query["sentence"]}
+        expected = sorted(others.values(), reverse=True)[:5]
+        assert [one["cosine"] for one in query["found"]] == pytest.approx(expected, abs=1e-6)
+        for one in query["found"]:
+            assert one["cosine"] == pytest.approx(others[one["sentence"]], abs=1e-6)
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+
+def test_names_are_those_of_the_records() -> None:
+    assert tuple(ANALYSES) == NAMES
+
+
+def test_every_result_is_plain_json(
+    material_of: Materials, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REPEATS", 2)
+    encoder = load_encoder(tiny_bert, pooler="avg")
+    found = analyse(encoder, material_of("simcse", best_step=2, batch_size=8), NAMES)
+    assert tuple(found) == NAMES
+    assert not any("reason" in result for result in found.values())
+    write_json(tmp_path / "analyses.json", found)  # refuses NaN and numpy's types
+    again = analyse(load_encoder(tiny_bert, pooler="avg"), material_of("simcse", best_step=2, batch_size=8), NAMES)
+    assert again == found
+
+
+def test_a_sentence_is_encoded_once(material_of: Materials) -> None:
+    encoder = Letters()
+    analyse(encoder, material_of("simcse", best_step=2), ["alignment", "cosines", "nearest", "in-batch", "memory"])
+    assert len(encoder.given) == len(set(encoder.given))
+    material = material_of()
+    one, other = Letters(), BagOfWords(64)
+    assert analyse(one, material, ["cosines"]) != analyse(other, material, ["cosines"])  # not another's vectors
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "name", "reason"),
+    [
+        ("word-overlap", None, "layers", "an encoder of kind 'letters' is no transformer"),
+        ("word-overlap", None, "tokens", "an encoder of kind 'letters' is no transformer"),
+        ("untrained", None, "memory", "nothing was trained"),
+        ("simcse", None, "memory", "nothing was trained"),
+        ("ct-bert[drawn=20]", 2, "memory", "'ct-bert' does not train on single sentences"),
+    ],
+)
+def test_what_cannot_be_measured_says_why(
+    material_of: Materials, text: str, step: int | None, name: str, reason: str
+) -> None:
+    found = analyse(Letters(), material_of(text, best_step=step), ["cosines", name])
+    assert list(found[name]) == ["reason"]
+    assert found[name]["reason"].startswith(reason)
+    assert "gold" in found["cosines"]
+
+
+def test_other_data(material_of: Materials, write_pairs: Any, tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(tiny_bert, pooler="avg")
+    data = write_pairs(dev=[("dog", "cat", 1.0), ("man", "cat", 2.0)], test=[("dog", "cat", 1.0), ("man", "cat", 2.0)])
+    found = analyse(encoder, material_of(data=data), ["tokens", "layers"])
+    assert found["tokens"]["reason"] == "no test sentence of STS-B has 8 to 14 words to compare"
+    assert found["layers"]["reason"] == "no test sentence of STS-B has two tokens"
+    write_json(data / "manifest.json", {"name": "own", "sts": {"STS-B": {"dev": 2}}})
+    found = analyse(encoder, material_of(data=data), ["alignment", "cosines"])
+    assert list(found["alignment"]["STS-B"]) == ["dev", "all"]
+    assert found["cosines"]["reason"] == f"STS-B of '{data}' has no test pairs"
+    write_json(data / "manifest.json", {"name": "own", "sts": {"sts:mine": {"dev": 2}}})
+    found = analyse(encoder, material_of(data=data), ["alignment", "nearest", "layers"])
+    assert {result["reason"] for result in found.values()} == {f"the data of '{data}' has no STS-B"}
+    corpus = tmp_path / "short.txt"
+    corpus.write_text("a dog\na dog\n \na cat\n")
+    found = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
+    assert found["reason"] == f"corpus '{corpus}' has 2 different sentences, fewer than a batch of 16"
+
+
+def test_mistakes_are_not_reasons(material_of: Materials, write_pairs: Any) -> None:
+    with pytest.raises(UserError, match="unknown analysis 'layer'; did you mean 'layers'"):
+        analyse(Letters(), material_of(), ["layer"])
+    data = write_pairs(test=[("a dog", "a cat", 1.0), ("a man", "a cat", 2.0)])
+    (data / "downstream/STS/STSBenchmark/sts-test.csv").unlink()
+    with pytest.raises(UserError, match="sts-test"):
+        analyse(Letters(), material_of(data=data), ["cosines"])
+
+
+class Broken(Letters):
+    @staticmethod
+    def vector(text: str) -> list[float]:
+        return [math.nan if text.count("a") == 2 else 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["alignment", "in-batch", "cosines", "memory", "nearest"])
+def test_vectors_that_are_not_finite_are_refused(material_of: Materials, name: str) -> None:
+    with pytest.raises(UserError, match="is not finite; the encoder has diverged"):
+        analyse(Broken(), material_of("simcse", best_step=6, batch_size=8), [name])
+
+
+@pytest.mark.parametrize("name", ["layers", "tokens"])
+def test_states_that_are_not_finite_are_refused(material_of: Materials, tiny_bert: Path, name: str) -> None:
+    encoder = load_encoder(tiny_bert, pooler="avg")
+    assert isinstance(encoder, TransformerEncoder)
+    with torch.no_grad():
+        encoder.model.encoder.layer[2].output.dense.bias[0] = math.nan
+    with pytest.raises(UserError, match="is not finite; the encoder has diverged"):
+        analyse(encoder, material_of(), [name])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
+@pytest.mark.skipif(not os.environ.get("BENCH_MODELS"), reason="BENCH_MODELS is not set")
+def test_a_real_backbone_on_real_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What must hold of any sensible encoder: positive pairs are near, larger batches hold nearer neighbours."""
+    monkeypatch.setattr(module, "POOL", 2048)
+    monkeypatch.setattr(module, "REPEATS", 20)
+    run = resolve(
+        "untrained[pooler=cls_before_pooler]",
+        backbone_name="wiki-minilm",
+        corpus="wiki1m_fallback",
+        data="senteval",
+        seed=None,
+    )
+    encoder = load_encoder("wiki-minilm", pooler="cls_before_pooler")
+    found = analyse(encoder, Material(run, tmp_path), NAMES)
+    assert found["alignment"]["STS-B"]["all"]["sentences"] == 2 * (5749 + 1500 + 1379)
+    for part in found["alignment"]["STS-B"].values():
+        assert 0 < part["alignment"] < part["alignment_dclr"] < 1
+        assert -4 < part["uniformity_distinct"] < part["uniformity"] < -1
+    mean, noise = np.array(found["in-batch"]["mean"]), np.array(found["in-batch"]["noise"])
+    assert (np.diff(mean, axis=0) > 0).all()
+    assert (np.diff(mean, axis=1) < 0).all()
+    # The largest of N cosines with Gaussian vectors, each about normal with variance 1/384.
+    assert noise[-1, 0] == pytest.approx(3.24 / math.sqrt(384), rel=0.05)
+    assert found["tokens"]["sentence"] == "a group of men play soccer on the beach ."
+    cosines = found["cosines"]
+    assert 100 * spearmanr(cosines["gold"], cosines["cosine"]).statistic == pytest.approx(66.99, abs=0.05)
+    assert found["memory"]["reason"].startswith("nothing was trained")
+
+
+def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    run = resolve(
+        "untrained[pooler=avg]", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=None
+    )
+    # The suite's own data are others than this run's.
+    write_json(tmp_path / "inputs" / "data.json", {"kind": "data", "name": "world", "sha256": "0" * 64})
+    out = tmp_path / "analyses" / "run.json"
+    analyse_run(run, tmp_path, ["cosines"], out, "cpu")
+    first = read_json(out)
+    analyse_run(run, tmp_path, ["nearest"], out, "cpu")
+    both = read_json(out)
+    assert list(both["analyses"]) == ["cosines", "nearest"]
+    assert both["analyses"]["cosines"] == first["analyses"]["cosines"]
+    assert both["provenance"]["data"] == {"name": manifest(tiny_data)["name"]}
+
+
+def test_an_analysis_carries_the_sums_of_what_it_read(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    run = resolve("untrained", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=None)
+    parts = [sts.read("STS-B", tiny_data, split) for split in sts.SPLITS]
+    corpus = [corpus_identity(tiny_corpus)]
+    for names, tasks, corpora in (
+        (["cosines"], task_sums(parts), []),
+        (["memory"], {}, corpus),
+        (["memory", "cosines"], task_sums(parts), corpus),
+    ):
+        out = tmp_path / f"{'-'.join(names)}.json"
+        analyse_run(run, tmp_path, names, out, "cpu")
+        told = read_json(out)["provenance"]
+        assert (told["tasks"], told["corpora"]) == (tasks, corpora)

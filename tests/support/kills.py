@@ -1,0 +1,179 @@
+"""Trainings that are killed: a process that has trained once forks one for each, and real signals end it.
+
+What they share is what was imported. A training counts what Python does in each of its phases, and sends itself SIGKILL
+at a chosen event of a phase: before a rename, between two syncs, within a step. Or the kill comes from outside at a
+chosen time, which also hits the middle of a write. `python kills.py` is the process that forks; a request is a line of
+JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PHASES = {  # and the functions that are the whole of them
+    ("train.py", "_go_on"): "resume",
+    ("train.py", "_step"): "step",
+    ("train.py", "_select"): "selection",
+    ("checkpoint.py", "save"): "checkpoint",
+    ("train.py", "finish"): "export",
+    ("files.py", "write_json"): "end",  # the outcome, last of all
+}
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """How a training's process ended.
+
+    Attributes:
+        status: its exit status; -9 when it was killed.
+        phase: the one it was last seen in, or "" between two.
+        counts: events in each phase, as far as the process could tell.
+        seconds: from its fork to its end.
+    """
+
+    status: int
+    phase: str
+    counts: Counter[str]
+    seconds: float
+
+
+class Watch:
+    """Counts a process's calls and returns by phase, and kills it at one of them."""
+
+    def __init__(self, phase: str | None, event: int, seen: mmap.mmap, report: int) -> None:
+        self.phase, self.event, self.seen, self.report = phase, event, seen, report
+        self.counts: Counter[str] = Counter()
+        self.stack: list[tuple[FrameType, str]] = []
+
+    def __call__(self, frame: FrameType, kind: str, argument: Any) -> None:
+        code = frame.f_code
+        found = PHASES.get((code.co_filename.rpartition("/")[2], code.co_name)) if kind == "call" else None
+        if found and (found != "end" or not self.stack):  # an export writes JSON too
+            self.stack.append((frame, found))
+            self._show()
+        if self.stack:
+            now = self.stack[-1][1]
+            self.counts[now] += 1
+            if now == self.phase and self.counts[now] == self.event:
+                self.tell()
+                os.kill(os.getpid(), signal.SIGKILL)
+            if kind == "return" and self.stack[-1][0] is frame:
+                self.stack.pop()
+                self._show()
+
+    def tell(self) -> None:
+        """The counts so far."""
+        os.write(self.report, json.dumps(self.counts).encode())
+
+    def _show(self) -> None:
+        """To the process that forked this one, which can still read it when this one is gone."""
+        self.seen[:16] = (self.stack[-1][1] if self.stack else "").encode().ljust(16, b"\0")
+
+
+def _train(request: dict[str, Any], seen: mmap.mmap, report: int) -> int:
+    from bench.__main__ import main
+
+    os.environ["SENTBENCH_CHECKPOINT_SECONDS"] = str(request["interval"])
+    output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    watch = Watch(request["phase"], request["event"], seen, report)
+    sys.setprofile(watch)
+    status = main(request["words"])
+    sys.setprofile(None)
+    watch.tell()
+    return status
+
+
+def _wait(process: int, delay: float | None) -> int:
+    """The status of a process, which is killed after a delay."""
+    if delay is not None:
+        time.sleep(delay)  # a child that has ended waits for us, so its number is still its own
+        os.kill(process, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def serve() -> None:
+    from bench.__main__ import main
+
+    with redirect_stdout(sys.stderr):
+        assert main(json.loads(sys.stdin.readline())) == 0
+    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
+    seen = mmap.mmap(-1, 16)
+    for line in sys.stdin:
+        request, started = json.loads(line), time.monotonic()
+        reading, writing = os.pipe()
+        seen[:16] = bytes(16)
+        process = os.fork()
+        if process == 0:
+            os._exit(_train(request, seen, writing))
+        os.close(writing)
+        status = _wait(process, request["delay"])
+        with open(reading, "rb") as stream:
+            counts = json.loads(stream.read() or b"{}")
+        phase = bytes(seen[:16]).rstrip(b"\0").decode()
+        answer = {"status": status, "phase": phase, "counts": counts, "seconds": time.monotonic() - started}
+        print(json.dumps(answer), flush=True)
+
+
+class Trainings:
+    """Starts trainings, each in a process of its own; use it in a `with`.
+
+    Args:
+        first: the words of a training that is not killed.
+        output: the file of what the others print.
+    """
+
+    def __init__(self, first: Sequence[str], output: Path) -> None:
+        self.output = output
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, str(Path(__file__))]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert self._process.stdin
+        print(json.dumps(list(first)), file=self._process.stdin, flush=True)
+
+    def __enter__(self) -> Trainings:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
+
+    def run(
+        self,
+        words: Sequence[str],
+        interval: float,
+        phase: str | None = None,
+        event: int = 0,
+        delay: float | None = None,
+    ) -> Sitting:
+        """Run a command to its end, to an event of a phase, or for some time.
+
+        Args:
+            interval: seconds between checkpoints.
+        """
+        request = {"words": list(words), "interval": interval, "phase": phase, "event": event, "delay": delay}
+        assert self._process.stdin
+        assert self._process.stdout
+        print(json.dumps(request | {"output": str(self.output)}), file=self._process.stdin, flush=True)
+        answer = json.loads(self._process.stdout.readline())
+        return Sitting(answer["status"], answer["phase"], Counter(answer["counts"]), answer["seconds"])
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,661 @@
+"""A training that is stopped ends as if it had not been; a fault is one sentence and leaves nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import bench.training.checkpoint
+import bench.training.loop
+import bench.utils.progress
+from bench.__main__ import main
+from bench.runs.config import plan
+from bench.runs.recipe import Recipe
+from bench.runs.run import Run
+from bench.training.log import Log
+from bench.training.loop import Training, batches, train
+from bench.utils import interrupts
+from bench.utils.errors import UserError
+from bench.utils.files import sha256_file, write_json
+from bench.utils.progress import Progress
+from methods.simcse import SimCSE
+from tests.support.outcomes import timeless
+from tests.support.tiny_suite import SMALL, tiny_run
+
+pytestmark = pytest.mark.usefixtures("global_state")
+
+Patch = pytest.MonkeyPatch
+Capture = pytest.CaptureFixture[str]
+Make = Callable[..., Run]
+Unstopped = Callable[[Run], dict[str, bytes]]
+# Every kind of memory: buffers, second encoders that follow, that learn and that are frozen, RMSProp, early stopping.
+METHODS = [
+    "is-cse[buffer=12,clusters=3,group=both,neighbours=3]",
+    "esimcse[queue=20]",
+    "dclr[complement_dropout=true,epochs=1]+sscl",
+    "ct-bert[batch_size=4,drawn=12,negatives=3]",
+    "simcse[patience=1,select_every=1]",
+]
+MORE_METHODS = [
+    "gs-infonce+is-cse[buffer=12,neighbours=3]+sscl",
+    "is-cse[alpha=0.05,alpha_start=0.005,buffer=20,neighbours=3]@paper",
+    "sscl@paper",
+    "esimcse[queue=20]@paper",
+    "dclr[epochs=1]",
+    "consert[epochs=1,sentences=6]",
+    "promptbert",
+    "word-noise[noise=delete]",
+    "simcse[bias_correction=false,epochs=2,warmup=0.3]",
+    "simcse+whitening[dimensions=4,source=target]",
+]
+
+
+@pytest.fixture
+def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
+    def make_run(text: str = "simcse", seed: int = 1, **recipe: object) -> Run:
+        return tiny_run(text, tiny_bert, tiny_data, tiny_corpus, seed, **recipe)
+
+    return make_run
+
+
+def fit(run: Run, folder: Path) -> dict[str, Any]:
+    """Train in a folder; what several runs share stands beside it."""
+    return train(run, folder.parent / "suite", folder)
+
+
+def left(folder: Path) -> dict[str, bytes]:
+    """What a training leaves: its log, its encoder, and its outcome without what time decides."""
+    files = [folder / "log.jsonl", *sorted(path for path in (folder / "encoder").rglob("*") if path.is_file())]
+    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return found | {"outcome": json.dumps(timeless(outcome)).encode()}
+
+
+@pytest.fixture(scope="module")
+def unstopped(tmp_path_factory: pytest.TempPathFactory) -> Unstopped:
+    """What a training leaves that nobody stopped; equal runs share one."""
+    known: dict[str, dict[str, bytes]] = {}
+
+    def look_up(run: Run) -> dict[str, bytes]:
+        if run.id not in known:
+            folder = tmp_path_factory.mktemp("whole") / "run"
+            fit(run, folder)
+            known[run.id] = left(folder)
+        return known[run.id]
+
+    return look_up
+
+
+def assert_left(folder: Path, expected: dict[str, bytes]) -> None:
+    """Byte for byte, and nothing else."""
+    found = left(folder)
+    assert expected.keys() == found.keys()
+    assert [name for name in expected if expected[name] != found[name]] == []
+    assert sorted(path.name for path in folder.iterdir()) == ["encoder", "log.jsonl", "outcome.json"]
+
+
+def stop(run: Run, folder: Path, monkeypatch: Patch, after: int = 1) -> bool:
+    """Train until a signal comes after so many steps; whether it came."""
+    said = iter([None] * (after - 1) + ["SIGTERM"])
+    with monkeypatch.context() as patch:
+        patch.setattr(interrupts, "pending", lambda: next(said, None))
+        try:
+            fit(run, folder)
+        except interrupts.Stopped:
+            return True
+    return False
+
+
+def generations(folder: Path) -> list[Path]:
+    """Checkpoints of a training, the oldest first."""
+    return sorted((folder / "checkpoints").iterdir())
+
+
+# Going on
+
+
+def stopped_after_each_step(run: Run, folder: Path, monkeypatch: Patch, unstopped: Unstopped) -> None:
+    sittings = 1
+    while stop(run, folder, monkeypatch):
+        sittings += 1
+    assert_left(folder, unstopped(run))
+    steps = json.loads((folder / "outcome.json").read_text())["outcome"]["steps"]
+    assert sittings == steps + 1  # the last one only exports
+
+
+@pytest.mark.parametrize("text", METHODS)
+def test_stopped_after_each_step(
+    make: Make, unstopped: Unstopped, text: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    stopped_after_each_step(make(text), tmp_path / "parts", monkeypatch, unstopped)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", MORE_METHODS)
+def test_others_stopped_after_each_step(
+    make: Make, unstopped: Unstopped, text: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    stopped_after_each_step(make(text), tmp_path / "parts", monkeypatch, unstopped)
+
+
+def test_the_scale_of_mixed_precision_goes_on(
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """A scaler on the processor, which doubles its scale every other step and loses a step to overflow at first."""
+    scalers: list[torch.amp.GradScaler] = []
+
+    def scaler(enabled: bool) -> torch.amp.GradScaler:
+        scalers.append(plain("cpu", init_scale=2.0**126, growth_interval=2))
+        return scalers[-1]
+
+    plain = torch.amp.GradScaler
+    monkeypatch.setattr(torch.amp, "GradScaler", scaler)
+    run = make(sentences=44)
+    assert stop(run, tmp_path / "parts", monkeypatch, after=3)
+    first = scalers[-1].get_scale()
+    fit(run, tmp_path / "parts")
+    assert first < 2.0**126
+    assert_left(tmp_path / "parts", unstopped(run))
+    assert scalers[-1].get_scale() == scalers[-2].get_scale()
+
+
+def test_checkpoints_change_nothing_and_go_with_the_end(
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", "0")
+    steps: list[list[int]] = []
+    save = bench.training.checkpoint.Checkpoints.save
+
+    def watched(self: Any, *arguments: Any) -> None:
+        save(self, *arguments)
+        steps.append([int(path.name[:8]) for path in generations(tmp_path / "often")])
+        for path in generations(tmp_path / "often"):
+            assert path.name[9:] == f"{sha256_file(path)}.safetensors"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.training.checkpoint.Checkpoints, "save", watched)
+        fit(make(), tmp_path / "often")
+    assert steps == [[1], [1, 2], [2, 3], [3, 4]]  # two generations, whatever comes
+    monkeypatch.delenv("SENTBENCH_CHECKPOINT_SECONDS")
+    monkeypatch.setattr(bench.training.checkpoint, "save_file", None)  # a short training writes none
+    fit(make(), tmp_path / "seldom")
+    assert_left(tmp_path / "seldom", left(tmp_path / "often"))
+    assert_left(tmp_path / "often", unstopped(make()))
+
+
+def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+    now = iter(range(0, 10_000, 50))
+    monkeypatch.setattr(bench.training.checkpoint.time, "monotonic", lambda: next(now))
+    checkpoints = bench.training.checkpoint.Checkpoints(tmp_path, {})
+    assert [checkpoints.due() for _ in range(3)] == [False, False, True]  # after 50, 100, 150 of 120 seconds
+    checkpoints.save(1, {}, {})
+    assert [checkpoints.due() for _ in range(3)] == [False, False, True]
+
+
+@pytest.mark.parametrize("word", ["soon", "-1", "nan", ""])
+def test_an_interval_that_is_no_time_is_a_sentence(word: str, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", word)
+    with pytest.raises(UserError, match=f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; write seconds, 0 or more"):
+        bench.training.checkpoint.interval()
+
+
+def test_progress_goes_on(monkeypatch: Patch, capsys: Capture) -> None:
+    """What was done before says nothing of the time left."""
+    now = iter([0.0, 10.0, 20.0])
+    monkeypatch.setattr(bench.utils.progress.time, "monotonic", lambda: next(now))
+    with Progress(10, "demo", "step", done=5) as progress:
+        progress.advance()
+        progress.advance(2)
+    assert capsys.readouterr().err == "demo: 6/10 steps, 40 s left\ndemo: 8/10 steps, 13 s left\n"
+
+
+def test_seconds_add_up(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+    facts = Training.facts
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "facts", lambda self: facts(self) | {"seconds": 1000.0})
+        assert stop(make(), tmp_path / "run", patch)
+    assert 1000 < fit(make(), tmp_path / "run")["outcome"]["seconds"] < 1100
+
+
+def test_earlier_sittings_elsewhere_are_named(make: Make, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    plain = bench.training.loop.provenance
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.training.loop, "provenance", lambda *given: plain(*given) | {"versions": {"torch": "1.0"}})
+        assert stop(make(), tmp_path / "run", patch)
+        assert stop(make(), tmp_path / "run", patch)
+    assert "earlier steps were done by other" not in capsys.readouterr().err
+    described = fit(make(), tmp_path / "run")["provenance"]
+    assert [sitting["versions"] for sitting in described["earlier"]] == [{"torch": "1.0"}]
+    assert described["versions"]["torch"] == torch.__version__
+    assert "earlier steps were done by other code, versions or devices" in capsys.readouterr().err
+    assert "earlier" not in fit(make(), tmp_path / "other")["provenance"]
+
+
+# Broken and foreign checkpoints
+
+
+def shorten(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("damage", "both"), [(shorten, False), (flip, False), (empty, True)])
+def test_of_a_broken_checkpoint_the_one_before_is_taken(
+    make: Make,
+    unstopped: Unstopped,
+    tmp_path: Path,
+    monkeypatch: Patch,
+    capsys: Capture,
+    damage: Callable[[Path], None],
+    both: bool,
+) -> None:
+    run = make()
+    for _ in range(3):
+        assert stop(run, tmp_path / "run", monkeypatch)
+    older, newer = generations(tmp_path / "run")
+    for path in (older, newer) if both else (newer,):
+        damage(path)
+    capsys.readouterr()
+    fit(run, tmp_path / "run")
+    said = capsys.readouterr().err
+    assert f"{newer} is not what was written: it is left out" in said
+    assert (f"{older} is not what was written" in said) == both
+    assert ("is whole: the training starts anew" in said) == both
+    assert (f"{run.id} goes on after step 2 of 4" in said) != both
+    assert_left(tmp_path / "run", unstopped(run))
+
+
+def test_a_log_that_lost_rows_is_begun_anew(
+    make: Make,
+    unstopped: Unstopped,
+    tmp_path: Path,
+    monkeypatch: Patch,
+    capsys: Capture,
+) -> None:
+    run = make()
+    assert stop(run, tmp_path / "run", monkeypatch, after=2)
+    os.truncate(tmp_path / "run" / "log.jsonl", 10)
+    assert stop(run, tmp_path / "run", monkeypatch)
+    assert f"has lost rows since the checkpoint of step 2: {run.id} starts anew" in capsys.readouterr().err
+    assert [path.name[:8] for path in generations(tmp_path / "run")] == ["00000001"]
+    fit(run, tmp_path / "run")
+    assert_left(tmp_path / "run", unstopped(run))
+
+
+def test_what_a_killed_process_left_is_removed(
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    run, folder = make(), tmp_path / "run"
+    assert stop(run, folder, monkeypatch)
+    (folder / ".encoder.x.part").mkdir()
+    (folder / ".encoder.x.old" / "encoder").mkdir(parents=True)
+    (folder / ".outcome.json.x.part").write_text("{")
+    (folder / "log.jsonl").open("a").write('{"step": 2, "lo')
+    for name in (".00000002.unsummed.x.part", "00000002.unsummed"):
+        (folder / "checkpoints" / name).write_text("half")
+    assert stop(run, folder, monkeypatch)
+    assert [path.name[:8] for path in generations(folder)] == ["00000001", "00000002"]
+    fit(run, folder)
+    assert_left(folder, unstopped(run))
+
+
+def test_what_others_put_among_the_checkpoints_is_left_alone(
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    run, folder = make(), tmp_path / "run"
+    places = folder / "checkpoints"
+    foreign = {
+        places / "notes.txt": "mine",
+        places / "00000001-copy.safetensors": "mine too",
+        places / f"00000009-{'0' * 64}.safetensors" / "inside.txt": "a folder by a checkpoint's name",
+        places / "backup" / "00000001.unsummed": "half",
+        places / ".hidden.part": "of another program",
+    }
+    for path, text in foreign.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for _ in range(3):
+        assert stop(run, folder, monkeypatch)
+    assert sorted(path.name[:8] for path in places.glob("*.safetensors") if "-copy" not in path.name) == [
+        "00000002",
+        "00000003",
+        "00000009",
+    ]
+    fit(run, folder)
+    assert "is not what was written" not in capsys.readouterr().err
+    assert left(folder) == unstopped(run)
+    assert {path: path.read_text() for path in places.rglob("*") if path.is_file()} == foreign
+
+
+def test_a_checkpoint_of_another_training_is_refused(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+    assert stop(make(), tmp_path / "run", monkeypatch)
+    before = [path.read_bytes() for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")]
+    with pytest.raises(UserError) as caught:
+        fit(make(seed=2, clip=0.5), tmp_path / "run")
+    assert "is of another training: run.recipe.clip was 1.0, is 0.5, run.seed was 1, is 2; move" in str(caught.value)
+    assert [path.read_bytes() for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")] == before
+
+
+def test_a_checkpoint_of_other_tensors_is_refused(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+    assert stop(make(), tmp_path / "run", monkeypatch)
+    monkeypatch.setattr(
+        SimCSE, "prepare", lambda self, context: self.register_buffer("memory", torch.zeros(3)), raising=True
+    )
+    with pytest.raises(UserError, match=r"holds other tensors than 'simcse' has by now; delete its folder"):
+        fit(make(), tmp_path / "run")
+
+
+def test_a_run_is_trained_once_at_a_time(make: Make, tmp_path: Path) -> None:
+    with Log(tmp_path / "run" / "log.jsonl") as log:
+        log.write({"step": 1})
+        with pytest.raises(UserError, match=r"log\.jsonl is being written: this run is trained by another process"):
+            fit(make(), tmp_path / "run")
+        assert (tmp_path / "run" / "log.jsonl").read_text() == '{"step": 1}\n'
+    assert fit(make(), tmp_path / "run")["outcome"]["status"] == "finished"
+
+
+def test_what_another_process_ended_meanwhile_is_kept(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+    plain = Log.__enter__
+
+    def late(log: Log) -> Log:
+        write_json(tmp_path / "run" / "outcome.json", {"by": "the other one"})
+        return plain(log)
+
+    monkeypatch.setattr(Log, "__enter__", late)
+    assert fit(make(), tmp_path / "run") == {"by": "the other one"}
+
+
+# Signals
+
+
+def told(monkeypatch: Patch, at: int, *numbers: signal.Signals) -> None:
+    """This process sends itself signals while the loss of a step is computed."""
+    plain = SimCSE.loss
+
+    def loss(self: SimCSE, views: Any, step: Any) -> torch.Tensor:
+        if step.index == at:
+            for number in numbers:
+                os.kill(os.getpid(), number)
+        return plain(self, views, step)
+
+    monkeypatch.setattr(SimCSE, "loss", loss)
+
+
+def words(run: Run, suite: Path) -> list[str]:
+    return ["train", *run.arguments, "--suite", str(suite)]
+
+
+@pytest.mark.parametrize("numbers", [(signal.SIGTERM,), (signal.SIGUSR1,), (signal.SIGUSR1, signal.SIGTERM)])
+def test_a_signal_leaves_a_checkpoint_and_status_75(
+    make: Make,
+    unstopped: Unstopped,
+    tmp_path: Path,
+    monkeypatch: Patch,
+    capsys: Capture,
+    numbers: tuple[signal.Signals, ...],
+) -> None:
+    run = make()
+    folder = tmp_path / "runs" / run.id
+    handlers = [signal.getsignal(number) for number in interrupts.ANNOUNCED]
+    with monkeypatch.context() as patch:
+        told(patch, 1, *numbers)
+        assert main(words(run, tmp_path)) == 75
+    last = capsys.readouterr().err.splitlines()[-1]
+    kept = f"{run.id} has a checkpoint after step 2 of 4, start again to go on"
+    assert last == f"stopped by {numbers[-1].name}: {kept}"
+    assert [path.name[:8] for path in generations(folder)] == ["00000002"]
+    assert not (tmp_path / "trained").exists()
+    assert [signal.getsignal(number) for number in interrupts.ANNOUNCED] == handlers  # as they were
+    assert main(words(run, tmp_path)) == 0
+    assert_left(folder, unstopped(run))
+
+
+def test_signals_while_a_checkpoint_is_written(
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    run, plain = make(), bench.training.checkpoint.save_file
+
+    def save(*given: Any) -> None:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGTERM)
+        plain(*given)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.training.checkpoint, "save_file", save)
+        told(patch, 0, signal.SIGUSR1)
+        assert main(words(run, tmp_path)) == 75
+    folder = tmp_path / "runs" / run.id
+    (path,) = generations(folder)
+    assert path.name == f"00000001-{sha256_file(path)}.safetensors"
+    assert main(words(run, tmp_path)) == 0
+    assert_left(folder, unstopped(run))
+
+
+@pytest.mark.parametrize("place", ["RunContext", "save_encoder"])
+def test_outside_of_the_steps_a_signal_stops_at_once(
+    make: Make,
+    unstopped: Unstopped,
+    tmp_path: Path,
+    monkeypatch: Patch,
+    capsys: Capture,
+    place: str,
+) -> None:
+    run = make()
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.training.loop, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        assert main(words(run, tmp_path)) == 75
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "stopped by SIGTERM: what is finished is kept, start again to go on"
+    assert main(words(run, tmp_path)) == 0
+    assert_left(tmp_path / "runs" / run.id, unstopped(run))
+
+
+def test_several_runs_in_one_process_go_on(
+    make: Make,
+    unstopped: Unstopped,
+    tiny_bert: Path,
+    tiny_data: Path,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: Patch,
+) -> None:
+    content = {
+        "suite": "several",
+        "data": str(tiny_data),
+        "corpus": str(tiny_corpus),
+        "tasks": ["sts"],
+        "seeds": [1],
+        "backbones": {str(tiny_bert): None},
+        "recipe": SMALL,
+        "methods": ["gs-infonce[multiple=1]", "simcse", "sscl"],
+    }
+    planned = plan(content)
+    write_json(tmp_path / "plan.json", planned)
+    first, second, third = (entry["id"] for entry in planned["runs"])
+    command = ["runs", "--suite", str(tmp_path), "--stages", "train"]
+    with monkeypatch.context() as patch:
+        told(patch, 2, signal.SIGTERM)
+        assert main(command) == 75
+    assert [path.stem for path in (tmp_path / "trained").iterdir()] == [first]
+    assert [path.name[:8] for path in generations(tmp_path / "runs" / second)] == ["00000003"]
+    assert not (tmp_path / "runs" / third).exists()
+    assert main(command) == 0
+    assert len(list((tmp_path / "trained").iterdir())) == 3
+    assert_left(tmp_path / "runs" / second, unstopped(make()))
+
+
+def test_other_threads_and_imports_leave_the_handlers_alone() -> None:
+    seen: list[Any] = []
+
+    def elsewhere() -> None:
+        with interrupts.heeded():
+            seen.extend(signal.getsignal(number) for number in interrupts.ANNOUNCED)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [signal.SIG_DFL] * 2  # importing the command line and the training changed nothing
+
+
+# Disks
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, of eight megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no right to mount a disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize(("room", "named"), [(200_000, "00000002"), (100_000, "encoder")])
+def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
+    make: Make,
+    unstopped: Unstopped,
+    disk: Path,
+    monkeypatch: Patch,
+    capsys: Capture,
+    room: int,
+    named: str,
+) -> None:
+    """After the first checkpoint there is no room for the second one, or for the encoder."""
+    run, plain = make(), bench.training.checkpoint.Checkpoints.save
+    folder, filler = disk / "runs" / run.id, disk / "filler"
+
+    def save(self: Any, *given: Any) -> None:
+        plain(self, *given)
+        if not filler.exists():
+            free = os.statvfs(disk)
+            filler.write_bytes(bytes(free.f_bavail * free.f_bsize - room))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.training.checkpoint.Checkpoints, "save", save)
+        patch.setattr(
+            bench.training.checkpoint.Checkpoints, "due", lambda self: not filler.exists() or named.startswith("0000")
+        )
+        assert main(words(run, disk)) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"error: no room is left for {folder}")
+    assert named in last
+    assert last.endswith("; make room and start again, what is finished is kept")
+    assert {path.name for path in folder.iterdir()} == {"log.jsonl", "checkpoints"}
+    assert [path.name[:8] for path in generations(folder)] == ["00000001"]
+    assert all(json.loads(line) for line in (folder / "log.jsonl").read_bytes().splitlines())
+    filler.unlink()
+    assert main(words(run, disk)) == 0
+    assert f"{run.id} goes on after step 1 of 4" in capsys.readouterr().err
+    assert_left(folder, unstopped(run))
+
+
+def test_a_row_that_does_not_fit_leaves_none_of_it(disk: Path) -> None:
+    with Log(disk / "log.jsonl") as log:
+        log.write({"step": 1})
+        free = os.statvfs(disk)
+        (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_bsize))
+        with pytest.raises(UserError, match=r"no room is left for .*log\.jsonl"):
+            log.write({"step": 2, "text": "x" * 5000})  # the rest of its page is free, so a part fits
+        assert (disk / "log.jsonl").read_text() == '{"step": 1}\n'
+        (disk / "filler").unlink()
+        log.write({"step": 2})
+        assert (disk / "log.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
+
+
+def test_a_disk_that_cannot_be_written_is_a_sentence(make: Make, disk: Path, capsys: Capture) -> None:
+    run = make()
+    (disk / "runs" / run.id).mkdir(parents=True)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert main(words(run, disk)) == 2
+    log = disk / "runs" / run.id / "log.jsonl"
+    assert capsys.readouterr().err == (
+        f"error: cannot write {log}: Read-only file system; choose a folder that can be written\n"
+    )
+
+
+# Memory
+
+
+def test_the_allocator_says_how_large_the_batch_was(make: Make, tmp_path: Path) -> None:
+    """A hundred million million noise vectors: torch's own allocator refuses."""
+    with pytest.raises(UserError) as caught:
+        fit(make("gs-infonce[multiple=1e13]"), tmp_path / "run")
+    assert "memory is full at step 1 of gs-infonce" in str(caught.value)
+    assert "a batch of 8 sentences with " in str(caught.value)
+    assert "word pieces; set a smaller batch_size or max_length" in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")])
+def test_full_memory_keeps_what_was_done(
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch, error: Exception
+) -> None:
+    run = make("ct-bert[batch_size=4,drawn=12,negatives=3]")
+    assert stop(run, tmp_path / "run", monkeypatch)
+
+    def full(*_: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.nn.utils, "clip_grad_norm_", full)
+        with pytest.raises(UserError, match=r"full at step 2 of ct-bert.*, a batch of 4 items; set a smaller"):
+            fit(run, tmp_path / "run")
+    fit(run, tmp_path / "run")
+    assert_left(tmp_path / "run", unstopped(run))
+
+
+def test_other_errors_are_not_taken_for_full_memory(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(SimCSE, "loss", broken)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        fit(make(), tmp_path / "run")
+
+
+# Divergence (of the loss: test_train.py)
+
+
+@pytest.mark.parametrize(("slope", "norm"), [(1e25, "inf"), (float("inf"), "nan"), (float("nan"), "nan")])
+def test_a_gradient_that_is_not_finite_is_a_divergence(
+    make: Make, tmp_path: Path, monkeypatch: Patch, slope: float, norm: str
+) -> None:
+    """The loss stays finite; clipping would make zeros or NaN of such a gradient, and the next step would be blamed."""
+    plain = SimCSE.loss
+
+    def loss(self: SimCSE, views: Any, step: Any) -> torch.Tensor:
+        steep = (views.vectors[0] - views.vectors[0].detach()).sum()
+        steep.register_hook(lambda gradient: gradient * slope)
+        return plain(self, views, step) + (steep if step.index == 2 else 0)
+
+    monkeypatch.setattr(SimCSE, "loss", loss)
+    assert stop(make(), tmp_path / "run", monkeypatch)
+    outcome = fit(make(), tmp_path / "run")["outcome"]
+    assert outcome == {
+        "status": "diverged",
+        "reason": f"the gradient's norm became {norm}",
+        "step": 3,
+        "sentences": list(batches(28, Recipe(batch_size=8), 1))[2],
+    }
+    assert [json.loads(row)["step"] for row in (tmp_path / "run" / "log.jsonl").read_text().splitlines()] == [1, 2]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["log.jsonl", "outcome.json"]

@@ -1,0 +1,145 @@
+"""What a method is given: vectors of a batch's views, a head, second backbones, a corpus and other Encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from bench.datasets.corpora import read_sentences
+from bench.models.encoder import POOLERS
+from bench.models.packed_forward import Batch
+from bench.runs.run import resolve
+from bench.training.context import RunContext
+from tests.conftest import CLOSE
+
+Context = Callable[..., RunContext]
+
+
+@pytest.fixture
+def context_of(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Context:
+    def make(backbone: Path = tiny_bert, corpus: Path = tiny_corpus, **recipe: Any) -> RunContext:
+        run = resolve(
+            "simcse", backbone_name=str(backbone), corpus=str(corpus), data=str(tiny_data), seed=1, recipe=recipe
+        )
+        context = RunContext(run, tmp_path, "cpu")
+        context.backbone.eval()
+        return context
+
+    return make
+
+
+def test_views_are_one_interleaved_forward_pass(
+    context_of: Context, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """methods.md a.1: s1, s1, s2, s2, ... in one tensor, padded to its longest."""
+    context = context_of(tiny_backbone)
+    tokenizer, model = context.tokenizer, context.backbone
+    first = tokenizer(["a man", "the old dog sees two birds", "a cat"])["input_ids"]
+    second = tokenizer(["a man sleeps", "the dog", "it is red"])["input_ids"]
+    given_ids = []
+    plain = model.embeddings.forward
+    monkeypatch.setattr(
+        model.embeddings, "forward", lambda **keys: given_ids.append(keys["input_ids"]) or plain(**keys)
+    )
+    views = context.embed([first, second])
+    (ids,) = given_ids
+    rows = [[token for token in row.tolist() if token != tokenizer.pad_token_id] for row in ids]
+    assert rows == [first[0], second[0], first[1], second[1], first[2], second[2]]
+    assert ids.shape[1] == max(map(len, first + second))
+    for view, tokens in zip(views.vectors, (first, second), strict=True):
+        for vector, row in zip(view, tokens, strict=True):  # padding and neighbours change nothing
+            alone = model(input_ids=torch.tensor([row])).last_hidden_state[:, 0]
+            torch.testing.assert_close(vector, context.head(alone)[0], **CLOSE)
+
+
+@pytest.mark.parametrize("pooler", ["cls_mlp", *POOLERS])
+def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(context_of: Context, pooler: str) -> None:
+    context = context_of(pooler=pooler)
+    tokenizer = context.tokenizer
+    tokens = tokenizer(["a man sleeps", "the old dog sees two birds"])["input_ids"]
+    views = context.embed([tokens, tokens])
+    batch = Batch.of(tokens, tokenizer.pad_token_id)
+    states = context.backbone(input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True).hidden_states
+    assert len(states) == 5
+    for layer in (1, 2, 3, 4):
+        for i in range(2):
+            words = slice(0, len(tokens[i]))
+            state, below = states[layer][i], states[layer - 1][i]
+            expected = {
+                "cls_mlp": torch.tanh(F.linear(state[0], *context.training_head.parameters()))
+                if pooler == "cls_mlp"
+                else None,
+                "cls_before_pooler": state[0],
+                "avg": state[words].mean(0),
+                "avg_top2": (state + below)[words].mean(0) / 2,
+                "avg_first_last": (state + states[1][i])[words].mean(0) / 2,
+                "avg_embedding_last": (state + states[0][i])[words].mean(0) / 2,
+            }[pooler]
+            for view in views.at_layer(layer):
+                torch.testing.assert_close(view[i], expected, **CLOSE)
+    assert all(torch.equal(a, b) for a, b in zip(views.at_layer(4), views.vectors, strict=True))
+
+
+def test_loss_is_computed_in_float32_under_bfloat16(context_of: Context) -> None:
+    contexts = [context_of(precision=precision) for precision in ("bfloat16", "mixed")]
+    tokens = contexts[0].tokenize(["a man sleeps", "the old dog"])
+    half, full = (context.embed([tokens, tokens]) for context in contexts)
+    for layer in (2, 4):
+        for a, b in zip(half.at_layer(layer), full.at_layer(layer), strict=True):
+            assert a.dtype == b.dtype == torch.float32
+            assert not torch.equal(a, b)
+            torch.testing.assert_close(a, b, rtol=0.1, atol=0.01)
+
+
+def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of: Context) -> None:
+    context = context_of()
+    rows = [context.tokenize([text, f"{text} again"]) for text in ("a man", "the dog sleeps", "a cat", "two birds")]
+    views = context.embed(rows[:2], {"one": [rows[2]], "none": [], "other": [rows[3], rows[0]]})
+    assert [len(views.vectors), *((name, len(found)) for name, found in views.extras.items())] == [
+        2,
+        ("one", 1),
+        ("none", 0),
+        ("other", 2),
+    ]
+    expected = [context.embed([row]).vectors[0] for row in rows]
+    for found, wanted in zip(
+        [*views.vectors, *views.extras["one"], *views.extras["other"]], [*expected, expected[0]], strict=True
+    ):
+        torch.testing.assert_close(found, wanted, **CLOSE)
+    assert len(views.at_layer(2)) == 2
+
+
+def test_a_second_backbone(context_of: Context) -> None:
+    context = context_of(dropout=0.3)
+    same, fresh, again = context.copy_backbone(), context.copy_backbone("other"), context.copy_backbone("other")
+    tokens = context.tokenize(["a man sleeps"])
+    with torch.no_grad():
+        plain = context.embed([tokens]).vectors[0]
+        assert torch.equal(context.embed([tokens], model=same).vectors[0], plain)
+        assert not torch.allclose(context.embed([tokens], model=fresh.eval()).vectors[0], plain, atol=1e-2)
+    assert all(torch.equal(a, b) for a, b in zip(fresh.parameters(), again.parameters(), strict=True))
+    assert fresh.config.hidden_dropout_prob == 0.3
+    next(same.parameters()).data.zero_()
+    assert next(context.backbone.parameters()).any()  # a copy is independent
+
+
+def test_the_corpus_and_its_tokens(context_of: Context, tiny_corpus: Path) -> None:
+    context = context_of(sentences=11, max_length=5)
+    assert context.sentences() == read_sentences(tiny_corpus, 11)
+    assert context.sentences(str(tiny_corpus)) == read_sentences(tiny_corpus)
+    assert list(context.tokens()) == context.tokenize(context.sentences(), 5)
+    assert max(map(len, context.tokens())) == 5 < max(map(len, context.tokenize(context.sentences())))
+
+
+def test_vectors_of_any_encoder_in_order(context_of: Context) -> None:
+    context = context_of()
+    texts = ["a man", "the dog sleeps", "a man"]
+    vectors = context.encode(context.encoder("avg"), texts)
+    np.testing.assert_allclose(vectors, context.encoder("avg").encode(texts), atol=1e-6)
+    assert vectors.dtype == np.float32

@@ -1,0 +1,269 @@
+"""Fewer layers and fewer dimensions: fields of the recipe, against plain transformers and plain loops."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import TransformerEncoder, load_encoder, save_encoder
+from bench.models.transformer import load_backbone
+from bench.runs.run import resolve
+from bench.training.context import Head, RunContext, first_layers
+from bench.training.loop import train
+from bench.utils.errors import UserError
+from bench.utils.files import read_json
+from methods.base import POOLERS
+from methods.projection import Affine
+from tests.conftest import CLOSE
+
+pytestmark = pytest.mark.usefixtures("global_state")
+
+Train = Callable[..., Path]
+TEXTS = ["a man sleeps", "the old dog sees two birds on the road", "a"]
+RECIPE: dict[str, Any] = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2}
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def best_dev(folder: Path) -> float:
+    return read_json(folder / "outcome.json")["outcome"]["best_dev"]
+
+
+def dev_score(encoder: Any, data: Path) -> float:
+    (record,) = score_tasks(encoder, [sts.read("STS-B", data, "dev")])
+    return record["value"]
+
+
+@cache
+def whole_model(folder: Path) -> tuple[Any, Any]:
+    from transformers import AutoModel, AutoTokenizer
+
+    return AutoModel.from_pretrained(folder, add_pooling_layer=False).eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def pooled_by_hand(folder: Path, layers: int, text: str, pooler: str) -> torch.Tensor:
+    """One sentence's vector of the first layers, from the whole model as transformers has it."""
+    whole, tokenizer = whole_model(folder)
+    with torch.no_grad():
+        states = whole(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+    last, below, first, embedded = (states[i][0] for i in (layers, layers - 1, 1, 0))
+    return {
+        "cls_before_pooler": last[0],
+        "avg": last.mean(0),
+        "avg_top2": (last + below).mean(0) / 2,
+        "avg_first_last": (last + first).mean(0) / 2,
+        "avg_embedding_last": (last + embedded).mean(0) / 2,
+    }[pooler]
+
+
+# Layers
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 4])
+@pytest.mark.parametrize("pooler", [name for name in POOLERS if name != "cls"])
+def test_the_first_layers_are_those_of_the_whole_model(tiny_backbone: Path, layers: int, pooler: str) -> None:
+    model, tokenizer = load_backbone(tiny_backbone)
+    before = TransformerEncoder(model, tokenizer, pooler).encode(TEXTS)  # what a pass leaves behind is no matter
+    found = TransformerEncoder(first_layers(model, layers), tokenizer, pooler).encode(TEXTS)
+    for text, vector in zip(TEXTS, found, strict=True):
+        expected = pooled_by_hand(tiny_backbone, layers, text, pooler)
+        torch.testing.assert_close(torch.from_numpy(vector), expected, **CLOSE)
+    assert np.array_equal(TransformerEncoder(model, tokenizer, pooler).encode(TEXTS), before)
+    assert model.config.num_hidden_layers == 4  # the whole one stays whole
+
+
+def test_the_first_layers_share_their_weights(tiny_bert: Path) -> None:
+    model, _ = load_backbone(tiny_bert)
+    cut = first_layers(model, 2)
+    own = dict(model.named_parameters())
+    assert all(tensor is own[name] for name, tensor in cut.named_parameters())
+    missing = own.keys() - dict(cut.named_parameters()).keys()
+    assert missing == {name for name in own if name.startswith(("encoder.layer.2.", "encoder.layer.3."))}
+
+
+def test_a_model_without_a_list_of_layers_is_refused() -> None:
+    from transformers import AlbertConfig, AlbertModel
+
+    sizes = {"hidden_size": 8, "embedding_size": 8, "num_attention_heads": 1, "intermediate_size": 8}
+    shared = AlbertModel(AlbertConfig(vocab_size=9, num_hidden_layers=3, **sizes))  # one layer three times
+    with pytest.raises(UserError, match="a albert has no list of 3 layers"):
+        first_layers(shared, 2)
+
+
+@pytest.fixture(scope="module")
+def shallow(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny BERT's first two layers, saved as a checkpoint of its own by transformers alone."""
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("shallow") / "shallow-bert"
+    config = BertConfig.from_pretrained(tiny_bert)
+    config.num_hidden_layers = 2
+    model = BertModel(config, add_pooling_layer=False)
+    model.load_state_dict(
+        {
+            name: tensor
+            for name, tensor in load_file(tiny_bert / "model.safetensors").items()
+            if not name.startswith(("encoder.layer.2.", "encoder.layer.3."))
+        }
+    )
+    model.save_pretrained(folder)
+    load_backbone(tiny_bert)[1].save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "text", ["simcse", "sscl", "esimcse", "gs-infonce+is-cse[buffer=20,neighbours=3]+sscl", "sscl[pooler=avg]"]
+)
+def test_cut_before_the_training_it_is_the_training_of_a_shallower_checkpoint(
+    text: str, tiny_bert: Path, shallow: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
+) -> None:
+    """Bit for bit; what depends on the depth (SSCL's layers) is that of the shallow one."""
+    for name, backbone, cut in (("cut", tiny_bert, {"layers": 2}), ("own", shallow, {})):
+        run = resolve(
+            text,
+            backbone_name=str(backbone),
+            corpus=str(tiny_corpus),
+            data=str(tiny_data),
+            seed=1,
+            recipe=RECIPE | cut,
+        )
+        assert run.shape.depth == 2
+        train(run, tmp_path / name, tmp_path / name)
+    cut_weights, own_weights = (load_file(tmp_path / name / "encoder" / "model.safetensors") for name in ("cut", "own"))
+    assert cut_weights.keys() == own_weights.keys()
+    assert all(torch.equal(cut_weights[name], own_weights[name]) for name in own_weights)
+    assert log_of(tmp_path / "cut") == log_of(tmp_path / "own")
+    loaded = load_encoder(tmp_path / "cut")
+    assert loaded.identity == load_encoder(tmp_path / "own").identity
+    assert read_json(tmp_path / "cut" / "encoder" / "config.json")["num_hidden_layers"] == 2
+
+
+def test_cut_when_scored_the_training_goes_through_all_layers(train_tiny: Train, tiny_data: Path) -> None:
+    """One selection at the end, so both runs keep the same weights; what is saved is the first layers of them."""
+    whole, cut = (train_tiny("simcse", select_every=100, **fields) for fields in ({}, {"scored_layers": 2}))
+    losses = [[row["loss"] for row in log_of(folder)] for folder in (whole, cut)]
+    assert losses[0] == losses[1]
+    own, theirs = (load_file(folder / "encoder" / "model.safetensors") for folder in (cut, whole))
+    assert own.keys() == {name for name in theirs if not name.startswith(("encoder.layer.2.", "encoder.layer.3."))}
+    assert all(torch.equal(own[name], theirs[name]) for name in own)
+    encoder = load_encoder(cut)
+    for text, vector in zip(TEXTS, encoder.encode(TEXTS), strict=True):
+        expected = pooled_by_hand(whole / "encoder", 2, text, "cls_before_pooler")
+        torch.testing.assert_close(torch.from_numpy(vector), expected, **CLOSE)
+    assert dev_score(encoder, tiny_data) == best_dev(cut) != best_dev(whole)
+
+
+def test_selection_scores_what_is_scored(train_tiny: Train, tiny_data: Path) -> None:
+    for fields in ({"scored_layers": 3}, {"dimension": 6}, {"dimension": 6, "layers": 3, "scored_layers": 2}):
+        folder = train_tiny("simcse", **fields)
+        assert dev_score(load_encoder(folder), tiny_data) == best_dev(folder)
+
+
+def test_a_start_of_other_layers_is_refused(train_tiny: Train, tiny_bert: Path) -> None:
+    with pytest.raises(UserError, match="has other layers than the backbone; name another start"):
+        train_tiny(f"dclr[start={tiny_bert}]", layers=2, fresh=True)
+
+
+# Dimensions
+
+
+def test_a_head_of_another_dimension() -> None:
+    """methods.md a.2: weights N(0, 0.02), bias 0, from the same stream; without a dimension the draw is what it was."""
+    plain, same, head = Head(8, 3), Head(8, 3, 8), Head(400, 3, 100)
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), same.parameters(), strict=True))
+    weight, bias = head.parameters()
+    assert weight.shape == (100, 400)
+    assert weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert not bias.any()
+    assert head(torch.ones(5, 400)).shape == (5, 100)
+
+
+@pytest.mark.parametrize("fields", [{"dimension": 6}, {"dimension": 32}, {"dimension": 40, "scored_layers": 3}])
+def test_scored_with_the_head(fields: dict[str, int], train_tiny: Train) -> None:
+    """tanh(W [CLS] + b) by plain loops in float64; the head that was trained, not the one it began with."""
+    folder = train_tiny("simcse", **fields)
+    encoder = load_encoder(folder)
+    assert isinstance(encoder, Affine)
+    assert encoder.tanh
+    weight, bias = (encoder.arrays[name].double().tolist() for name in ("weight", "bias"))
+    found = encoder.encode(TEXTS)
+    assert (found.dtype, found.shape) == (np.float32, (3, fields["dimension"]))
+    for vector, cls in zip(found, encoder.base.encode(TEXTS), strict=True):
+        for value, row, shift in zip(vector, weight, bias, strict=True):
+            expected = math.tanh(sum(w * float(x) for w, x in zip(row, cls, strict=True)) + shift)
+            assert value == pytest.approx(expected, abs=1e-6)
+    start, _ = Head(32, 1, fields["dimension"]).parameters()
+    assert not torch.equal(encoder.arrays["weight"], start)
+    torch.testing.assert_close(encoder.arrays["weight"], start.detach(), rtol=0, atol=0.05)  # a few small steps from it
+
+
+def test_the_dimension_of_the_width_trains_as_without_and_is_scored_with_the_head(train_tiny: Train) -> None:
+    plain, headed = (train_tiny("sscl", select_every=100, **fields) for fields in ({}, {"dimension": 32}))
+    losses = [[row["loss"] for row in log_of(folder)] for folder in (plain, headed)]
+    assert losses[0] == losses[1]
+    encoder: Any = load_encoder(headed)
+    assert encoder.base.identity == load_encoder(plain).identity
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sscl",
+        "sscl[positive=self]",
+        "gs-infonce",
+        "is-cse[buffer=20,neighbours=3]",
+        "is-cse[buffer=20,clusters=3,group=both,neighbours=3]",
+        "esimcse[queue=20]",
+        "dclr",
+        "simcse+cards[neighbours=3,switch=0]",
+    ],
+)
+def test_what_a_method_remembers_has_the_dimension(text: str, train_tiny: Train) -> None:
+    folder = train_tiny(text, dimension=6, layers=3)
+    assert load_encoder(folder).encode(TEXTS).shape == (3, 6)
+
+
+def test_lower_layers_go_through_the_same_head(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path) -> None:
+    run = resolve(
+        "sscl[dimension=6]", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=1
+    )
+    context = RunContext(run, tiny_bert, "cpu")
+    assert (context.shape.width, context.shape.depth) == (6, 4)
+    context.backbone.eval()
+    tokens = context.tokenize(TEXTS)
+    with torch.no_grad():
+        views = context.embed([tokens, tokens])
+        for layer in (2, 3, 4):
+            states = [pooled_by_hand(tiny_bert, layer, text, "cls_before_pooler") for text in TEXTS]
+            expected = torch.tanh(torch.stack(states) @ context.training_head[0].weight.T)  # type: ignore[index]
+            for found in views.at_layer(layer):
+                assert found.shape == (3, 6)
+                torch.testing.assert_close(found, expected, **CLOSE)
+
+
+def test_a_headed_encoder_is_saved_and_mapped_as_any_other(
+    train_tiny: Train, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
+) -> None:
+    encoder: Any = load_encoder(train_tiny("simcse", dimension=6))
+    save_encoder(encoder, tmp_path / "again")
+    loaded = load_encoder(tmp_path / "again")
+    assert loaded.identity == encoder.identity != encoder.base.identity
+    assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+    text = f"simcse+whitening[dimensions=4,source={tiny_corpus}]"
+    mapped: Any = load_encoder(train_tiny(text, dimension=6))
+    assert mapped.base.identity == encoder.identity
+    assert mapped.encode(TEXTS).shape == (3, 4)
+    assert dev_score(encoder, tiny_data) == best_dev(train_tiny("simcse", dimension=6))

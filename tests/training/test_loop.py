@@ -1,0 +1,398 @@
+"""The training loop: what decides a run, what two runs share, and a second implementation of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+import bench.training.loop
+from bench.datasets import sts
+from bench.datasets.corpora import read_sentences
+from bench.evaluation.scoring import score_tasks
+from bench.models.encoder import load_encoder
+from bench.models.transformer import load_backbone
+from bench.runs.recipe import Recipe
+from bench.runs.run import resolve, run_of
+from bench.training.context import Head, RunContext
+from bench.training.loop import batches, learning_rate, optimiser_of, set_rate, train
+from bench.utils.errors import UserError
+from methods.simcse import SimCSE
+from tests.support.outcomes import timeless
+
+pytestmark = pytest.mark.usefixtures("global_state")
+
+Train = Callable[..., Path]
+METHODS = ["simcse", "gs-infonce", "is-cse[buffer=20,neighbours=3]", "sscl", "gs-infonce+is-cse+sscl"]
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def outcome_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "outcome.json").read_text())["outcome"]
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "encoder" / "model.safetensors")
+
+
+def assert_same_training(left: Path, right: Path) -> None:
+    one, other = weights_of(left), weights_of(right)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert log_of(left) == log_of(right)
+    assert timeless(outcome_of(left)) == timeless(outcome_of(right))
+
+
+# What decides a training
+
+
+@pytest.mark.parametrize("text", ["simcse", "gs-infonce+is-cse[buffer=20,neighbours=3]+sscl"])
+def test_equal_settings_give_equal_bits(train_tiny: Train, text: str) -> None:
+    torch.manual_seed(1)
+    first = train_tiny(text, fresh=True)
+    torch.manual_seed(2)  # the global generator decides nothing
+    assert_same_training(first, train_tiny(text, fresh=True))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gs-infonce[multiple=0]",
+        "gs-infonce[weight=0]",
+        "is-cse[alpha=0]",
+        "is-cse[alpha=0]@paper",
+        "sscl[stack=0]",
+        "sscl[layer=0]",
+    ],
+)
+def test_switched_off_it_trains_as_simcse_bit_for_bit(train_tiny: Train, text: str) -> None:
+    # GS-InfoNCE's released runs have another dropout, so it is named here.
+    assert_same_training(train_tiny(text, dropout=0.1), train_tiny("simcse", dropout=0.1))
+
+
+@pytest.mark.parametrize("text", METHODS[1:])
+def test_a_method_makes_a_difference(train_tiny: Train, text: str) -> None:
+    assert log_of(train_tiny(text, dropout=0.1)) != log_of(train_tiny("simcse", dropout=0.1))
+
+
+def test_std_of_the_noise_is_no_matter(train_tiny: Train) -> None:
+    assert_same_training(train_tiny("gs-infonce[std=0.5]"), train_tiny("gs-infonce[std=2]"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 2}, {"dropout": 0.2}, {"learning_rate": 2e-3}, {"batch_size": 9}, {"epochs": 2}]
+)
+def test_a_setting_makes_a_difference(train_tiny: Train, change: dict[str, Any]) -> None:
+    assert log_of(train_tiny("simcse", **change))[-1]["loss"] != log_of(train_tiny("simcse"))[-1]["loss"]
+
+
+# What two methods share
+
+
+class Seen:
+    """What a method had embedded, and what came of it, step by step."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.tokens: list[list[list[int]]] = []
+        self.vectors: list[list[torch.Tensor]] = []
+        self.heads: list[torch.Tensor] = []
+        plain = RunContext.embed
+
+        def embed(context: RunContext, views: Any, *others: Any) -> Any:
+            made = plain(context, views, *others)
+            assert all(view == views[0] for view in views)
+            self.tokens.append([list(row) for row in views[0]])
+            self.vectors.append([vector.detach().clone() for vector in made.vectors])
+            self.heads.append(context.training_head[0].weight.detach().clone())  # type: ignore[index]
+            return made
+
+        patch.setattr(RunContext, "embed", embed)
+
+
+def test_methods_with_one_seed_share_batches_head_and_masks(train_tiny: Train) -> None:
+    seen = []
+    for text in METHODS:
+        with pytest.MonkeyPatch.context() as patch:
+            seen.append(Seen(patch))
+            train_tiny(text, fresh=True, dropout=0.1)
+    for other in seen[1:]:
+        assert other.tokens == seen[0].tokens
+        assert torch.equal(other.heads[0], seen[0].heads[0])
+        assert all(torch.equal(a, b) for a, b in zip(other.vectors[0], seen[0].vectors[0], strict=True))
+    first, second = seen[0].vectors[0]
+    assert not torch.equal(first, second)  # masks differ between views,
+    assert len({tuple(map(tuple, batch)) for batch in seen[0].tokens}) == 6  # and batches between steps
+    assert not torch.equal(seen[0].heads[0], seen[0].heads[1])  # the head learns
+
+
+def test_masks_depend_on_the_step_alone(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a method draws in between: with the weights held still, vectors of every step are equal."""
+    seen = []
+    for text in ("simcse", "gs-infonce"):
+        with monkeypatch.context() as patch:
+            seen.append(Seen(patch))
+            patch.setattr(
+                torch.optim.AdamW, "step", lambda self, text=text: torch.rand(7) if text == "simcse" else None
+            )
+            patch.setattr(bench.training.loop, "score_tasks", dev_scores([1.0] * 3))
+            train_tiny(text, fresh=True, dropout=0.1)
+    for one, other in zip(*(each.vectors for each in seen), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_another_seed_has_another_head_and_order(train_tiny: Train) -> None:
+    assert not torch.equal(Head(8, 1)[0].weight, Head(8, 2)[0].weight)
+    assert list(batches(40, Recipe(batch_size=8), 1)) != list(batches(40, Recipe(batch_size=8), 2))
+
+
+def test_head_starts_as_simcse_does() -> None:
+    """methods.md a.2: weights N(0, 0.02), bias 0, tanh."""
+    head = Head(400, 3)
+    assert head[0].weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert abs(head[0].weight.mean().item()) < 2e-4
+    assert not head[0].bias.any()
+    torch.testing.assert_close(head(torch.ones(1, 400)), head[0].weight.sum(1).tanh().unsqueeze(0))
+
+
+# Batches and learning rates
+
+
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 3), st.integers(0, 99))
+def test_every_sentence_once_an_epoch(count: int, batch_size: int, epochs: int, seed: int) -> None:
+    drawn = list(batches(count, Recipe(batch_size=batch_size, epochs=epochs), seed))
+    steps = -(-count // batch_size)
+    assert len(drawn) == epochs * steps
+    for epoch in range(epochs):
+        own = drawn[epoch * steps : (epoch + 1) * steps]
+        assert Counter(index for batch in own for index in batch) == Counter(range(count))
+        assert [len(batch) for batch in own[:-1]] == [batch_size] * (steps - 1)
+        assert len(own[-1]) == count - (steps - 1) * batch_size
+
+
+def test_epochs_are_shuffled_anew() -> None:
+    first, second = batches(50, Recipe(batch_size=50, epochs=2), 1)
+    assert first != second != sorted(second)
+
+
+@pytest.mark.parametrize(("size", "steps", "last"), [(64, 15_626, 1), (128, 7_813, 65), (512, 1_954, 65)])
+def test_steps_of_a_million_and_one_sentences(size: int, steps: int, last: int) -> None:
+    """methods.md a.1 and a.3."""
+    sizes = [len(batch) for batch in batches(1_000_001, Recipe(batch_size=size), 0)]
+    assert (len(sizes), sizes[-1]) == (steps, last)
+
+
+def test_learning_rates_by_hand() -> None:
+    recipe = Recipe(learning_rate=3e-5)
+    assert learning_rate(500, 15_626, recipe) == pytest.approx(2.904e-5, abs=5e-10)  # SimCSE's log at step 500
+    assert learning_rate(0, 15_626, recipe) == 3e-5
+    assert learning_rate(15_625, 15_626, recipe) == pytest.approx(3e-5 / 15_626)
+    warm = [learning_rate(index, 10, Recipe(learning_rate=8.0, warmup=0.2)) for index in range(10)]
+    assert warm == pytest.approx([4, 8, 8, 7, 6, 5, 4, 3, 2, 1])
+    assert learning_rate(0, 1, recipe) == 3e-5
+    constant = Recipe(learning_rate=8.0, warmup=0.2, schedule="constant")
+    assert [learning_rate(index, 10, constant) for index in (0, 1, 2, 9)] == [4, 8, 8, 8]
+    # methods.md b.7: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6 in blocks of 500 steps
+    blocks = Recipe(learning_rate=1e-5, schedule="blocks")
+    for index, rate in ((0, 1e-5), (499, 1e-5), (500, 8e-6), (1999, 4e-6), (2000, 2e-6), (2499, 2e-6)):
+        assert learning_rate(index, 2500, blocks) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_adam_without_bias_correction_by_hand(decay: float) -> None:
+    """BERT's own optimiser: m / (sqrt(v) + eps), the decay beside it."""
+    recipe = Recipe(learning_rate=0.1, epsilon=1e-3, bias_correction=False, weight_decay=decay)
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimiser = optimiser_of([weight], recipe)
+    value, mean, square = weight.detach().clone(), torch.zeros(2).double(), torch.zeros(2).double()
+    for index in range(5):
+        gradient = torch.tensor([0.3 * index - 0.5, 1.0]).double()
+        set_rate(optimiser, index, 0.1 / (index + 1), recipe)
+        weight.grad = gradient.clone()
+        optimiser.step()
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        value = value - 0.1 / (index + 1) * (mean / (square.sqrt() + 1e-3) + decay * value)
+        torch.testing.assert_close(weight.detach(), value, rtol=1e-9, atol=0)
+
+
+def test_rmsprop_by_hand() -> None:
+    recipe = Recipe(optimiser="rmsprop", learning_rate=0.1, epsilon=1e-7)
+    weight = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    optimiser = optimiser_of([weight], recipe)
+    value, square = 1.0, 0.0
+    for index, gradient in enumerate((0.5, -1.0, 2.0)):
+        set_rate(optimiser, index, 0.1, recipe)
+        weight.grad = torch.tensor([gradient]).double()
+        optimiser.step()
+        square = 0.9 * square + 0.1 * gradient**2
+        value -= 0.1 * gradient / (math.sqrt(square) + 1e-7)
+        assert weight.item() == pytest.approx(value, rel=1e-9)
+
+
+def test_a_corpus_is_cut_to_its_first_sentences_and_their_first_pieces(
+    train_tiny: Train, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
+) -> None:
+    seen = Seen(monkeypatch)
+    train_tiny("simcse", fresh=True, sentences=11, max_length=5)
+    _, tokenizer = load_backbone(tiny_bert)
+    expected = [tokenizer(line)["input_ids"] for line in read_sentences(tiny_corpus, 11)]
+    expected = [row if len(row) <= 5 else [*row[:4], row[-1]] for row in expected]
+    assert sorted(row for batch in seen.tokens for row in batch) == sorted(expected)
+    assert max(map(len, expected)) == 5
+
+
+# Selection and ends
+
+
+def dev_scores(
+    values: Sequence[float], states: list[dict[str, torch.Tensor]] | None = None
+) -> Callable[..., list[dict[str, Any]]]:
+    """A stand-in for scoring that says these values one after the other, and keeps the weights it saw."""
+    left = list(values)
+
+    def score(encoder: Any, *_: Any) -> list[dict[str, Any]]:
+        if states is not None:
+            states.append({name: tensor.clone() for name, tensor in encoder.model.state_dict().items()})
+        return [{"task": "STS-B", "aggregation": "all", "value": left.pop(0)}]
+
+    return score
+
+
+def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[dict[str, torch.Tensor]] = []
+    monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([10, 30, 30, 20, -5, 29.9], states))
+    folder = train_tiny("simcse", fresh=True, select_every=1)
+    outcome = outcome_of(folder)
+    assert (outcome["status"], outcome["steps"], outcome["best_step"], outcome["best_dev"]) == ("finished", 6, 2, 30)
+    kept = weights_of(folder)
+    assert all(torch.equal(kept[name], states[1][name]) for name in kept)
+    assert not all(torch.equal(kept[name], states[2][name]) for name in kept)
+
+
+def test_a_negative_score_can_be_the_best(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([-9, -3, -4]))
+    assert outcome_of(train_tiny("simcse", fresh=True))["best_step"] == 4
+
+
+@pytest.mark.parametrize(("patience", "steps"), [(1, 3), (2, 6), (3, 6)])
+def test_patience_counts_selections_without_gain(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, patience: int, steps: int
+) -> None:
+    monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([1, 2, 2, 3, 1, 1]))
+    outcome = outcome_of(train_tiny("simcse", fresh=True, select_every=1, patience=patience))
+    assert (outcome["steps"], outcome["best_step"]) == (steps, 2 if patience == 1 else 4)
+
+
+def test_selection_on_two_sets_takes_their_mean(train_tiny: Train, tiny_data: Path) -> None:
+    folder = train_tiny("simcse", select_on="STS-B+SICK-R")
+    devs = [row["dev"] for row in log_of(folder) if "dev" in row]
+    assert outcome_of(folder)["best_dev"] == max((dev["STS-B"] + dev["SICK-R"]) / 2 for dev in devs)
+
+
+def test_what_is_kept_scores_what_the_log_says(train_tiny: Train, tiny_data: Path) -> None:
+    """Read back from its folder, the encoder has the best dev score; its vectors are without the training head."""
+    folder = train_tiny("simcse")
+    encoder = load_encoder(folder / "encoder")
+    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
+    assert record["value"] == outcome_of(folder)["best_dev"]
+    assert encoder.pooler == "cls_before_pooler"  # type: ignore[attr-defined]
+    assert [row["step"] for row in log_of(folder) if "dev" in row] == [2, 4, 6]
+
+
+def test_a_training_shorter_than_an_interval_is_evaluated_at_its_end(train_tiny: Train) -> None:
+    folder = train_tiny("simcse", select_every=100)
+    assert outcome_of(folder)["best_step"] == 6
+    assert [row["step"] for row in log_of(folder) if "dev" in row] == [6]
+
+
+def diverging(monkeypatch: pytest.MonkeyPatch, value: float, at: int = 2) -> None:
+    plain = SimCSE.loss
+    monkeypatch.setattr(
+        SimCSE, "loss", lambda self, views, step: plain(self, views, step) * (value if step.index == at else 1)
+    )
+
+
+def test_an_encoder_that_is_gone_is_trained_again(
+    train_tiny: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = train_tiny("simcse", fresh=True)
+    before = (folder / "encoder" / "model.safetensors").read_bytes()
+    shutil.rmtree(folder / "encoder")
+    run = run_of(json.loads((folder / "outcome.json").read_text())["run"])
+    assert bench.training.loop.train(run, tmp_path, folder)["outcome"]["status"] == "finished"
+    assert (folder / "encoder" / "model.safetensors").read_bytes() == before
+    assert "is gone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("look", [3, 25])
+def test_losses_that_are_looked_at_late_change_nothing(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    """As on a GPU, where looking would make device and host wait for each other."""
+    plain = train_tiny("simcse")
+    monkeypatch.setitem(bench.training.loop.LOOK, "cpu", look)
+    assert_same_training(plain, train_tiny("simcse", fresh=True))
+
+
+@pytest.mark.parametrize("look", [1, 25])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_and_is_recorded(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, value: float, look: int
+) -> None:
+    monkeypatch.setitem(bench.training.loop.LOOK, "cpu", look)
+    diverging(monkeypatch, value)
+    folder = train_tiny("simcse", fresh=True)
+    outcome = outcome_of(folder)
+    assert (outcome["status"], outcome["step"], outcome["reason"]) == ("diverged", 3, f"the loss became {value}")
+    assert outcome["sentences"] == list(batches(44, Recipe(batch_size=8), 1))[2]
+    assert [row["step"] for row in log_of(folder)] == [1, 2]
+    assert not (folder / "encoder").exists()
+
+
+def test_vectors_that_cannot_be_scored_are_a_divergence(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    def collapsed(*_: Any) -> None:
+        raise UserError("STS-B: all similarities are equal")
+
+    monkeypatch.setattr(bench.training.loop, "score_tasks", collapsed)
+    outcome = outcome_of(train_tiny("simcse", fresh=True))
+    assert (outcome["status"], outcome["step"], outcome["reason"]) == (
+        "diverged",
+        2,
+        "STS-B: all similarities are equal",
+    )
+
+
+@pytest.mark.parametrize("status", ["finished", "diverged", "skipped"])
+def test_what_has_ended_is_not_repeated(
+    tmp_path: Path, tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    if status == "diverged":
+        diverging(monkeypatch, math.nan)
+    text = "sscl[layer=4]" if status == "skipped" else "simcse"
+    run = resolve(
+        text,
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=1,
+        recipe={"batch_size": 3, "sentences": 9},
+    )
+    first = train(run, tmp_path, tmp_path / "run")
+    assert first["outcome"]["status"] == status
+    assert first["run"]["id"] == run.id
+    monkeypatch.setattr(bench.training.loop, "RunContext", None)  # a second training would fail
+    assert train(run, tmp_path, tmp_path / "run") == first
+    if status == "skipped":
+        assert "layer 4 is not an intermediate layer" in first["outcome"]["reason"]

@@ -1,0 +1,83 @@
+"""The toy backbones that are shipped: whole, loadable, and pre-trained on the world they are scored on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from bench.datasets.word_vectors import read_vectors
+from bench.registry import backbones
+from bench.registry.backbones import TOY_FOLDER, backbone, check_toy
+from bench.runs.paths import describe_input
+from bench.utils.errors import UserError
+from bench.world import build
+from bench.world.chinese import in_chinese
+from bench.world.toy_backbones import SIZE
+from bench.world.toy_word_vectors import WIDTH
+
+TRANSFORMERS = ("toy-bert", "toy-roberta", "toy-chinese")
+TOYS = (*TRANSFORMERS, "toy-glove")
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Sentences that no backbone was trained on: the corpus of another seed."""
+    folder = tmp_path_factory.mktemp("other") / "world"
+    build(folder, seed=5, lines=1000)
+    return (folder / "world.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_every_file_has_its_sum(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_toy(name)
+    listed = {line.split("  ")[1] for line in (TOY_FOLDER / "SHA256SUMS").read_text().splitlines()}
+    assert {path.relative_to(TOY_FOLDER).as_posix() for path in TOY_FOLDER.glob("*/*")} == listed
+    assert describe_input("backbone", name, tmp_path)["weights"]
+
+    shutil.copytree(TOY_FOLDER, tmp_path / "toys")
+    monkeypatch.setattr(backbones, "TOY_FOLDER", tmp_path / "toys")
+    check_toy(name)
+    altered = max((tmp_path / "toys" / name).iterdir())
+    altered.write_bytes(altered.read_bytes()[:-1])
+    with pytest.raises(UserError, match=f"{altered.name} is not the file that sentbench ships; install sentbench"):
+        describe_input("backbone", name, tmp_path)
+
+
+def test_they_are_small() -> None:
+    sizes = [path.stat().st_size for path in TOY_FOLDER.rglob("*")]
+    assert sum(sizes) < 6e6
+    assert max(sizes) < 1.5e6
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_they_fill_gaps_in_sentences_they_have_not_seen(name: str, lines: list[str]) -> None:
+    """The loss of a masked piece is far below the log of the vocabulary, which knowing nothing gives."""
+    folder = backbone(name).folder(Path())
+    model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    assert (model.config.hidden_size, model.config.num_hidden_layers) == (SIZE.width, SIZE.layers)
+    if name == "toy-chinese":
+        lines = [in_chinese(line) for line in lines]
+    draw, losses, unknown = torch.Generator().manual_seed(0), [], 0
+    for line in lines[:300]:
+        ids = tokenizer(line, return_tensors="pt")["input_ids"]
+        unknown += (ids == tokenizer.unk_token_id).sum().item()
+        place = int(torch.randint(1, ids.shape[1] - 1, (), generator=draw))
+        masked = ids.clone()
+        masked[0, place] = tokenizer.mask_token_id
+        with torch.no_grad():
+            logits = model(masked).logits[0, place]
+        losses.append(torch.nn.functional.cross_entropy(logits, ids[0, place]).item())
+    assert unknown == 0
+    assert np.mean(losses) < np.log(model.config.vocab_size) / 3
+
+
+def test_the_table_knows_the_words_of_the_world(lines: list[str]) -> None:
+    table = read_vectors(backbone("toy-glove").table(Path()))
+    assert table.vectors.shape[1] == WIDTH == backbone("toy-glove").shape.width
+    words = [word for line in lines for word in line.lower().split()]
+    assert np.mean([word in set(table.words) for word in words]) > 0.98
