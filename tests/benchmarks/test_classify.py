@@ -100,8 +100,6 @@ def literal_seconds(name: str, features: np.ndarray, labels: np.ndarray) -> floa
 
 @pytest.mark.parametrize("name", TASKS)
 def test_heads_at_once(benchmark, name: str, speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not benchmark.enabled:
-        pytest.skip("benchmarks are off; make bench runs them")
     features, labels = samples(name)
     kind, _, classes, _ = TASKS[name]
     data = Part(torch.from_numpy(features), torch.from_numpy(labels))

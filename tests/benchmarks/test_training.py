@@ -136,8 +136,6 @@ def test_against_what_people_use(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not benchmark.enabled:
-        pytest.skip("benchmarks are off; make bench runs them")
     if precision == "bfloat16" and not torch.cpu.get_capabilities().get("avx512_bf16"):
         pytest.skip("this processor has no products in bfloat16")
     torch.set_num_threads(THREADS)

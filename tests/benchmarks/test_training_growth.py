@@ -113,8 +113,6 @@ def speed(rows: int, width: int) -> float:
 def test_growth(
     benchmark: Any, axis: str, value: int, tmp_path: Path, tiny_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not benchmark.enabled:
-        pytest.skip("benchmarks are off; make bench runs them")
     at = BASE | {axis: value}
     config, tokenizer = backbone(tmp_path / "random-bert", at["layers"], at["width"])
     corpus = tmp_path / "corpus.txt"

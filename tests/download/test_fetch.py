@@ -290,7 +290,7 @@ def test_offline_is_respected(online: FakeHub, monkeypatch: pytest.MonkeyPatch) 
 
 def test_processes_that_fetch_at_once_download_once(online: FakeHub, apart: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from bench import data; from bench.download import pins; "
+        "import sys; from pathlib import Path; from bench import download; from bench.download import pins; "
         "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(download.fetch_senteval())"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(tmp_path / "lock.json")]

@@ -84,7 +84,7 @@ def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) ->
 def test_fetching_an_input_fetches_what_its_tasks_need(
     server: FakeHub, fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "fetch_senteval", lambda: fetched)
+    monkeypatch.setattr(download, "fetch_senteval", lambda: fetched)
 
     def described(*tasks: str) -> dict[str, object]:
         out = tmp_path / "download.json"
@@ -179,7 +179,7 @@ def test_a_local_folder_is_never_filled(
 
 def test_processes_that_fetch_at_once_download_once(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from bench import data; from bench.download import pins; "
+        "import sys; from pathlib import Path; from bench import download; from bench.download import pins; "
         "pins.PINS = Path(sys.argv[1]); print(download.probing_file('tree_depth', Path(sys.argv[2])))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(fetched)]

@@ -142,7 +142,7 @@ CASES: dict[str, tuple[LabelledTask, Callable[..., dict[tuple[str, str], float]]
 }
 
 
-@pytest.mark.parametrize("mode", ["test", "dev"])
+@pytest.mark.parametrize("mode", [pytest.param("test", marks=pytest.mark.slow), "dev"])
 @pytest.mark.parametrize("name", CASES)
 def test_records_are_those_of_the_literal_classifier(name: str, mode: str) -> None:
     task, oracle = CASES[name]
