@@ -18,7 +18,6 @@ ALLOWED = {
     r"BENCH_(DATA|MODELS) holds (none|no|another) .+": "real data are taken as far as they are there",
     r"SENTBENCH_SLURM=1 starts a SLURM cluster": "`make slurm` takes minutes and two whole cores",
     r"SENTBENCH_SLURM=smoke runs the smoke suite": "it takes an hour",
-    r"benchmarks are off; make bench runs them": "a speed needs a quiet machine",
     r"this processor has no products in bfloat16": "a property of the processor",
     r"no right to mount a disk": "containers and users other than root may not mount",
     r"root may write anywhere": "what it tests is a refusal that root never meets",

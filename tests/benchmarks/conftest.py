@@ -1,8 +1,9 @@
-"""Benchmarks run where they are asked for alone: a speed needs a quiet machine."""
+"""Benchmarks are collected only where they run (`make bench`): a speed needs a quiet machine."""
+
+from pathlib import Path
 
 import pytest
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.config.getoption("benchmark_disable"):
-        pytest.skip("benchmarks are off; make bench runs them")
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.getoption("benchmark_disable") else None
