@@ -410,8 +410,8 @@ def weightiest() -> list[str]:
         f"SimCSE as quoted by IS-CSE {elsewhere:.2f}",
         "all 7 figures and the average are those",
         "6 of 7 figures and the average are those",
-        f"{len(low)} of its {len(guessed)} figures ({', '.join(low)}) are no better than the 50.00 of a guess",
-        "{:.2f} and {:.2f} are no accuracy on 500".format(*(one["TREC"] for one in transfer)),
+        f"{len(low)} of its {len(guessed)} figures ({', '.join(low)}) are no better than guessing, 50.00",
+        "{:.2f} and {:.2f} are not accuracies on 500".format(*(one["TREC"] for one in transfer)),
         "the mean of 3 or 5",
     ]
 
@@ -456,7 +456,7 @@ def unknown() -> list[str]:
     trained, scored = (sum(line.runs for line in lines if line.stage == stage) for stage in ("train", "score"))
     return [
         f"{trained} trainings and {scored} scorings take {hours:.0f} hours on one H200",
-        f"{least:.0f} hours that no program could undercut, times {ASSUMED:g}",
+        f"a lower bound of {least:.0f} hours, times {ASSUMED:g}",
         "a training of {:,} steps spread as little as one of {:,}".format(*(ceil(1_000_001 / n) for n in (64, 512))),
     ]
 
