@@ -456,7 +456,7 @@ def unknown() -> list[str]:
     trained, scored = (sum(line.runs for line in lines if line.stage == stage) for stage in ("train", "score"))
     return [
         f"{trained} trainings and {scored} scorings take {hours:.0f} hours on one H200",
-        f"a lower bound of {least:.0f} hours, times {ASSUMED:g}",
+        f"{least:.0f} hours that no program could undercut, times {ASSUMED:g}",
         "a training of {:,} steps spread as little as one of {:,}".format(*(ceil(1_000_001 / n) for n in (64, 512))),
     ]
 
