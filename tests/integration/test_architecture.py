@@ -26,9 +26,7 @@ WALK = [
 
 @cache
 def tree(path: str) -> ast.Module:
-    file = ROOT / path
-    assert file.is_file(), f"{PAGE} names {path}, which does not exist; write its new path there"
-    return ast.parse(file.read_text(encoding="utf-8"))
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
 
 
 def defined(node: ast.AST, name: str) -> ast.AST | None:
@@ -42,18 +40,26 @@ def defined(node: ast.AST, name: str) -> ast.AST | None:
     return None
 
 
+def found(path: str, name: str) -> ast.AST | None:
+    """The definition of `Class.method` or `function` in a file."""
+    node: ast.AST | None = tree(path) if (ROOT / path).is_file() else None
+    for part in name.split("."):
+        node = node and defined(node, part)
+    return node
+
+
 def definition(path: str, name: str) -> ast.AST:
-    """The definition of `Class.method` or `function` in a file.
+    """As `found`.
 
     Raises:
-        AssertionError: there is none; the message names the line of the document to update.
+        AssertionError: there is none; the message says where the document has to point instead.
     """
-    node: ast.AST = tree(path)
-    for part in name.split("."):
-        found = defined(node, part)
-        assert found is not None, f"{PAGE} names {path}::{name}, but {path} does not define {part}; write its new name"
-        node = found
-    return node
+    if node := found(path, name):
+        return node
+    files = [file for folder in ("bench", "methods") for file in (ROOT / folder).rglob("*.py")]
+    places = [place for place in (str(file.relative_to(ROOT)) for file in files) if found(place, name)]
+    remedy = f"it is now in {' or '.join(sorted(places))}" if places else "name the function that took its place"
+    raise AssertionError(f"{PAGE} names {path}::{name}, which does not exist; {remedy}")
 
 
 def imported(path: str) -> set[str]:
