@@ -325,8 +325,8 @@ def noise() -> list[str]:
         f"reaches {exp(1 / t):.1e}".replace("e+0", "e"),
         f"sentence of the batch at cosine {t * log(count * each):.2f}",  # where e^(s/t) is the whole term
         f"over {len(paper)} seeds the noise alone moved no average by more than {alone:.2f} points",
-        f"stands {(official - simcse).mean():+.2f} from SimCSE there, but over {len(control)} seeds no average",
-        f"by more than {beside:.2f} beside its control with dropout {settings('gs-infonce@official')['dropout']:g}",
+        f"differs by {(official - simcse).mean():+.2f} from SimCSE there, but over {len(control)} seeds no average",
+        f"by more than {beside:.2f} from its control with dropout {settings('gs-infonce@official')['dropout']:g}",
     ]
 
 
@@ -398,20 +398,20 @@ def weightiest() -> list[str]:
     assert alike["copy"].endswith("have the same 7 figures and the same average")
     assert alike["partial"].startswith("6 of 7 figures")
     return [
-        f"{own['Avg']:.2f} stands over cells with the mean {mean(own):.2f}",
+        f"{own['Avg']:.2f} is printed over cells with the mean {mean(own):.2f}",
         f"the gain of {own['Avg'] - simcse['Avg']:.2f} over SimCSE would be {mean(own) - mean(simcse):.2f}",
         f"{theirs:.2f} for SimCSE, which the other tables print as {quoted:.2f}",
         f"the gain of {large - theirs:.2f} would be {large - quoted:.2f}",
         f"is {shift:.2f} below",
         f"the gain of {trained - cls['Avg']:.2f} ({claimed:.2f} in the text)",
-        "{:.2f} and {:.2f} stand over the cells that the first averages to {:.2f} and {:.2f}".format(*averages),
+        "{:.2f} and {:.2f} are printed over the cells that the first averages to {:.2f} and {:.2f}".format(*averages),
         "the gains are {:.2f} and {:.2f}, or {:.2f} and {:.2f}".format(*differences),
         "SimCSE has {:.2f}, SSCL {:.2f}".format(*(one["Avg"] for one in transfer)),
         f"SimCSE as quoted by IS-CSE {elsewhere:.2f}",
         "all 7 figures and the average are those",
         "6 of 7 figures and the average are those",
-        f"{len(low)} of its {len(guessed)} figures ({', '.join(low)}) are no better than the 50.00 of a guess",
-        "{:.2f} and {:.2f} are no accuracy on 500".format(*(one["TREC"] for one in transfer)),
+        f"{len(low)} of its {len(guessed)} figures ({', '.join(low)}) are no better than guessing, 50.00",
+        "{:.2f} and {:.2f} are not accuracies on 500".format(*(one["TREC"] for one in transfer)),
         "the mean of 3 or 5",
     ]
 
