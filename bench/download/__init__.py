@@ -1,11 +1,10 @@
-"""The data folder: where it is, fetching, verifying, unpacking.
+"""The data folder: downloading, verifying and unpacking.
 
-Text comes from a local folder (`BENCH_DATA`), else from the hub's data set `princeton-nlp/datasets-for-simcse` and,
-what that lacks, from SentEval's repository; it is fetched once into a cache (`SENTBENCH_CACHE`, by default
-`.cache/data`). What is fetched is compared with a pin: a commit of its repository and the sums of its files, from
-`pins.json` where they could be looked up, else from `pins.lock.json`, where the first download writes them.
-HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE mean what they mean everywhere; GITHUB_RAW_ENDPOINT replaces
-https://raw.githubusercontent.com.
+Text comes from a local folder (BENCH_DATA), else from the hub's data set `princeton-nlp/datasets-for-simcse`;
+SentEval's probing files come from its repository on GitHub. Downloads are cached in SENTBENCH_CACHE (`.cache/data`).
+Every file is compared with its pin: a commit and digests in `pins.json` or, where nobody published them, in
+`pins.lock.json`, which the first download writes. HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE are those of huggingface_hub;
+GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
 """
 
 from bench.download.archive import unpack
