@@ -30,7 +30,7 @@ _REASONS = {  # class of an error of huggingface_hub or httpx2 -> what went wron
     "ConnectError": "no connection to {server}; check the network and try again",
     "ConnectTimeout": "no connection to {server}; check the network and try again",
     "ProxyError": "no connection to {server}; check the proxy and try again",
-    "TimeoutException": "{server} sent nothing for {limit} s; try again, with a higher HF_HUB_DOWNLOAD_TIMEOUT",
+    "TimeoutException": "{server} sent nothing for {limit} s; try again with a higher HF_HUB_DOWNLOAD_TIMEOUT",
     "TooManyRedirects": "{server} redirects in a circle; try again later",
     "UnsupportedProtocol": f"{{server}} {_NO_ADDRESS}",
     "InvalidURL": f"{{server}} {_NO_ADDRESS}",
