@@ -7,37 +7,29 @@ Every file is compared with its pin: a commit and digests in `pins.json` or, whe
 GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
 """
 
-from bench.download.archive import unpack
-from bench.download.backbones import BACKBONE_FILES, fetch_backbone
+from bench.download.backbones import fetch_backbone
 from bench.download.cache import cache_folder
 from bench.download.fetch import check_corpus, fetch_corpus, fetch_senteval, fetch_words
-from bench.download.hub import DATASET, fetch_file
-from bench.download.local import CORPORA, corpus_name, corpus_path, local_folder
-from bench.download.pins import LOCK, PINS, enforce, pinned, record
+from bench.download.hub import DATASET
+from bench.download.local import corpus_name, corpus_path, local_folder
+from bench.download.pins import PINS, pinned
 from bench.download.xprobe import probing_file
 from bench.utils.lines import LONGEST_LINE, read_lines
 
 __all__ = [
-    "BACKBONE_FILES",
-    "CORPORA",
     "DATASET",
-    "LOCK",
     "LONGEST_LINE",
     "PINS",
     "cache_folder",
     "check_corpus",
     "corpus_name",
     "corpus_path",
-    "enforce",
     "fetch_backbone",
     "fetch_corpus",
-    "fetch_file",
     "fetch_senteval",
     "fetch_words",
     "local_folder",
     "pinned",
     "probing_file",
     "read_lines",
-    "record",
-    "unpack",
 ]

@@ -54,7 +54,6 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
     if folder and _is_recorded(key, sums):
         return folder
     with locked(), one_sentence(key, "name a local folder that holds the model"):
-        folder, sums = _cached_snapshot(key, repository, revision)
         if folder is None:
             folder, sums = _fetch_snapshot(key, repository, revision)
         record(key, folder.name, sums)

@@ -1,23 +1,18 @@
-"""Faults of servers and disks: what the user sees (the table of docs/downloads.md), and what is left in the caches.
-
-Everything happens on the loopback. Further tests prove that nothing that is downloaded is ever run.
-"""
+"""Faults of servers and disks: what the user sees (the table of docs/downloads.md), and what is left in the caches."""
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import json
 import os
-import pickle
 import re
 import signal
 import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub
@@ -25,42 +20,14 @@ import pytest
 from huggingface_hub import constants
 
 from bench import download
-from bench.__main__ import main
-from bench.datasets import corpora
 from bench.download import archive, http, pins
 from bench.models.encoder import load_encoder
 from bench.utils.errors import UserError
-from tests.download.test_fetch import left_behind, member, tar
-from tests.support.fake_hub import FakeHub, Fault, fake_hub, isolate, use_endpoint
+from tests.support.fake_hub import FakeHub, Fault, use_endpoint
+from tests.support.hub_contents import BERT, CORPUS, NO_PINS, TEXT, fetch, left_behind, member, tar
 
 DOCS = Path(__file__).parents[2] / "docs" / "downloads.md"
-CORPUS = "wiki1m_for_simcse.txt"
-TEXT = b"".join(b"Sentence number %d of the corpus.\n" % row for row in range(30))
-MODEL = "google-bert/bert-base-uncased"
-NO_PINS = json.dumps({"repositories": {}, "corpora": {}})
 TIMEOUT = 0.3  # seconds, in the tests of timeouts
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_bert: Path) -> Iterator[FakeHub]:
-    """A hub with a data set and a backbone; pins and caches are the test's own, and retries do not wait."""
-    (tmp_path / "pins.json").write_text(NO_PINS)
-    monkeypatch.setattr(pins, "PINS", tmp_path / "pins.json")
-    monkeypatch.setattr(corpora, "PINS", tmp_path / "pins.json")
-    isolate(monkeypatch, tmp_path)
-    with fake_hub() as running:
-        use_endpoint(monkeypatch, running.endpoint)
-        running.repositories[download.DATASET] = {
-            CORPUS: TEXT,
-            "senteval.tar": tar({"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}),
-        }
-        running.repositories[MODEL] = {path.name: path.read_bytes() for path in tiny_bert.iterdir() if path.is_file()}
-        yield running
-
-
-def fetch(tmp_path: Path, *words: str) -> int:
-    """The status of `python -m bench fetch`."""
-    return main(["fetch", *words, "--suite", str(tmp_path), "--out", str(tmp_path / "fetched.json")])
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -97,12 +64,12 @@ def archived(members: dict[str, Any]) -> Setup:
 
 
 def only_pickles(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
-    files = hub.repositories[MODEL]
+    files = hub.repositories[BERT]
     files["pytorch_model.bin"] = files.pop("model.safetensors")
 
 
 def other_weights(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
-    hub.repositories[MODEL]["model.safetensors"] = b"weights"
+    hub.repositories[BERT]["model.safetensors"] = b"weights"
     hub.served["model.safetensors"] = b"altered"
 
 
@@ -220,26 +187,21 @@ def test_limits_in_the_documentation() -> None:
     assert f"`HF_HUB_DOWNLOAD_TIMEOUT` seconds ({constants.DEFAULT_DOWNLOAD_TIMEOUT})" in text
 
 
+def test_waits_before_retries(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=waits.append))
+    hub.faults["listing"] = Fault(status=503)
+    with pytest.raises(UserError, match="status 503"):
+        download.fetch_corpus("wiki1m")
+    assert waits == [1, 2, 4, 8]
+    hub.faults["listing"] = Fault(status=403)
+    requests = len(hub.requests)
+    with pytest.raises(UserError, match="status 403"):
+        download.fetch_corpus("wiki1m")
+    assert len(hub.requests) == requests + 1
+
+
 # --- disks ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Callable[[str], None]]:
-    """A disk of 128 KiB at the cache; gives a function that mounts it with other options."""
-    place = tmp_path / "cache"
-    place.mkdir()
-
-    def mount(options: str) -> bool:
-        return not subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True
-        ).returncode
-
-    if os.geteuid() or not mount("size=128k"):
-        pytest.skip("no right to mount a disk")
-    try:
-        yield mount
-    finally:
-        subprocess.run(["umount", place], check=True)
 
 
 def test_full_disk(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -292,8 +254,8 @@ def start(tmp_path: Path, expression: str, **environment: str) -> subprocess.Pop
 
 @pytest.mark.parametrize("kind", ["corpus", "model"])
 def test_killed_process_is_resumed(kind: str, hub: FakeHub, tmp_path: Path) -> None:
-    name, repository = (CORPUS, download.DATASET) if kind == "corpus" else ("model.safetensors", MODEL)
-    expression = "download.fetch_corpus('wiki1m')" if kind == "corpus" else f"download.fetch_backbone('{MODEL}')"
+    name, repository = (CORPUS, download.DATASET) if kind == "corpus" else ("model.safetensors", BERT)
+    expression = "download.fetch_corpus('wiki1m')" if kind == "corpus" else f"download.fetch_backbone('{BERT}')"
     content = hub.repositories[repository][name] = os.urandom(100_000).replace(b"\r", b"\n")
     hub.faults[name] = Fault(pause=0.01)
     process = start(tmp_path, expression)
@@ -308,7 +270,7 @@ def test_killed_process_is_resumed(kind: str, hub: FakeHub, tmp_path: Path) -> N
     assert content.startswith(kept)
     assert not [path for path in tmp_path.rglob(name) if path.exists()]
     hub.faults.clear()
-    path = download.fetch_corpus("wiki1m") if kind == "corpus" else download.fetch_backbone(MODEL) / name
+    path = download.fetch_corpus("wiki1m") if kind == "corpus" else download.fetch_backbone(BERT) / name
     assert path.read_bytes() == content
     assert f"bytes={len(kept)}-" in hub.ranges
     assert not list(tmp_path.rglob(".*.fetching"))
@@ -342,14 +304,14 @@ def test_other_range_than_requested_is_discarded(hub: FakeHub, tmp_path: Path) -
 
 def test_processes_with_their_own_data_caches_share_the_hub_cache(hub: FakeHub, tmp_path: Path) -> None:
     processes = [
-        start(tmp_path, f"download.fetch_backbone('{MODEL}')", SENTBENCH_CACHE=str(tmp_path / f"cache-{number}"))
+        start(tmp_path, f"download.fetch_backbone('{BERT}')", SENTBENCH_CACHE=str(tmp_path / f"cache-{number}"))
         for number in range(2)
     ]
     folders = {process.communicate(timeout=120)[0].strip() for process in processes}
     assert folders == {
-        str(tmp_path / "models" / "models--google-bert--bert-base-uncased" / "snapshots" / hub.commit(MODEL))
+        str(tmp_path / "models" / "models--google-bert--bert-base-uncased" / "snapshots" / hub.commit(BERT))
     }
-    assert hub.sent["model.safetensors"] == len(hub.repositories[MODEL]["model.safetensors"])
+    assert hub.sent["model.safetensors"] == len(hub.repositories[BERT]["model.safetensors"])
 
 
 # --- tokens, caches and revisions -------------------------------------------------------------------------------------
@@ -376,17 +338,17 @@ def test_token_is_sent_to_the_hub_only(hub: FakeHub, monkeypatch: pytest.MonkeyP
 
 def test_offline_with_a_filled_cache(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def everything() -> list[Path]:
-        return [download.fetch_corpus("wiki1m"), download.fetch_senteval(), download.fetch_backbone(MODEL)]
+        return [download.fetch_corpus("wiki1m"), download.fetch_senteval(), download.fetch_backbone(BERT)]
 
     paths = everything()
     requests = len(hub.requests)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert everything() == paths
-    assert load_encoder(MODEL, pooler="avg").encode(["a dog"]).shape == (1, 32)
+    assert load_encoder(BERT, pooler="avg").encode(["a dog"]).shape == (1, 32)
     assert len(hub.requests) == requests
     # Other programs find the model, too.
-    commit = hub.commit(MODEL)
-    assert huggingface_hub.snapshot_download(MODEL, revision=commit, cache_dir=tmp_path / "models") == str(paths[2])
+    commit = hub.commit(BERT)
+    assert huggingface_hub.snapshot_download(BERT, revision=commit, cache_dir=tmp_path / "models") == str(paths[2])
     scanned = huggingface_hub.scan_cache_dir(tmp_path / "models")
     assert not scanned.warnings
     assert {file.file_name for repo in scanned.repos for revision in repo.revisions for file in revision.files} == {
@@ -395,230 +357,35 @@ def test_offline_with_a_filled_cache(hub: FakeHub, tmp_path: Path, monkeypatch: 
 
 
 def test_offline_with_a_model_of_another_program(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = hub.commit(MODEL)
-    pins.PINS.write_text(json.dumps({"repositories": {MODEL: {"revision": commit}}, "corpora": {}}))
-    folder = huggingface_hub.snapshot_download(MODEL, revision=commit, endpoint=hub.endpoint)
+    commit = hub.commit(BERT)
+    pins.PINS.write_text(json.dumps({"repositories": {BERT: {"revision": commit}}, "corpora": {}}))
+    folder = huggingface_hub.snapshot_download(BERT, revision=commit, endpoint=hub.endpoint)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert download.fetch_backbone(MODEL) == Path(folder)
+    assert download.fetch_backbone(BERT) == Path(folder)
 
 
 def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
     """Only a pull request has safetensors; its commit is recorded, whatever is pushed there later."""
-    hub.revisions[MODEL, "refs/pr/1"] = hub.repositories[MODEL]
-    hub.repositories[MODEL] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
+    hub.revisions[BERT, "refs/pr/1"] = hub.repositories[BERT]
+    hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
     with pytest.raises(UserError, match=r"model.safetensors \(google-bert/bert-base-uncased@REVISION\)"):
-        download.fetch_backbone(MODEL)
-    commit = hub.commit(MODEL, "refs/pr/1")
-    folder = download.fetch_backbone(f"{MODEL}@refs/pr/1")
+        download.fetch_backbone(BERT)
+    commit = hub.commit(BERT, "refs/pr/1")
+    folder = download.fetch_backbone(f"{BERT}@refs/pr/1")
     assert folder.name == commit
     assert (folder / "model.safetensors").is_file()
-    assert download.fetch_backbone(MODEL, "refs/pr/1") == download.fetch_backbone(MODEL, commit) == folder
-    assert sorted(json.loads((tmp_path / "lock.json").read_text())) == [f"{MODEL}@{commit}", f"{MODEL}@refs/pr/1"]
-    hub.revisions[MODEL, "refs/pr/1"] = {**hub.revisions[MODEL, "refs/pr/1"], "vocab.txt": b"new"}
+    assert download.fetch_backbone(BERT, "refs/pr/1") == download.fetch_backbone(BERT, commit) == folder
+    assert sorted(json.loads((tmp_path / "lock.json").read_text())) == [f"{BERT}@{commit}", f"{BERT}@refs/pr/1"]
+    hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
     requests = len(hub.requests)
-    assert download.fetch_backbone(f"{MODEL}@refs/pr/1") == folder
+    assert download.fetch_backbone(f"{BERT}@refs/pr/1") == folder
     assert len(hub.requests) == requests
 
 
 def test_listed_names_cannot_lead_out(hub: FakeHub, tmp_path: Path) -> None:
     names = ["../config.json", "model-/../../../../evil.safetensors", "model-\n.safetensors", "/tmp/model.safetensors"]
-    hub.repositories[MODEL] |= dict.fromkeys(names, b"evil")
-    folder = download.fetch_backbone(MODEL)
+    hub.repositories[BERT] |= dict.fromkeys(names, b"evil")
+    folder = download.fetch_backbone(BERT)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.read_bytes() == b"evil"]
     assert not [request for request in hub.requests if ".." in request or "\n" in request]
     assert (folder / "model.safetensors").is_file()
-
-
-# --- archives ---------------------------------------------------------------------------------------------------------
-
-
-def test_archive_is_refused_at_the_first_excess_member(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
-    hub.repositories[download.DATASET]["senteval.tar"] = tar({f"STS/{number}": b"x" for number in range(5)})
-    with pytest.raises(UserError, match="more than 3 members"):
-        download.fetch_senteval()
-    huge = member("STS/a", tarfile.REGTYPE)
-    huge.size = archive.LARGEST_ARCHIVE + 1  # by its header alone
-    stream = huge.tobuf() + b"\0" * 1024
-    (tmp_path / "huge.tar").write_bytes(stream)
-    with pytest.raises(UserError, match="unpacks to more than 4 GiB"):
-        download.unpack(tmp_path / "huge.tar", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_full_disk_while_unpacking(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hub.repositories[download.DATASET]["senteval.tar"] = tar({"STS/a.txt": b"x" * (80 << 10)})
-    assert fetch(tmp_path, "data", "senteval") == 2
-    assert re.search(r"no room is left for .*/senteval-\w+; make room and start again", capsys.readouterr().err)
-    assert left_behind(tmp_path / "cache") == ["senteval.tar"]
-    disk("remount,size=1m")
-    assert fetch(tmp_path, "data", "senteval") == 0
-
-
-def test_leftovers_of_a_killed_unpacking_are_removed(hub: FakeHub, tmp_path: Path) -> None:
-    content = hub.repositories[download.DATASET]["senteval.tar"]
-    left = tmp_path / "cache" / f".senteval-{hashlib.sha256(content).hexdigest()[:12]}.abc.part"
-    (left / "unpacked").mkdir(parents=True)
-    (left / "unpacked" / "half.txt").write_text("")
-    other = tmp_path / "cache" / ".mine.part"
-    other.write_text("")
-    folder = download.fetch_senteval()
-    assert not left.exists()
-    assert other.exists()
-    assert (folder / "downstream" / "SICK" / "b.txt").is_file()
-
-
-# --- nothing that was downloaded is run -------------------------------------------------------------------------------
-
-PICKLES = [
-    "pytorch_model.bin",
-    "pytorch_model-00001-of-00001.bin",
-    "model.bin",
-    "adapter_model.bin",
-    "training_args.bin",
-    "optimizer.pt",
-    "model.pkl",
-    "tokenizer.pkl",
-    "model.ckpt",
-    "arrays.npy",
-]
-CODE = [
-    "modeling_evil.py",
-    "configuration_evil.py",
-    "tokenization_evil.py",
-    "handler.py",
-    "custom_generate/generate.py",
-]
-
-
-@pytest.fixture
-def planted(hub: FakeHub, tmp_path: Path) -> Path:
-    """A model with hostile pickles and code in every place that a loader may read; gives the file that they create."""
-    mark = tmp_path / "it-ran"
-
-    class Evil:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return Path.touch, (mark,)
-
-    payload = pickle.dumps(Evil())
-    code = f"from pathlib import Path\nPath({str(mark)!r}).touch()\n"
-    for runs in (lambda: pickle.loads(payload), lambda: exec(code)):  # the payloads work
-        runs()
-        mark.unlink()
-    files = hub.repositories[MODEL]
-    files |= dict.fromkeys(PICKLES, payload) | dict.fromkeys(CODE, code.encode())
-    files["pytorch_model.bin.index.json"] = json.dumps(
-        {"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}
-    ).encode()
-    files["adapter_config.json"] = b'{"peft_type": "LORA", "base_model_name_or_path": "."}'
-    files["modules.json"] = b'[{"idx": 0, "name": "0", "path": "", "type": "modeling_evil.EvilModel"}]'
-    remote = {f"Auto{kind}": "modeling_evil.Evil" for kind in ("Config", "Model", "ModelForMaskedLM")}
-    for name in ("config.json", "tokenizer_config.json"):
-        content = json.loads(files[name])
-        content["auto_map"] = remote | {"AutoTokenizer": ["tokenization_evil.Evil", "tokenization_evil.Evil"]}
-        content["trust_remote_code"] = True
-        files[name] = json.dumps(content).encode()
-    return mark
-
-
-def local_copy(hub: FakeHub, folder: Path) -> Path:
-    """A folder with all files of the model."""
-    for name, content in hub.repositories[MODEL].items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
-
-
-def test_nothing_planted_is_fetched_or_run(hub: FakeHub, planted: Path) -> None:
-    encoder = load_encoder(MODEL, pooler="avg")
-    assert encoder.encode(["a dog", "a cat"]).shape == (2, 32)
-    assert not planted.exists()
-    fetched = {request.rsplit("/", 1)[-1] for request in hub.requests if "/resolve/" in request}
-    assert fetched <= set(download.BACKBONE_FILES)
-    assert not fetched & {*PICKLES, *(Path(name).name for name in CODE)}
-
-
-def test_nothing_planted_in_a_local_folder_is_run(hub: FakeHub, planted: Path, tmp_path: Path) -> None:
-    folder = local_copy(hub, tmp_path / "own")
-    assert load_encoder(folder, pooler="avg").encode(["a dog"]).shape == (1, 32)
-    assert not planted.exists()
-    with pytest.raises(UserError, match=r"has a module 'EvilModel', which is not built here"):
-        load_encoder(folder)
-    assert not planted.exists()
-
-
-@pytest.mark.parametrize("local", [False, True], ids=["hub", "folder"])
-def test_model_of_code_is_refused(local: bool, hub: FakeHub, planted: Path, tmp_path: Path) -> None:
-    files = hub.repositories[MODEL]
-    files["config.json"] = json.dumps(json.loads(files["config.json"]) | {"model_type": "evil"}).encode()
-    with pytest.raises(UserError, match="cannot load the model"):
-        load_encoder(local_copy(hub, tmp_path / "own") if local else MODEL, pooler="avg")
-    assert not planted.exists()
-
-
-@pytest.mark.parametrize("local", [False, True], ids=["hub", "folder"])
-@pytest.mark.parametrize("how", ["weights", "shards", "index"])
-def test_renamed_pickles_are_refused(how: str, local: bool, hub: FakeHub, planted: Path, tmp_path: Path) -> None:
-    files = hub.repositories[MODEL]
-    payload = files["pytorch_model.bin"]
-    weights = files.pop("model.safetensors")
-    if how == "weights":
-        files["model.safetensors"] = payload
-    else:
-        shard = "model-00001-of-00001.safetensors"
-        files[shard] = payload if how == "shards" else weights
-        mapped = shard if how == "shards" else "pytorch_model.bin"
-        names = ["embeddings.word_embeddings.weight"]
-        files["model.safetensors.index.json"] = json.dumps(
-            {"metadata": {"total_size": 1}, "weight_map": dict.fromkeys(names, mapped)}
-        ).encode()
-    with pytest.raises(UserError, match=r"truncated or broken|names weights in 'pytorch_model\.bin'|cannot load"):
-        load_encoder(local_copy(hub, tmp_path / "own") if local else MODEL, pooler="avg")
-    assert not planted.exists()
-
-
-def test_index_that_names_pickles_is_refused(hub: FakeHub, planted: Path) -> None:
-    files = hub.repositories[MODEL]
-    files["model.safetensors.index.json"] = b'{"weight_map": {"a": "pytorch_model.bin"}}'
-    huggingface_hub.HfApi(endpoint=hub.endpoint).hf_hub_download(MODEL, "pytorch_model.bin", revision=hub.commit(MODEL))
-    for _ in range(2):
-        with pytest.raises(UserError, match=r"names weights in 'pytorch_model.bin', which is not a safetensors file"):
-            download.fetch_backbone(MODEL)
-    assert not planted.exists()
-
-
-def test_missing_shard_is_downloaded(hub: FakeHub, tmp_path: Path) -> None:
-    files = hub.repositories[MODEL]
-    names = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
-    files |= dict.fromkeys(names, files.pop("model.safetensors"))
-    files["model.safetensors.index.json"] = json.dumps({"weight_map": dict(zip("ab", names, strict=True))}).encode()
-    folder = download.fetch_backbone(MODEL)
-    pins.LOCK.write_text(json.dumps({MODEL: {"revision": hub.commit(MODEL), "files": {}}}))
-    (folder / names[1]).unlink()
-    assert (download.fetch_backbone(MODEL) / names[1]).is_file()
-
-
-def test_loaders_refuse_remote_code_and_pickles() -> None:
-    """Every loader refuses remote code and takes safetensors only; nothing unpickles."""
-    root = Path(__file__).parents[2]
-    loaders = 0
-    for path in [*(root / "bench").rglob("*.py"), *(root / "methods").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-                assert not {"pickle", "joblib", "dill", "cloudpickle"} & set(names), path
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            keywords = {word.arg: getattr(word.value, "value", None) for word in node.keywords}
-            if node.func.attr == "from_pretrained":
-                loaders += 1
-                assert keywords.get("trust_remote_code") is False, (path, node.lineno)
-                assert keywords.get("local_files_only") is True, (path, node.lineno)
-                if "AutoModel" in ast.unparse(node.func):
-                    assert keywords.get("use_safetensors") is True, (path, node.lineno)
-            if node.func.attr == "load" and ast.unparse(node.func) == "torch.load":
-                assert keywords.get("weights_only") is True, (path, node.lineno)
-            assert not keywords.get("allow_pickle"), (path, node.lineno)
-    assert loaders >= 4

@@ -21,7 +21,7 @@ from bench.download.xprobe import REPOSITORY, git_blob
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
-from tests.support.fake_hub import FakeHub, Fault, fake_hub, isolate
+from tests.support.fake_hub import FakeHub, Fault, fake_hub
 
 COMMIT = "5d6dc117d1ac30357ddaeb7347fb5684e9b87015"
 ROWS = [(split, row % 2, split, row) for split in (b"tr", b"va", b"te") for row in range(4)]
@@ -50,8 +50,6 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     files = {f"data/probing/{name}.txt": {"blob": git_blob(path)} for name in probing.FILES.values()}
     content = {"repositories": {REPOSITORY: {"revision": COMMIT, "files": files}}}
     (tmp_path / "pins.json").write_text(json.dumps(content))
-    monkeypatch.setattr(pins, "PINS", tmp_path / "pins.json")
-    isolate(monkeypatch, tmp_path)
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
     folder = tmp_path / "cache" / "senteval-0123456789ab"
     (folder / "downstream").mkdir(parents=True)

@@ -254,8 +254,7 @@ def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(folder / "token"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(http, "WAITS", (0.0,) * len(http.WAITS))
-    for module in (file_download, _http):
+    for module in (http, file_download, _http):
         monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
     use_endpoint(monkeypatch, "http://127.0.0.1:9")  # the discard port: nobody listens
 
