@@ -12,7 +12,7 @@ from bench.download.http import one_sentence
 from bench.download.hub import COMMIT, fetch_listed, list_files, verify_file
 from bench.download.pins import enforce, pinned, record
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, sha256_file
+from bench.utils.files import read_json, sha256_file, writing
 
 INDEX = "model.safetensors.index.json"
 # Everything an encoder needs; no pickled weights, no code.
@@ -118,7 +118,8 @@ def _fetch_snapshot(key: str, repository: str, revision: str | None) -> tuple[Pa
         with locked(cache / ".locks" / storage / f"{entry.digest}.lock"):
             if not blob.exists() and not (cache / storage / "snapshots" / listing.commit / name).exists():
                 fetch_listed(key, repository, listing, name, blob)
-        path = Path(hf_hub_download(repository, name, revision=listing.commit, library_name="sentbench"))
+        with writing(blob):
+            path = Path(hf_hub_download(repository, name, revision=listing.commit, library_name="sentbench"))
         try:
             sums[name] = verify_file(key, name, path, entry)
         except UserError:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from bench.utils.errors import UserError
 from bench.utils.files import sync, writing
@@ -68,9 +68,8 @@ def _server(error: BaseException) -> str:
     from huggingface_hub import constants
 
     try:
-        # HfHubHTTPError loses its own `request`.
-        request = getattr(error, "response", error).request
-        return "/".join(str(request.url).split("/")[:3])
+        source: Any = getattr(error, "response", error)  # HfHubHTTPError loses its own `request`
+        return "/".join(str(source.request.url).split("/")[:3])
     except (AttributeError, RuntimeError):  # no request was made
         return str(constants.ENDPOINT)
 
