@@ -1,9 +1,10 @@
 """The data folder: downloading, verifying and unpacking.
 
-Text comes from a local folder (BENCH_DATA), else from the hub's data set `princeton-nlp/datasets-for-simcse`;
-SentEval's probing files come from its repository on GitHub. Downloads are cached in SENTBENCH_CACHE (`.cache/data`).
-Every file is compared with its pin: a commit and digests in `pins.json` or, where nobody published them, in
-`pins.lock.json`, which the first download writes. HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE are those of huggingface_hub;
+Text comes from a local folder (BENCH_DATA), else from the hub's data set
+`princeton-nlp/datasets-for-simcse`; SentEval's probing files come from its repository on GitHub.
+Downloads are cached in SENTBENCH_CACHE (`.cache/data`). Every file is compared with its pin: a
+commit and digests in `pins.json` or, where nobody published them, in `pins.lock.json`, which the
+first download writes. HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE are those of huggingface_hub;
 GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from bench.utils.errors import UserError
 from bench.utils.files import FULL, atomic_file
 
-# SentEval's text and a table of word vectors are far smaller; an archive that unpacks to more is hostile.
+# SentEval's text and tables of word vectors are far smaller; a larger archive is hostile.
 LARGEST_ARCHIVE = 1 << 32  # bytes
 MOST_MEMBERS = 10_000
 
@@ -21,7 +21,8 @@ def unpack_member(archive: Path, member: str, target: Path) -> None:
     """Copy one file out of a zip archive; `target` exists only once it is complete.
 
     Raises:
-        UserError: the archive is damaged, lacks the file or has it twice, or the file is too large or encrypted.
+        UserError: the archive is damaged, lacks the file or has it twice, or the file is too large
+            or encrypted.
     """
     try:
         with zipfile.ZipFile(archive) as whole, atomic_file(target) as temporary:
@@ -29,7 +30,7 @@ def unpack_member(archive: Path, member: str, target: Path) -> None:
                 raise UserError(f"{archive} is refused: it holds {member} twice; delete it and fetch it again")
             if whole.getinfo(member).file_size > LARGEST_ARCHIVE:
                 raise UserError(f"{archive} is refused: {member} unpacks to more than {LARGEST_ARCHIVE >> 30} GiB")
-            # zipfile reads no more bytes than the header announces, and compares the CRC-32 at the end.
+            # zipfile reads at most the size in the header, and compares the CRC-32 at the end.
             with whole.open(member) as source, open(temporary, "wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
     except KeyError:
@@ -42,8 +43,8 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpack a tar archive of plain files and folders, after checking every member.
 
     Raises:
-        UserError: the archive is damaged or too large, or has a link, a device, a name twice, a name outside `folder`
-            or one that is not printable; nothing is written then.
+        UserError: the archive is damaged or too large, or has a link, a device, a name twice, a
+            name outside `folder` or one that is not printable; nothing is written then.
         OSError: the disk is full.
     """
     try:
@@ -57,7 +58,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _members(archive: Path, tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
-    """All members of an archive. It is refused at the first wrong one, because it may be endless."""
+    """All members of an archive. The first wrong one is refused at once: it may be endless."""
     members: list[tarfile.TarInfo] = []
     names: set[PurePosixPath] = set()
     size = 0

@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub in the hub's own cache: safetensors weights, configuration and tokenizer."""
+"""Models of the Hugging Face hub: safetensors weights, configuration and tokenizer."""
 
 from __future__ import annotations
 
@@ -66,10 +66,13 @@ def _is_recorded(key: str, sums: dict[str, str]) -> bool:
 
 
 def _cached_snapshot(key: str, repository: str, revision: str | None) -> tuple[Path | None, dict[str, str]]:
-    """The folder of a complete snapshot in the hub's cache and the SHA-256 of its files; (None, {}) if there is none.
+    """Look for a complete snapshot in the hub's cache.
+
+    Returns:
+        Its folder and the SHA-256 of its files, or (None, {}).
 
     Raises:
-        UserError: a file differs from its pin; it is removed from the cache, where any program would use it.
+        UserError: a file differs from its pin. It is removed, because any program would use it.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -114,14 +117,15 @@ def _fetch_snapshot(key: str, repository: str, revision: str | None) -> tuple[Pa
     for name in sorted(filter(_is_needed, listing.files), key=lambda name: (name == "config.json", name)):
         entry = listing.files[name]
         blob = cache / storage / "blobs" / entry.digest
-        # huggingface_hub locks the same file; it then finds the blob and only links it into the snapshot.
+        # hf_hub_download locks the same file. It finds the blob, and links it into the snapshot.
+        digest = None
         with locked(cache / ".locks" / storage / f"{entry.digest}.lock"):
             if not blob.exists() and not (cache / storage / "snapshots" / listing.commit / name).exists():
-                fetch_listed(key, repository, listing, name, blob)
+                digest = fetch_listed(key, repository, listing, name, blob)
         with writing(blob):
             path = Path(hf_hub_download(repository, name, revision=listing.commit, library_name="sentbench"))
         try:
-            sums[name] = verify_file(key, name, path, entry)
+            sums[name] = digest if digest and path.samefile(blob) else verify_file(key, name, path, entry)
         except UserError:
             _remove(path)
             raise

@@ -13,7 +13,7 @@ from bench.utils.errors import UserError
 
 
 def cache_folder() -> Path:
-    """The folder of downloaded data: SENTBENCH_CACHE, by default `.cache/data`. It is safe to delete."""
+    """The folder of downloaded data, safe to delete: SENTBENCH_CACHE, by default `.cache/data`."""
     return Path(os.environ.get("SENTBENCH_CACHE") or Path(".cache") / "data")
 
 

@@ -72,11 +72,11 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
 
 
 def fetch_senteval() -> Path:
-    """Return the folder that holds `downstream/`: BENCH_DATA if that is set, else made of the hub's `senteval.tar`.
+    """Return the folder that holds `downstream/`: BENCH_DATA if it is set, else an unpacked archive.
 
     Raises:
-        UserError: BENCH_DATA has no such folder; or the archive cannot be downloaded or unpacked, or differs from its
-            pin.
+        UserError: BENCH_DATA has no such folder; or the hub's `senteval.tar` cannot be downloaded
+            or unpacked, or differs from its pin.
     """
     local = local_folder()
     if local:
@@ -105,6 +105,6 @@ def _unpack_senteval(archive: Path, folder: Path) -> None:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove temporary files and folders that a killed process left of `target`. The caller holds the lock."""
+    """Remove what a killed process left of `target`. The caller holds the lock."""
     for path in target.parent.glob(f".{target.name}.*.part"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()

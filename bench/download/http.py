@@ -77,8 +77,8 @@ def _server(error: BaseException) -> str:
 def retry(request: Callable[[], T]) -> T:
     """Repeat a request after server errors and broken connections.
 
-    huggingface_hub itself retries downloads after timeouts and lost connections, but not after a reset or a status 5xx;
-    it does not retry listings.
+    huggingface_hub itself retries downloads after timeouts and lost connections, but not after
+    resets and statuses 5xx. It does not retry listings.
     """
     import httpx2
     from huggingface_hub.errors import HfHubHTTPError
@@ -104,8 +104,8 @@ def download(
 ) -> str:
     """Download a file; `target` exists only once the file is complete and verified.
 
-    `hf_hub_download` compares sizes only, and cannot resume after the process was killed, because it names its partial
-    files at random. The caller holds a lock.
+    `hf_hub_download` compares sizes only. It names its partial files at random, so it cannot
+    resume after the process was killed. The caller holds a lock.
 
     Args:
         url: where the file is.
@@ -113,7 +113,7 @@ def download(
         verify: raises `UserError` if the file at a path has the wrong content.
         part: path of the partial file on the same file system, by default beside `target`.
         headers: of the request.
-        size: bytes of the whole file; without it, the partial file of an earlier call is not resumed.
+        size: bytes of the whole file; without it, partial files of earlier calls are discarded.
 
     Returns:
         What `verify` returns.

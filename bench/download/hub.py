@@ -19,7 +19,7 @@ DIGEST = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Entry(NamedTuple):
-    """A file as the hub lists it; `digest` is its SHA-256 if it is stored in LFS, else its git blob id."""
+    """A listed file. `digest` is its SHA-256 if it is stored in LFS, else its git blob id."""
 
     size: int
     digest: str
@@ -57,7 +57,8 @@ def list_files(key: str, revision: str | None) -> Listing:
         # Digests become file names in the cache.
         well_formed = all(DIGEST.fullmatch(entry.digest) for entry in files.values()) and COMMIT.fullmatch(info.sha)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        if type(error).__module__.startswith("huggingface_hub"):  # HFValidationError, BadRequestError
+        # HFValidationError and BadRequestError are ValueErrors.
+        if type(error).__module__.startswith("huggingface_hub"):
             raise
         well_formed = None
     if not well_formed or (revision and COMMIT.fullmatch(revision) and info.sha != revision):
@@ -92,7 +93,7 @@ def verify_file(key: str, name: str, path: Path, entry: Entry) -> str:
 
 
 def fetch_listed(key: str, repository: str, listing: Listing, name: str, target: Path) -> str:
-    """Download a listed file to `target`, verify it and return its SHA-256. The caller holds a lock.
+    """Download a listed file to `target`, verify it, return its SHA-256. The caller holds a lock.
 
     Args:
         key: the repository as `pins.json` names it, with a revision where one was asked for.

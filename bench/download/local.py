@@ -43,15 +43,17 @@ def corpus_path(name: str, folder: Path) -> Path:
     """Return the file of a corpus.
 
     Args:
-        name: of `NAME.txt` or `NAME.txt.gz` in `folder`, or a path with a `/`. A corpus of the hub's data set has the
-            file name it has there: `nli` is `nli_for_simcse.csv` or `.csv.gz`, and no other file.
+        name: of `NAME.txt` or `NAME.txt.gz` in `folder`, or a path with a `/`. A corpus of the
+            hub's data set has its file name there: `nli` is `nli_for_simcse.csv` or `.csv.gz`, and
+            no other file.
         folder: a data folder.
 
     Raises:
         UserError: there is no such file.
     """
     file = Path(folder) / CORPORA.get(name, f"{name}.txt")
-    # A name without `/` is never a path: a run is identified by the name of its corpus, or by the bytes at its path.
+    # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
+    # bytes at its path.
     for path in (*_with_gzip(file), *([Path(name)] if "/" in name else [])):
         if path.is_file():
             return path

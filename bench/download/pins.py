@@ -1,4 +1,4 @@
-"""Digests of downloaded files: `pins.json` holds published ones, `pins.lock.json` those of the first download."""
+"""Digests of downloaded files: published ones, and those of the first download (the lock)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def enforce(key: str, name: str, digest: str) -> None:
 
 
 def record(key: str, revision: str, digests: Mapping[str, str]) -> None:
-    """Add to the lock what `pins.json` lacks about a repository, so that it is enforced from now on.
+    """Add to the lock what `pins.json` lacks about a repository; it is enforced from now on.
 
     Args:
         key: as `pinned` has it.
@@ -71,7 +71,7 @@ def record(key: str, revision: str, digests: Mapping[str, str]) -> None:
 
 
 def git_blob(path: Path) -> str:
-    """The id that git gives to a file's content, in hex: SHA-1 of a header with the size, and of the bytes."""
+    """The git blob id of a file, in hex: SHA-1 of a header with the size, and of the bytes."""
     digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with open(path, "rb") as stream:
         while block := stream.read(1 << 20):

@@ -1,4 +1,4 @@
-"""SentEval's ten probing files, which the hub's archive lacks: from a data folder, else from SentEval's repository."""
+"""SentEval's ten probing files, which the hub's archive lacks: from a data folder or from GitHub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPOSITORY = "github.com/facebookresearch/SentEval"
 
 
 def probing_file(name: str, data: Path) -> Path:
-    """Return the file `DATA/probing/NAME.txt`; it is downloaded if `data` is the folder that `fetch_senteval` made.
+    """Return the file `DATA/probing/NAME.txt`; download it if `fetch_senteval` made `data`.
 
     Args:
         name: for example "tree_depth".

@@ -1,4 +1,4 @@
-"""Faults of servers and disks: what the user sees (the table of docs/downloads.md), and what is left in the caches."""
+"""Faults of servers and disks: messages (as in docs/downloads.md), and what is left in caches."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ DISKS = ["the disk is full", "the cache is read-only", "the cache is read-only, 
 
 
 def check_message(name: str, tmp_path: Path, message: str, status: int) -> None:
-    """Compare a message with its row in docs/downloads.md, where paths, digests and addresses are abbreviated."""
+    """Compare a message with its row in docs/downloads.md, with paths and digests abbreviated."""
     assert message.count("\n") <= 1, message  # one line
     assert (status == 0) == (not message)
     text = message.strip().removeprefix("error: ")
@@ -365,7 +365,7 @@ def test_offline_with_a_model_of_another_program(hub: FakeHub, monkeypatch: pyte
 
 
 def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
-    """Only a pull request has safetensors; its commit is recorded, whatever is pushed there later."""
+    """Only a pull request has safetensors; its commit is recorded and kept when it moves."""
     hub.revisions[BERT, "refs/pr/1"] = hub.repositories[BERT]
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
     with pytest.raises(UserError, match=r"model.safetensors \(google-bert/bert-base-uncased@REVISION\)"):

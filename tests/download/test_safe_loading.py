@@ -42,7 +42,7 @@ CODE = [
 
 @pytest.fixture
 def planted(hub: FakeHub, tmp_path: Path) -> Path:
-    """A model with hostile pickles and code in every place that a loader may read; gives the file that they create."""
+    """A model with hostile pickles and code; gives the file that they would create."""
     mark = tmp_path / "it-ran"
 
     class Evil:

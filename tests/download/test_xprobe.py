@@ -1,4 +1,4 @@
-"""SentEval's probing files: in a data folder, else downloaded from a server on the loopback and verified."""
+"""SentEval's probing files: in a data folder, or downloaded from a server on the loopback."""
 
 from __future__ import annotations
 

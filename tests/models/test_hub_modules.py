@@ -1,4 +1,4 @@
-"""sentence-transformers models on the hub: the files of every module are downloaded, verified and pinned."""
+"""sentence-transformers models on the hub: every module is downloaded, verified and pinned."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """A small Hugging Face hub on the loopback, for tests of downloads.
 
-It serves what huggingface_hub asks for: listings (`/api/.../revision/...`, `/api/.../tree/...`) and files
-(`/.../resolve/...`, HEAD and GET, with ETag, commit, size and ranges). Answers can fail in the ways of `Fault`. Plain
-files at any path (`raw`) stand in for other servers; `/moved/...` serves `/...`, as the target of redirects.
+It serves what huggingface_hub asks for: listings (`/api/.../revision/...`, `/api/.../tree/...`)
+and files (`/.../resolve/...`, HEAD and GET, with ETag, commit, size and ranges). Answers can fail
+in the ways of `Fault`. Plain files at any path (`raw`) stand in for other servers; `/moved/...`
+serves `/...`, as the target of redirects.
 """
 
 from __future__ import annotations
@@ -51,18 +52,18 @@ class Fault:
 
 @dataclass
 class FakeHub:
-    """The content of the hub. The key of a model is its repository, that of a data set begins with `datasets/`."""
+    """The content of the hub. The key of a data set begins with `datasets/`."""
 
     endpoint: str = ""
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
     revisions: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)  # besides main
     raw: dict[str, bytes] = field(default_factory=dict)  # by path
     requests: list[str] = field(default_factory=list)
-    tokens: list[tuple[str, str]] = field(default_factory=list)  # host that was asked, and the token it received
+    tokens: list[tuple[str, str]] = field(default_factory=list)  # host, and the token it got
     ranges: list[str] = field(default_factory=list)  # that GET requests of files asked for
     sent: Counter[str] = field(default_factory=Counter)  # bytes sent of each file
-    served: dict[str, bytes] = field(default_factory=dict)  # by file name, instead of what is listed
-    faults: dict[str, Fault] = field(default_factory=dict)  # by file name; "listing" for listings, "*" for everything
+    served: dict[str, bytes] = field(default_factory=dict)  # by file name
+    faults: dict[str, Fault] = field(default_factory=dict)  # by file name, "listing" or "*"
 
     def commit(self, key: str, revision: str = "main") -> str:
         """The commit of a revision: a digest of its files."""
@@ -242,7 +243,7 @@ def fake_hub() -> Iterator[FakeHub]:
 
 
 def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Give a test caches, a lock of pins and a token file of its own, and no server; retries do not wait."""
+    """Give a test its own caches, lock of pins and token file, and no server; retries do not wait."""
     environment = {"SENTBENCH_CACHE": str(folder / "cache"), "HF_HUB_CACHE": str(folder / "models")}
     for name, value in (environment | {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}).items():
         monkeypatch.setenv(name, value)
