@@ -13,7 +13,7 @@ from bench.download.cache import cache_folder
 from bench.download.fetch import check_corpus, fetch_corpus, fetch_senteval, fetch_words
 from bench.download.hub import DATASET
 from bench.download.local import corpus_name, corpus_path, local_folder
-from bench.download.pins import PINS, pinned
+from bench.download.pins import PINS, pinned, record
 from bench.download.xprobe import probing_file
 from bench.utils.lines import LONGEST_LINE, read_lines
 
@@ -33,4 +33,5 @@ __all__ = [
     "pinned",
     "probing_file",
     "read_lines",
+    "record",
 ]
