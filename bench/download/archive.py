@@ -1,4 +1,4 @@
-"""Unpacking an archive that nobody has looked at yet."""
+"""Safe unpacking of downloaded archives."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from pathlib import Path, PurePosixPath
 from bench.utils.errors import UserError
 from bench.utils.files import FULL, atomic_file
 
-# SentEval's text, and one table of word vectors, are far below these; an archive that unpacks to more is hostile.
+# SentEval's text and tables of word vectors are far smaller; a larger archive is hostile.
 LARGEST_ARCHIVE = 1 << 32  # bytes
 MOST_MEMBERS = 10_000
 
 
-def take(archive: Path, member: str, target: Path) -> None:
-    """Copy one file out of a zip archive, whole or not at all.
+def unpack_member(archive: Path, member: str, target: Path) -> None:
+    """Copy one file out of a zip archive; `target` exists only once it is complete.
 
     Raises:
-        UserError: the archive is damaged, holds no such file or two, or one that is too large or encrypted.
+        UserError: the archive is damaged, lacks the file or has it twice, or the file is too large
+            or encrypted.
     """
     try:
         with zipfile.ZipFile(archive) as whole, atomic_file(target) as temporary:
@@ -29,7 +30,7 @@ def take(archive: Path, member: str, target: Path) -> None:
                 raise UserError(f"{archive} is refused: it holds {member} twice; delete it and fetch it again")
             if whole.getinfo(member).file_size > LARGEST_ARCHIVE:
                 raise UserError(f"{archive} is refused: {member} unpacks to more than {LARGEST_ARCHIVE >> 30} GiB")
-            # No more comes out than was announced, and its sum (CRC-32) is compared at the end.
+            # zipfile reads at most the size in the header, and compares the CRC-32 at the end.
             with whole.open(member) as source, open(temporary, "wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
     except KeyError:
@@ -39,12 +40,12 @@ def take(archive: Path, member: str, target: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar archive of plain files and folders, after looking at every member.
+    """Unpack a tar archive of plain files and folders, after checking every member.
 
     Raises:
-        UserError: it is damaged, or holds a link, a device, a name twice or one that leads out of `folder` or cannot
-            be printed, or too much; nothing is written.
-        OSError: there is no room.
+        UserError: the archive is damaged or too large, or has a link, a device, a name twice, a
+            name outside `folder` or one that is not printable; nothing is written then.
+        OSError: the disk is full.
     """
     try:
         with tarfile.open(archive) as tar:
@@ -57,7 +58,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _members(archive: Path, tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
-    """All members of an archive, which it is refused for at the first that is wrong: it may have no end."""
+    """All members of an archive. The first wrong one is refused at once: it may be endless."""
     members: list[tarfile.TarInfo] = []
     names: set[PurePosixPath] = set()
     size = 0
@@ -80,5 +81,5 @@ def _members(archive: Path, tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
             names.add(name)
             members.append(member)
             continue
-        raise UserError(f"{archive} is refused: {fault}; delete it, and do not use it")
+        raise UserError(f"{archive} is refused: {fault}; delete it and do not use it")
     return members

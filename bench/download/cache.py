@@ -1,42 +1,41 @@
-"""Where fetched text is kept, and whose turn it is to fetch."""
+"""The cache of downloaded data, and the locks that let one process download at a time."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock
+
 from bench.utils.errors import UserError
 
 
 def cache_folder() -> Path:
-    """Where fetched text is kept; safe to delete."""
+    """The folder of downloaded data, safe to delete: SENTBENCH_CACHE, by default `.cache/data`."""
     return Path(os.environ.get("SENTBENCH_CACHE") or Path(".cache") / "data")
 
 
 @contextmanager
-def held(path: Path, remedy: str) -> Iterator[None]:
-    """Let one process at a time past a file that serves as guard.
+def locked(path: Path | None = None) -> Iterator[None]:
+    """Hold a lock file; other processes that ask for it wait.
+
+    Args:
+        path: the lock file; by default that of the cache, which also guards `pins.lock.json`.
 
     Raises:
-        UserError: the guard cannot be written; `remedy` says what to do.
+        UserError: the lock file cannot be written.
     """
+    folder = "SENTBENCH_CACHE to a folder for data" if path is None else "HF_HOME to a folder for models"
+    path = path or cache_folder() / ".lock"
+    lock = FileLock(path, mode=0o664)  # as huggingface_hub: a group can share the cache
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        guard = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        lock.acquire()
     except OSError as error:
-        raise UserError(f"cannot write {path} ({error.strerror}); {remedy}") from None
+        raise UserError(f"cannot write {path} ({error.strerror}); set {folder} that you can write to") from None
     try:
-        fcntl.flock(guard, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(guard)
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Let one process at a time fetch, so that no two download the same file or write the lock at once."""
-    with held(cache_folder() / ".lock", "name a folder for data in SENTBENCH_CACHE"):
-        yield
+        lock.release()

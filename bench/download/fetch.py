@@ -1,4 +1,4 @@
-"""Corpora and SentEval's data: from the folder BENCH_DATA, else fetched."""
+"""Corpora, word vectors and SentEval's data: from the folder BENCH_DATA, else downloaded."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from bench.download.archive import take, unpack
-from bench.download.cache import alone, cache_folder
+from bench.download.archive import unpack, unpack_member
+from bench.download.cache import cache_folder, locked
 from bench.download.hub import fetch_file
 from bench.download.local import CORPORA, corpus_path, local_folder
 from bench.download.pins import PINS
@@ -16,10 +16,10 @@ from bench.utils.files import atomic_folder, read_json, sha256_file
 
 
 def fetch_corpus(name: str) -> Path:
-    """The file of a corpus by name: from the folder BENCH_DATA, else from the hub.
+    """Return the file of a corpus: in the folder BENCH_DATA if that is set, else from the hub.
 
     Raises:
-        UserError: it is not there, or cannot be fetched.
+        UserError: it is not there, or cannot be downloaded.
     """
     folder = local_folder()
     if folder:
@@ -30,9 +30,10 @@ def fetch_corpus(name: str) -> Path:
 
 
 def check_corpus(name: str) -> None:
-    """Raise `UserError` for a name that is of no known corpus, and of no file in the folder BENCH_DATA if that is set.
+    """Check the name of a corpus. A known corpus need not be present.
 
-    A known one may still be absent here.
+    Raises:
+        UserError: no corpus and no file in the folder BENCH_DATA has this name.
     """
     if name in CORPORA or name in read_json(PINS)["corpora"]:
         return
@@ -50,52 +51,60 @@ def _unknown(name: str) -> UserError:
 
 
 def fetch_words(archive: str, repository: str, member: str) -> Path:
-    """A table of word vectors that is published in a zip archive with others.
+    """Return a table of word vectors that is published in a zip archive.
+
+    Args:
+        archive: name of the archive in the repository.
+        repository: on the hub.
+        member: name of the table in the archive.
 
     Raises:
-        UserError: the archive cannot be fetched or verified, or lacks it.
+        UserError: the archive cannot be downloaded, differs from its pin, or lacks the table.
     """
     whole = fetch_file(archive, repository)
     table = cache_folder() / f"{sha256_file(whole)[:12]}-{member}"
-    if table.is_file():
-        return table
-    with alone():
-        if not table.is_file():
-            _sweep(table)
-            take(whole, member, table)
+    if not table.is_file():
+        with locked():
+            if not table.is_file():
+                _remove_leftovers(table)
+                unpack_member(whole, member, table)
     return table
 
 
 def fetch_senteval() -> Path:
-    """The folder that holds `downstream/` with the tasks' files: BENCH_DATA, else made of the hub's `senteval.tar`.
+    """Return the folder that holds `downstream/`: BENCH_DATA if it is set, else an unpacked archive.
 
     Raises:
-        UserError: BENCH_DATA names no such folder; or the archive cannot be fetched, verified or unpacked.
+        UserError: BENCH_DATA has no such folder; or the hub's `senteval.tar` cannot be downloaded
+            or unpacked, or differs from its pin.
     """
     local = local_folder()
     if local:
         if not (local / "downstream").is_dir():
-            raise UserError(f"BENCH_DATA names {local}, which holds no folder downstream/; name the folder above it")
+            raise UserError(f"BENCH_DATA is {local}, which has no folder downstream/; set it to the folder above that")
         return local
     archive = fetch_file("senteval.tar")
-    # Named by what it holds, so that a replaced archive is unpacked anew.
+    # The name holds the archive's digest, so another archive is unpacked elsewhere.
     folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
-    if folder.is_dir():
-        return folder
-    with alone():
-        if not folder.is_dir():
-            _sweep(folder)
-            with atomic_folder(folder) as temporary:
-                unpack(archive, temporary / "unpacked")
-                tasks = next((path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None)
-                if tasks is None:
-                    raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data; delete it")
-                os.replace(tasks, temporary / "downstream")
-                shutil.rmtree(temporary / "unpacked", ignore_errors=True)
+    if not folder.is_dir():
+        with locked():
+            if not folder.is_dir():
+                _remove_leftovers(folder)
+                _unpack_senteval(archive, folder)
     return folder
 
 
-def _sweep(target: Path) -> None:
-    """Remove what a killed process left of a file or folder half-made; nobody else may be making it."""
+def _unpack_senteval(archive: Path, folder: Path) -> None:
+    with atomic_folder(folder) as temporary:
+        unpack(archive, temporary / "unpacked")
+        tasks = next((path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None)
+        if tasks is None:
+            raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data; delete it")
+        os.replace(tasks, temporary / "downstream")
+        shutil.rmtree(temporary / "unpacked", ignore_errors=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what a killed process left of `target`. The caller holds the lock."""
     for path in target.parent.glob(f".{target.name}.*.part"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,4 +1,4 @@
-"""The data folder that BENCH_DATA names, and the corpora in a folder."""
+"""The folder BENCH_DATA, and corpora in a folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.utils.errors import UserError, nearest
 
-# Corpora of the data set: the files by the names that a corpus may be called by.
+# Name of a corpus -> its file in the hub's data set.
 CORPORA = {
     "wiki1m": "wiki1m_for_simcse.txt",
     "wiki1m_for_simcse": "wiki1m_for_simcse.txt",
@@ -17,44 +17,49 @@ CORPORA = {
 
 
 def local_folder() -> Path | None:
-    """The folder that BENCH_DATA names, or None where it is unset or empty.
+    """The folder BENCH_DATA, or None if it is unset or empty.
 
     Raises:
-        UserError: it names no folder.
+        UserError: it is not a folder.
     """
-    named = os.environ.get("BENCH_DATA")
-    if not named:
+    folder = os.environ.get("BENCH_DATA")
+    if not folder:
         return None
-    if not Path(named).is_dir():
-        raise UserError(f"BENCH_DATA names {named}, which is no folder; set it to a data folder, or unset it")
-    return Path(named)
+    if not Path(folder).is_dir():
+        raise UserError(f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it")
+    return Path(folder)
 
 
 def corpus_name(path: Path) -> str:
-    """The name of a corpus: its file's, without `.txt` or `.csv`, and without `.gz`."""
+    """The name of a corpus: its file name without `.txt` or `.csv`, and without `.gz`."""
     return Path(path).name.removesuffix(".gz").removesuffix(".txt").removesuffix(".csv")
 
 
-def _packed(file: Path) -> tuple[Path, Path]:
+def _with_gzip(file: Path) -> tuple[Path, Path]:
     return file, file.with_name(f"{file.name}.gz")
 
 
 def corpus_path(name: str, folder: Path) -> Path:
-    """The file of a corpus: `name` is that of `NAME.txt` or `NAME.txt.gz` in a data folder, or a path with a `/`.
+    """Return the file of a corpus.
 
-    A corpus of the hub's data set has its file's name there: `nli` is `nli_for_simcse.csv` or `.csv.gz`, and no other.
+    Args:
+        name: of `NAME.txt` or `NAME.txt.gz` in `folder`, or a path with a `/`. A corpus of the
+            hub's data set has its file name there: `nli` is `nli_for_simcse.csv` or `.csv.gz`, and
+            no other file.
+        folder: a data folder.
 
     Raises:
         UserError: there is no such file.
     """
     file = Path(folder) / CORPORA.get(name, f"{name}.txt")
-    # A bare name is never a file here: a run is identified by the name of its corpus, or by the bytes at its path.
-    for path in (*_packed(file), *([Path(name)] if "/" in name else [])):
+    # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
+    # bytes at its path.
+    for path in (*_with_gzip(file), *([Path(name)] if "/" in name else [])):
         if path.is_file():
             return path
     present = {corpus_name(path) for path in Path(folder).glob("*.txt*") if path.name.endswith((".txt", ".txt.gz"))}
-    present -= CORPORA.keys()  # another file of such a name is not that corpus
-    present |= {alias for alias, file in CORPORA.items() if any(map(Path.is_file, _packed(Path(folder) / file)))}
+    present -= CORPORA.keys()  # `nli.txt` is not the corpus `nli`
+    present |= {name for name, file in CORPORA.items() if any(map(Path.is_file, _with_gzip(Path(folder) / file)))}
     raise UserError(
         f"corpus '{name}' is not in {folder}{nearest(name, present)}; "
         f"name another, or a text file by its path, as ./FILE.txt"

@@ -1,12 +1,12 @@
-"""SentEval's ten probing files, which the hub's archive lacks: in a data folder, else from its repository."""
+"""SentEval's ten probing files, which the hub's archive lacks: from a data folder or from GitHub."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from bench.download.cache import alone, cache_folder
-from bench.download.http import Failure, fetch_verified
+from bench.download.cache import cache_folder, locked
+from bench.download.http import download, one_sentence
 from bench.download.local import local_folder
 from bench.download.pins import git_blob, pinned
 from bench.utils.errors import UserError
@@ -15,17 +15,17 @@ REPOSITORY = "github.com/facebookresearch/SentEval"
 
 
 def probing_file(name: str, data: Path) -> Path:
-    """The file `DATA/probing/NAME.txt`; fetched and verified where `data` is what `fetch_senteval` made.
+    """Return the file `DATA/probing/NAME.txt`; download it if `fetch_senteval` made `data`.
 
     Args:
         name: for example "tree_depth".
         data: the folder that holds `downstream/`.
 
     Raises:
-        UserError: it is not there, and cannot be fetched or is not what its pin says; nothing is left behind then.
+        UserError: the file does not exist, and cannot be downloaded or differs from its pin.
     """
     path = Path(data) / "probing" / f"{name}.txt"
-    if not _is_fetched(Path(data)):
+    if not _is_downloaded(Path(data)):
         if not path.is_file():
             raise UserError(
                 f"{path} does not exist; copy data/probing/{path.name} of {REPOSITORY} there, or choose other tasks"
@@ -33,34 +33,22 @@ def probing_file(name: str, data: Path) -> Path:
         return path
     pin = pinned(REPOSITORY)
     source = f"data/probing/{path.name}"
-    wanted = pin["files"][source]["blob"]
-    with alone():
-        if path.is_file() and git_blob(path) == wanted:
-            return path
-        url = f"{_endpoint()}/{REPOSITORY.removeprefix('github.com/')}/{pin['revision']}/{source}"
+    expected = pin["files"][source]["blob"]
+    endpoint = (os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com").rstrip("/")
+    url = f"{endpoint}/{REPOSITORY.removeprefix('github.com/')}/{pin['revision']}/{source}"
 
-        def verified(part: Path) -> str:
-            if (found := git_blob(part)) != wanted:
-                raise UserError(
-                    f"{url} arrived altered or cut short: git blob {found}, pinned is {wanted}; fetch it again"
-                )
-            return found
+    def verify(part: Path) -> str:
+        if (blob := git_blob(part)) != expected:
+            raise UserError(f"{url} is corrupt: its git blob id is {blob}, pinned is {expected}; fetch it again")
+        return blob
 
-        try:
-            # A part does not lie in the data folder, whose files are summed.
-            fetch_verified(url, cache_folder() / f".{path.name}.fetching", path, verified)
-        except Failure as failure:
-            raise UserError(
-                f"cannot fetch {url}: {failure.reason}; {failure.remedy}, "
-                f"or set BENCH_DATA to a data folder that holds probing/"
-            ) from None
+    with locked(), one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
+        if not path.is_file() or git_blob(path) != expected:
+            # The partial file is not in the data folder, because all files there are summed.
+            download(url, path, verify, part=cache_folder() / f".{path.name}.fetching")
     return path
 
 
-def _is_fetched(data: Path) -> bool:
-    inside = data.resolve().parent == cache_folder().resolve() and data.name.startswith("senteval-")
-    return inside and local_folder() is None
-
-
-def _endpoint() -> str:
-    return (os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com").rstrip("/")
+def _is_downloaded(data: Path) -> bool:
+    is_ours = data.resolve().parent == cache_folder().resolve() and data.name.startswith("senteval-")
+    return is_ours and local_folder() is None

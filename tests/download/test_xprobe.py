@@ -1,4 +1,4 @@
-"""SentEval's probing files: found in a data folder, else fetched from a server on the loopback and verified."""
+"""SentEval's probing files: in a data folder, or downloaded from a server on the loopback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench import download
 from bench.__main__ import main
 from bench.datasets import probing
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS
-from bench.download import http, pins
+from bench.download import pins
 from bench.download.xprobe import REPOSITORY, git_blob
 from bench.runs import paths
 from bench.utils.errors import UserError
@@ -35,7 +35,7 @@ def path_of(name: str) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    """All ten files, of one content."""
+    """A server with all ten files, which have the same content."""
     with fake_hub() as running:
         running.raw = {path_of(name): TEXT for name in probing.FILES.values()}
         monkeypatch.setenv("GITHUB_RAW_ENDPOINT", running.endpoint)
@@ -44,19 +44,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
 
 @pytest.fixture(autouse=True)
 def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A data folder in the cache, as fetched, with pins of the test's own; nobody listens unless `server` does."""
+    """A data folder in the cache as after a download, with pins of the test's own and no server."""
     path = tmp_path / "text"
     path.write_bytes(TEXT)
     files = {f"data/probing/{name}.txt": {"blob": git_blob(path)} for name in probing.FILES.values()}
     content = {"repositories": {REPOSITORY: {"revision": COMMIT, "files": files}}}
     (tmp_path / "pins.json").write_text(json.dumps(content))
-    monkeypatch.setattr(pins, "PINS", tmp_path / "pins.json")
-    monkeypatch.setattr(pins, "LOCK", tmp_path / "lock.json")
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(http, "WAITS", (0.0,) * len(http.WAITS))
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("BENCH_DATA", raising=False)
     folder = tmp_path / "cache" / "senteval-0123456789ab"
     (folder / "downstream").mkdir(parents=True)
     (folder / "downstream" / "a.txt").write_text("a\n")
@@ -99,31 +93,31 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
     sums += [f"{sha256_file(tmp_path / 'text')}  probing/{name}.txt" for name in sorted(probing.FILES.values())]
     assert described("sts", "probing") == {"files": 11, "sha256": sha256_text("\n".join(sums))}
     assert sorted(server.requests) == sorted(f"GET {path_of(name)}" for name in probing.FILES.values())
-    assert described() == described("Depth,Tense")  # what is there is summed, whoever asks
+    assert described() == described("Depth,Tense")  # the digest is that of all files that are there
 
 
-def test_a_wrong_blob_is_refused(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
+def test_wrong_content_is_refused(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
     server.served["tree_depth.txt"] = TEXT.replace(b"P1", b"P0")
-    with pytest.raises(UserError, match=rf"tree_depth\.txt arrived altered .*pinned is {git_blob(tmp_path / 'text')}"):
+    with pytest.raises(UserError, match=rf"tree_depth\.txt is corrupt: .*pinned is {git_blob(tmp_path / 'text')}"):
         probing.read("Depth", fetched)
     assert present(fetched) == []
     server.served.clear()
     assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
 
 
-def test_a_cut_download_is_refused(server: FakeHub, fetched: Path) -> None:
+def test_truncated_file_is_refused(server: FakeHub, fetched: Path) -> None:
     server.faults["tree_depth.txt"] = Fault(sent=20)
-    with pytest.raises(UserError, match=r"cannot fetch .*tree_depth\.txt: .* broke off after \d+ bytes; start again"):
+    with pytest.raises(UserError, match=r"cannot fetch .*tree_depth\.txt: the connection to .* broke; start again"):
         probing.read("Depth", fetched)
-    assert present(fetched) == []  # what has come lies elsewhere: all files here are summed
+    assert present(fetched) == []
     server.faults.clear()
     server.served["tree_depth.txt"] = TEXT[:-20]
-    with pytest.raises(UserError, match="cut short"):
+    with pytest.raises(UserError, match="is corrupt"):
         probing.read("Depth", fetched)
     assert present(fetched) == []
 
 
-def test_a_damaged_cache_is_fetched_again(server: FakeHub, fetched: Path) -> None:
+def test_damaged_cache_is_downloaded_again(server: FakeHub, fetched: Path) -> None:
     download.probing_file("tree_depth", fetched).write_bytes(TEXT[:-1])
     assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
     assert len(server.requests) == 2
@@ -134,28 +128,28 @@ def test_no_network(fetched: Path) -> None:
         probing.read("Depth", fetched)
     assert str(raised.value) == (
         f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to http://127.0.0.1:9; "
-        f"connect and try again, or set BENCH_DATA to a data folder that holds probing/"
+        f"check the network and try again, or set BENCH_DATA to a data folder that holds probing/"
     )
     assert present(fetched) == []
 
 
-def test_an_answer_that_is_no_file(server: FakeHub, fetched: Path) -> None:
+def test_missing_file(server: FakeHub, fetched: Path) -> None:
     del server.raw[path_of("tree_depth")]
-    with pytest.raises(UserError, match="status 404; connect and try again, or set BENCH_DATA"):
+    with pytest.raises(UserError, match="status 404; try again later, or set BENCH_DATA"):
         probing.read("Depth", fetched)
     assert present(fetched) == []
 
 
 def test_offline_is_respected(server: FakeHub, fetched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(UserError, match="HF_HUB_OFFLINE forbids connections"):
+    with pytest.raises(UserError, match="not in the cache and HF_HUB_OFFLINE is set"):
         probing.read("Depth", fetched)
     assert present(fetched) == []
     assert not server.requests
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["BENCH_DATA", "--data"])
-def test_a_local_folder_is_never_filled(
+def test_local_folder_is_never_changed(
     named: bool, server: FakeHub, fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = fetched if named else fetched.rename(tmp_path / "own")
@@ -177,7 +171,7 @@ def test_a_local_folder_is_never_filled(
     assert not server.requests
 
 
-def test_processes_that_fetch_at_once_download_once(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
+def test_concurrent_processes_download_once(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from bench import download; from bench.download import pins; "
         "pins.PINS = Path(sys.argv[1]); print(download.probing_file('tree_depth', Path(sys.argv[2])))"
@@ -190,7 +184,7 @@ def test_processes_that_fetch_at_once_download_once(server: FakeHub, fetched: Pa
     assert len(server.requests) == 1
 
 
-def test_a_blob_is_what_git_calls_it(tmp_path: Path) -> None:
+def test_git_blob_ids(tmp_path: Path) -> None:
     """The id that every git repository has for an empty file, and for "test content"."""
     for content, blob in [
         (b"", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"),

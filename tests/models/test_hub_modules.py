@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers on the hub: every module's files are fetched, verified, pinned and found again."""
+"""sentence-transformers models on the hub: every module is downloaded, verified and pinned."""
 
 from __future__ import annotations
 
@@ -8,29 +8,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from huggingface_hub import constants
 
 from bench import download
-from bench.download import pins
 from bench.models.encoder import load_encoder
 from bench.utils.errors import UserError
 from tests.models.test_sentence_transformers import MEAN, SENTENCES, TABLE, dense, pooling, prompts, static, write
-from tests.support.fake_hub import FakeHub, fake_hub
+from tests.support.fake_hub import FakeHub, fake_hub, isolate, use_endpoint
 
 NAME = "someone/encoder"
 
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    """A hub of its own, without pins."""
-    monkeypatch.setattr(pins, "LOCK", tmp_path / "lock.json")
-    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "models"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    for name in ("BENCH_DATA", "BENCH_MODELS", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
+    """A hub without pins."""
+    isolate(monkeypatch, tmp_path)
     with fake_hub() as running:
-        monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
+        use_endpoint(monkeypatch, running.endpoint)
         yield running
 
 
@@ -40,25 +33,25 @@ def put(hub: FakeHub, folder: Path) -> None:
     }
 
 
-def test_a_hub_id_brings_its_modules_and_prompts(hub: FakeHub, tiny_bert: Path, tmp_path: Path) -> None:
+def test_modules_and_prompts_of_a_hub_model(hub: FakeHub, tiny_bert: Path, tmp_path: Path) -> None:
     folder = write(Path(shutil.copytree(tiny_bert, tmp_path / "local")), [pooling(**MEAN), dense(32, 8, 1)])
     prompts(folder, query="a dog ")
     (folder / "2_Dense" / "evil.py").write_text("raise SystemExit")
     put(hub, folder)
-    wanted = load_encoder(folder, prompt="query").encode(SENTENCES)
+    expected = load_encoder(folder, prompt="query").encode(SENTENCES)
     for _ in range(2):
-        assert np.array_equal(load_encoder(NAME, prompt="query").encode(SENTENCES), wanted)
-    fetched = download.fetch_backbone(NAME)
-    assert (fetched / "2_Dense" / "model.safetensors").is_file()
-    assert not (fetched / "2_Dense" / "evil.py").exists()
-    path = fetched / "2_Dense" / "model.safetensors"
+        assert np.array_equal(load_encoder(NAME, prompt="query").encode(SENTENCES), expected)
+    folder = download.fetch_backbone(NAME)
+    assert (folder / "2_Dense" / "model.safetensors").is_file()
+    assert not (folder / "2_Dense" / "evil.py").exists()
+    path = folder / "2_Dense" / "model.safetensors"
     content = path.read_bytes()
     path.resolve().write_bytes(content[:-4] + b"\0\0\0\1")
     with pytest.raises(UserError, match=r"2_Dense/model\.safetensors"):
         load_encoder(NAME)
 
 
-def test_a_static_model_of_the_hub(hub: FakeHub, tmp_path: Path) -> None:
+def test_static_model_of_the_hub(hub: FakeHub, tmp_path: Path) -> None:
     folder = static(tmp_path / "local", {"embedding.weight": TABLE})
     (folder / "config.json").write_text("{}")
     put(hub, folder)

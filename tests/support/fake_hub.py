@@ -1,8 +1,9 @@
-"""A small Hugging Face hub on this machine's loopback, for tests of fetching.
+"""A small Hugging Face hub on the loopback, for tests of downloads.
 
-It speaks what the hub's client asks for: listings (`/api/.../revision/...`, `/api/.../tree/...`) and files
-(`/.../resolve/...`, with ETag, commit and ranges). Answers can go wrong in any of the ways of `Fault`. Plain files of
-any path (`raw`) stand in for other servers; `/moved/...` is `/...` once more, for redirects to end at.
+It serves what huggingface_hub asks for: listings (`/api/.../revision/...`, `/api/.../tree/...`)
+and files (`/.../resolve/...`, HEAD and GET, with ETag, commit, size and ranges). Answers can fail
+in the ways of `Fault`. Plain files at any path (`raw`) stand in for other servers; `/moved/...`
+serves `/...`, as the target of redirects.
 """
 
 from __future__ import annotations
@@ -19,8 +20,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import pytest
+from huggingface_hub import constants, file_download
+from huggingface_hub.utils import _http
+
+from bench.download import http, pins
 
 API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?")
 FILE = re.compile(r"(/datasets)?/([^/]+/[^/]+)/resolve/([^/]+|refs/pr/\d+)/(.+)")
@@ -31,35 +40,33 @@ class Fault:
     """What is wrong with an answer."""
 
     status: int | None = None  # instead of the answer
-    headers: dict[str, str] = field(default_factory=dict)  # laid over the answer's own
+    headers: dict[str, str] = field(default_factory=dict)  # override the answer's own
     body: bytes | None = None  # of a listing, instead of the true one
     sent: int | None = None  # bytes of the body after which the connection ends
     reset: bool = False  # it ends by a reset
-    drip: float = 0.0  # seconds between single bytes
-    silence: float = 0.0  # seconds before anything is said
-    whole: bool = False  # ranges are not heeded
-    first: bool = False  # whatever range is asked for, it is given the file from its beginning
-    times: int | None = None  # answers that it happens to, by default all
+    pause: float = 0.0  # seconds between pieces of 100 bytes
+    silence: float = 0.0  # seconds before the answer
+    first: bool = False  # ranges are answered with the file from its beginning
+    times: int | None = None  # number of answers with the fault, by default all
 
 
 @dataclass
 class FakeHub:
-    """What the hub holds; a repository's key is its id, a data set's begins with `datasets/`."""
+    """The content of the hub. The key of a data set begins with `datasets/`."""
 
     endpoint: str = ""
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    revisions: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)  # beside a repository's main
+    revisions: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)  # besides main
     raw: dict[str, bytes] = field(default_factory=dict)  # by path
     requests: list[str] = field(default_factory=list)
-    tokens: list[tuple[str, str]] = field(default_factory=list)  # host that was asked, and the token it was shown
-    ranges: list[str] = field(default_factory=list)  # that were asked for of files
-    sent: Counter[str] = field(default_factory=Counter)  # bytes of each file that went out
-    served: dict[str, bytes] = field(default_factory=dict)  # instead of what is announced, by file name
-    faults: dict[str, Fault] = field(default_factory=dict)  # by file name; of listings by "listing", of all by "*"
-    heads: bool = True  # HEAD is answered
+    tokens: list[tuple[str, str]] = field(default_factory=list)  # host, and the token it got
+    ranges: list[str] = field(default_factory=list)  # that GET requests of files asked for
+    sent: Counter[str] = field(default_factory=Counter)  # bytes sent of each file
+    served: dict[str, bytes] = field(default_factory=dict)  # by file name
+    faults: dict[str, Fault] = field(default_factory=dict)  # by file name, "listing" or "*"
 
     def commit(self, key: str, revision: str = "main") -> str:
-        """A commit that follows from the content."""
+        """The commit of a revision: a digest of its files."""
         files = self.repositories[key] if revision == "main" else self.revisions[key, revision]
         parts = b"".join(name.encode() + content for name, content in sorted(files.items()))
         return hashlib.sha1(parts).hexdigest()
@@ -74,7 +81,7 @@ class FakeHub:
         )
 
     def fault(self, name: str) -> Fault:
-        """What happens to the next answer about a file."""
+        """The fault of the next answer about a file."""
         fault = self.faults.get(name) or self.faults.get("*") or Fault()
         if fault.times is None:
             return fault
@@ -83,7 +90,7 @@ class FakeHub:
 
 
 def _entry(name: str, content: bytes) -> dict[str, Any]:
-    # As on the hub, only large files are stored by their SHA-256; here that is everything but JSON.
+    # The hub lists a SHA-256 for files in LFS only; here that is everything but JSON.
     lfs = None if name.endswith(".json") else {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
     return {"name": name, "size": len(content), "oid": blob, "lfs": lfs}
@@ -92,16 +99,13 @@ def _entry(name: str, content: bytes) -> dict[str, Any]:
 class _Handler(BaseHTTPRequestHandler):
     hub: FakeHub
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body go out apart, and would wait for each other
+    disable_nagle_algorithm = True  # header and body are sent separately
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
     def do_HEAD(self) -> None:
-        if self.hub.heads:
-            return self.do_GET()
-        self.hub.requests.append(f"HEAD {self.path}")
-        return self._answer(405, b"", {}, Fault())
+        self.do_GET()
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
@@ -127,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._content(name, self.hub.raw[path], {}, fault)
         return self._answer(404, b"{}", {}, Fault())
 
-    def _known(self, key: str, revision: str) -> dict[str, bytes] | None:
+    def _files(self, key: str, revision: str) -> dict[str, bytes] | None:
         if key not in self.hub.repositories:
             self._answer(404, b"{}", {"X-Error-Code": "RepoNotFound"}, Fault())
         elif (files := self.hub.at(key, revision)) is None:
@@ -139,10 +143,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _list(self, key: str, what: str | None, revision: str, fault: Fault) -> None:
         if fault.body is not None:
             return self._answer(200, fault.body, {}, fault)
-        known = self._known(key, revision)
-        if known is None:
+        content = self._files(key, revision)
+        if content is None:
             return
-        files = [_entry(name, content) for name, content in known.items()]
+        files = [_entry(name, content) for name, content in content.items()]
         if what == "tree":
             listing: Any = [
                 {"type": "file", "path": file["name"], "size": file["size"], "oid": file["oid"]}
@@ -162,13 +166,13 @@ class _Handler(BaseHTTPRequestHandler):
             commit = next(
                 self.hub.commit(key, name)
                 for name in ("main", *(name for owner, name in self.hub.revisions if owner == key))
-                if self.hub.at(key, name) is known
+                if self.hub.at(key, name) is content
             )
             listing = {"id": key.removeprefix("datasets/"), "sha": commit, "siblings": siblings}
         self._answer(200, json.dumps(listing).encode(), {}, fault)
 
     def _file(self, key: str, revision: str, name: str, fault: Fault) -> None:
-        files = self._known(key, revision)
+        files = self._files(key, revision)
         if files is None:
             return
         headers = {"X-Repo-Commit": self.hub.commit(key) if revision == "main" else revision}
@@ -182,9 +186,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _content(self, name: str, announced: bytes, headers: dict[str, str], fault: Fault) -> None:
         content = self.hub.served.get(name, announced)
         headers = {**headers, "Accept-Ranges": "bytes"}
-        self.hub.ranges.append(self.headers.get("Range", ""))
+        if self.command == "GET":
+            self.hub.ranges.append(self.headers.get("Range", ""))
         status, start = 200, 0
-        if (match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")) and not fault.whole:
+        if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
             status, start = 206, 0 if fault.first else int(match[1])
             if start >= len(content):
                 return self._answer(416, b"", {"Content-Range": f"bytes */{len(content)}"}, fault)
@@ -200,14 +205,15 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         body = body[: fault.sent]
-        for piece in [body[i : i + 1] for i in range(len(body))] if fault.drip else [body]:
+        step = 100 if fault.pause else len(body) or 1
+        for start in range(0, len(body), step):
+            piece = body[start : start + step]
             self.wfile.write(piece)
             self.hub.sent[name] += len(piece)
-            if fault.drip:
-                time.sleep(fault.drip)
-        if fault.sent is not None or fault.headers.get("Connection") == "close":
+            time.sleep(fault.pause)
+        if fault.sent is not None:
             self.close_connection = True
-        if fault.reset:  # no farewell: with a linger time of nought, closing resets
+        if fault.reset:  # closing with a linger time of 0 sends RST
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
 
@@ -217,12 +223,12 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has heard enough closes the connection, which is no error here."""
+        """Ignore clients that close the connection early."""
 
 
 @contextmanager
 def fake_hub() -> Iterator[FakeHub]:
-    """Run a hub while the block runs."""
+    """Run a hub during a `with` block."""
     hub = FakeHub()
     handler = type("Handler", (_Handler,), {"hub": hub})
     server = _Server(("127.0.0.1", 0), handler)
@@ -234,3 +240,28 @@ def fake_hub() -> Iterator[FakeHub]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Give a test its own caches, lock of pins and token file, and no server; retries do not wait."""
+    environment = {"SENTBENCH_CACHE": str(folder / "cache"), "HF_HUB_CACHE": str(folder / "models")}
+    for name, value in (environment | {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}).items():
+        monkeypatch.setenv(name, value)
+    for name in ("BENCH_DATA", "BENCH_MODELS", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pins, "LOCK", folder / "lock.json")
+    # huggingface_hub reads the environment when it is imported.
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "models"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(folder / "token"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    for module in (http, file_download, _http):
+        monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
+    use_endpoint(monkeypatch, "http://127.0.0.1:9")  # the discard port: nobody listens
+
+
+def use_endpoint(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    """Set HF_ENDPOINT, here and in processes that the test starts."""
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + "/{repo_id}/resolve/{revision}/{filename}")

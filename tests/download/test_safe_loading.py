@@ -1,0 +1,171 @@
+"""Nothing that is downloaded is run: neither pickles nor code, whatever a model's files say."""
+
+from __future__ import annotations
+
+import ast
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+
+from bench import download
+from bench.download import pins
+from bench.download.backbones import BACKBONE_FILES
+from bench.models.encoder import load_encoder
+from bench.utils.errors import UserError
+from tests.support.fake_hub import FakeHub
+from tests.support.hub_contents import BERT
+
+PICKLES = [
+    "pytorch_model.bin",
+    "pytorch_model-00001-of-00001.bin",
+    "model.bin",
+    "adapter_model.bin",
+    "training_args.bin",
+    "optimizer.pt",
+    "model.pkl",
+    "tokenizer.pkl",
+    "model.ckpt",
+    "arrays.npy",
+]
+CODE = [
+    "modeling_evil.py",
+    "configuration_evil.py",
+    "tokenization_evil.py",
+    "handler.py",
+    "custom_generate/generate.py",
+]
+
+
+@pytest.fixture
+def planted(hub: FakeHub, tmp_path: Path) -> Path:
+    """A model with hostile pickles and code; gives the file that they would create."""
+    mark = tmp_path / "it-ran"
+
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (mark,)
+
+    payload = pickle.dumps(Evil())
+    code = f"from pathlib import Path\nPath({str(mark)!r}).touch()\n"
+    for runs in (lambda: pickle.loads(payload), lambda: exec(code)):  # the payloads work
+        runs()
+        mark.unlink()
+    files = hub.repositories[BERT]
+    files |= dict.fromkeys(PICKLES, payload) | dict.fromkeys(CODE, code.encode())
+    files["pytorch_model.bin.index.json"] = json.dumps(
+        {"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}
+    ).encode()
+    files["adapter_config.json"] = b'{"peft_type": "LORA", "base_model_name_or_path": "."}'
+    files["modules.json"] = b'[{"idx": 0, "name": "0", "path": "", "type": "modeling_evil.EvilModel"}]'
+    remote = {f"Auto{kind}": "modeling_evil.Evil" for kind in ("Config", "Model", "ModelForMaskedLM")}
+    for name in ("config.json", "tokenizer_config.json"):
+        content = json.loads(files[name])
+        content["auto_map"] = remote | {"AutoTokenizer": ["tokenization_evil.Evil", "tokenization_evil.Evil"]}
+        content["trust_remote_code"] = True
+        files[name] = json.dumps(content).encode()
+    return mark
+
+
+def local_copy(hub: FakeHub, folder: Path) -> Path:
+    """A folder with all files of the model."""
+    for name, content in hub.repositories[BERT].items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_nothing_planted_is_fetched_or_run(hub: FakeHub, planted: Path) -> None:
+    encoder = load_encoder(BERT, pooler="avg")
+    assert encoder.encode(["a dog", "a cat"]).shape == (2, 32)
+    assert not planted.exists()
+    fetched = {request.rsplit("/", 1)[-1] for request in hub.requests if "/resolve/" in request}
+    assert fetched <= set(BACKBONE_FILES)
+    assert not fetched & {*PICKLES, *(Path(name).name for name in CODE)}
+
+
+def test_nothing_planted_in_a_local_folder_is_run(hub: FakeHub, planted: Path, tmp_path: Path) -> None:
+    folder = local_copy(hub, tmp_path / "own")
+    assert load_encoder(folder, pooler="avg").encode(["a dog"]).shape == (1, 32)
+    assert not planted.exists()
+    with pytest.raises(UserError, match=r"has a module 'EvilModel', which is not built here"):
+        load_encoder(folder)
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["hub", "folder"])
+def test_model_of_code_is_refused(local: bool, hub: FakeHub, planted: Path, tmp_path: Path) -> None:
+    files = hub.repositories[BERT]
+    files["config.json"] = json.dumps(json.loads(files["config.json"]) | {"model_type": "evil"}).encode()
+    with pytest.raises(UserError, match="cannot load the model"):
+        load_encoder(local_copy(hub, tmp_path / "own") if local else BERT, pooler="avg")
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["hub", "folder"])
+@pytest.mark.parametrize("how", ["weights", "shards", "index"])
+def test_renamed_pickles_are_refused(how: str, local: bool, hub: FakeHub, planted: Path, tmp_path: Path) -> None:
+    files = hub.repositories[BERT]
+    payload = files["pytorch_model.bin"]
+    weights = files.pop("model.safetensors")
+    if how == "weights":
+        files["model.safetensors"] = payload
+    else:
+        shard = "model-00001-of-00001.safetensors"
+        files[shard] = payload if how == "shards" else weights
+        mapped = shard if how == "shards" else "pytorch_model.bin"
+        names = ["embeddings.word_embeddings.weight"]
+        files["model.safetensors.index.json"] = json.dumps(
+            {"metadata": {"total_size": 1}, "weight_map": dict.fromkeys(names, mapped)}
+        ).encode()
+    with pytest.raises(UserError, match=r"truncated or broken|names weights in 'pytorch_model\.bin'|cannot load"):
+        load_encoder(local_copy(hub, tmp_path / "own") if local else BERT, pooler="avg")
+    assert not planted.exists()
+
+
+def test_index_that_names_pickles_is_refused(hub: FakeHub, planted: Path) -> None:
+    files = hub.repositories[BERT]
+    files["model.safetensors.index.json"] = b'{"weight_map": {"a": "pytorch_model.bin"}}'
+    huggingface_hub.HfApi(endpoint=hub.endpoint).hf_hub_download(BERT, "pytorch_model.bin", revision=hub.commit(BERT))
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"names weights in 'pytorch_model.bin', which is not a safetensors file"):
+            download.fetch_backbone(BERT)
+    assert not planted.exists()
+
+
+def test_missing_shard_is_downloaded(hub: FakeHub, tmp_path: Path) -> None:
+    files = hub.repositories[BERT]
+    names = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
+    files |= dict.fromkeys(names, files.pop("model.safetensors"))
+    files["model.safetensors.index.json"] = json.dumps({"weight_map": dict(zip("ab", names, strict=True))}).encode()
+    folder = download.fetch_backbone(BERT)
+    pins.LOCK.write_text(json.dumps({BERT: {"revision": hub.commit(BERT), "files": {}}}))
+    (folder / names[1]).unlink()
+    assert (download.fetch_backbone(BERT) / names[1]).is_file()
+
+
+def test_loaders_refuse_remote_code_and_pickles() -> None:
+    """Every loader refuses remote code and takes safetensors only; nothing unpickles."""
+    root = Path(__file__).parents[2]
+    loaders = 0
+    for path in [*(root / "bench").rglob("*.py"), *(root / "methods").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+                assert not {"pickle", "joblib", "dill", "cloudpickle"} & set(names), path
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            keywords = {word.arg: getattr(word.value, "value", None) for word in node.keywords}
+            if node.func.attr == "from_pretrained":
+                loaders += 1
+                assert keywords.get("trust_remote_code") is False, (path, node.lineno)
+                assert keywords.get("local_files_only") is True, (path, node.lineno)
+                if "AutoModel" in ast.unparse(node.func):
+                    assert keywords.get("use_safetensors") is True, (path, node.lineno)
+            if node.func.attr == "load" and ast.unparse(node.func) == "torch.load":
+                assert keywords.get("weights_only") is True, (path, node.lineno)
+            assert not keywords.get("allow_pickle"), (path, node.lineno)
+    assert loaders >= 4
