@@ -141,10 +141,7 @@ def test_what_was_not_run_says_why(tmp_path):
     assert cell(folder)["reason"] == "this backbone has no layer 11"
     assert cell(folder, method="GS-InfoNCE")["reason"] == "no scores in this suite"
     assert cell(folder, "is-cse", "Table 1", "IS-CSE")["reason"] == "this score is not in the suite"
-    assert (
-        cell(folder, "is-cse", "Table 8", "Skip-thought", "skip-thought")["reason"]
-        == "trained on data that cannot be had"
-    )
+    assert cell(folder, "is-cse", "Table 8", "Skip-thought", "skip-thought")["reason"] == "training data not available"
     assert set(cells(read_suite(folder))["verdict"]) == {"not run", "inconclusive"}
 
 

@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bench.__main__ import main
-from bench.export import KINDS, export
+from bench.export import EXPORT_FORMATS, export
 from bench.export.card import card
 from bench.export.folders import PROBES
-from bench.export.runs import Exported, read_runs
+from bench.export.runs import ExportedRun, read_runs
 from bench.export.tensorboard import scalars
 from bench.models.encoder import POOLER_NAMES, TransformerEncoder, load_encoder, save_encoder
 from bench.models.sentence_transformers import Normalised, Prompted
@@ -239,7 +239,7 @@ def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_
     assert "reproduc" not in text.lower()
 
 
-def told(**changes: Any) -> Exported:
+def told(**changes: Any) -> ExportedRun:
     plan = {
         "id": "simcse_s1",
         "method": "simcse",
@@ -255,7 +255,7 @@ def told(**changes: Any) -> Exported:
     }
     record = dict.fromkeys(COLUMNS) | {"task": "STS-B", "split": "test", "metric": "spearman", "aggregation": "all"}
     data = {"data": {"name": changes.pop("data", "senteval")}}
-    return Exported(plan | changes, "finished", data, [record | {"value": 76.25}])
+    return ExportedRun(plan | changes, "finished", data, [record | {"value": 76.25}])
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ def test_parquet_holds_what_the_csv_holds(suite: Path, trained: tuple[Path, str]
 def test_without_pyarrow_one_sentence_says_so(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.export.table.find_spec", lambda name: None)
     remarks = export(suite, "table", tmp_path / "out")
-    assert remarks == ["no Parquet was written, since pyarrow is not installed; pip install pyarrow"]
+    assert remarks == ["no Parquet was written because pyarrow is not installed; pip install pyarrow"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"records.csv", "runs.csv", "export.json"}
 
 
@@ -471,7 +471,7 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
     export(suite, "table", out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"notes\.txt is not of an export, and would be deleted"):
+    with pytest.raises(UserError, match=r"notes\.txt is not part of the export and would be deleted"):
         export(suite, "table", out)
     (out / "notes.txt").unlink()
     (out / "runs.csv").write_text("mine")
@@ -479,7 +479,7 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
         export(suite, "table", out)
     assert (out / "runs.csv").read_text() == "mine"
     (out / "export.json").write_text('{"files"')
-    with pytest.raises(UserError, match=r"no whole export\.json that says they are of an export; name another folder"):
+    with pytest.raises(UserError, match=r"no valid export\.json, so it is not an export; pass another folder"):
         export(suite, "table", out)
     assert (out / "runs.csv").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -487,7 +487,7 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
 
 def test_another_kind_of_export_is_not_replaced(suite: Path, tmp_path: Path) -> None:
     export(suite, "table", tmp_path / "out")
-    with pytest.raises(UserError, match="would be deleted; name another folder"):
+    with pytest.raises(UserError, match="would be deleted; pass another folder"):
         export(suite, "mteb", tmp_path / "out")
     assert (tmp_path / "out" / "records.csv").is_file()
 
@@ -497,7 +497,11 @@ def test_foreign_folders_and_files_are_refused(suite: Path, tmp_path: Path) -> N
     (tmp_path / "foreign" / "thesis.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "foreign")
-    for name, words in {"foreign": "no whole export.json", "file": "is no folder", "link": "is no folder"}.items():
+    for name, words in {
+        "foreign": "no valid export.json",
+        "file": "is not a folder",
+        "link": "is not a folder",
+    }.items():
         with pytest.raises(UserError, match=words):
             export(suite, "table", tmp_path / name)
     assert (tmp_path / "foreign" / "thesis.txt").read_text() == "mine"
@@ -522,14 +526,14 @@ def test_damaged_suites_are_one_sentence(suite: Path, trained: tuple[Path, str],
     with pytest.raises(UserError, match="is not a plan"):
         read_runs(suite)
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(UserError, match="holds no runs"):
+    with pytest.raises(UserError, match="has no runs"):
         read_runs(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("what", EXPORT_FORMATS)
 def test_the_command_line_knows_every_kind(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "--suite", str(tmp_path), "--what", what, "--out", str(tmp_path / "out")]) == 2
-    assert "holds no runs; name a suite's folder" in capsys.readouterr().err
+    assert "has no runs; pass the folder of a suite" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -356,7 +356,7 @@ def test_what_uses_no_backbone_is_compared_once():
 
 
 def test_figures_need_a_folder_for_tables(tmp_path):
-    with pytest.raises(UserError, match="say with --out where the tables go"):
+    with pytest.raises(UserError, match="--figures needs --out"):
         render_versus(tmp_path, "simcse", figures=tmp_path / "figures")
 
 
@@ -449,7 +449,7 @@ def test_several_methods_show_their_averages_and_write_all(folder, tmp_path):
     text = render_versus(folder, "simcse", out=tmp_path)
     lines = text.splitlines()
     assert lines[0].startswith("Suite paper: Avg of every method on its backbones (A) against simcse@official (B)")
-    assert "then what is in print" in lines[0]
+    assert "last the printed numbers" in lines[0]
     assert "≠" in lines[0]
     assert lines[2].startswith("| Backbone | Method | n |")
     assert len([line for line in lines if line.startswith(f"| {BASE}")]) == 2

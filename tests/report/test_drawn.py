@@ -20,7 +20,7 @@ from scipy.stats import gaussian_kde
 
 from bench.report.figures import render_figures
 from bench.report.figures.described import load_figures
-from bench.report.figures.measured import OURS, Measured, measure
+from bench.report.figures.measured import OURS, FigureData, figure_data
 from bench.report.figures.papers import draw, paper_figures
 from bench.report.figures.spreads import _density
 from bench.report.figures.style import LINES, MARKS, STYLE
@@ -40,7 +40,7 @@ def smoke(tmp_path_factory) -> Suite:
 
 
 def drawn(name: str, suite: Suite) -> tuple[Figure, pd.DataFrame]:
-    measured = measure(FIGURES[name], suite)
+    measured = figure_data(FIGURES[name], suite)
     with matplotlib.rc_context(STYLE):
         return draw(suite, FIGURES[name], measured), measured.table
 
@@ -126,11 +126,11 @@ def test_layers(suite):
 
 
 def test_a_deep_backbone_names_its_last_layer(suite):
-    measured = measure(FIGURES["S1"], suite)
+    measured = figure_data(FIGURES["S1"], suite)
     rows = measured.table.query("series == 'SimCSE' and seed == 42 and reading == 'cls' and layer == 1")
     deep = pd.concat([rows.assign(layer=layer) for layer in range(1, 24)])
     with matplotlib.rc_context(STYLE):
-        figure = draw(suite, FIGURES["S1"], Measured(deep, ()))
+        figure = draw(suite, FIGURES["S1"], FigureData(deep, ()))
     named = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert "23–24" in named
     assert len(named) < 9
@@ -272,7 +272,7 @@ def covered(figure: Figure) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_covers_another_one(name, suite, smoke):
     for one in (suite, smoke):
-        if measured := measure(FIGURES[name], one):
+        if measured := figure_data(FIGURES[name], one):
             with matplotlib.rc_context(STYLE):
                 assert covered(draw(one, FIGURES[name], measured)) == []
 
@@ -287,11 +287,11 @@ def test_covering_is_seen(suite):
 @pytest.mark.parametrize("name", ["S6", "I8", "S11"])
 def test_odd_labels_are_texts(name, suite):
     odd = "$x_2^$ <b> & \\alpha {é} " + "a long name " * 3
-    measured = measure(FIGURES[name], suite)
+    measured = figure_data(FIGURES[name], suite)
     table = measured.table.assign(series=odd + "|" + measured.table["series"])
     described = replace(FIGURES[name], title=odd * 2, note=odd * 3)
     with matplotlib.rc_context(STYLE):
-        figure = draw(suite, described, Measured(table, ()))
+        figure = draw(suite, described, FigureData(table, ()))
         found = covered(figure)
     assert odd.strip() in text_of(figure)
     if name != "S11":  # its headings stand in legends elsewhere
@@ -316,7 +316,7 @@ def test_files_hold_the_numbers_and_bytes_are_equal(folder, suite, tmp_path, mon
     assert set(files) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}
     for name in names:
         data = pd.read_csv(tmp_path / "one" / f"{FIGURES[name].stem}.csv")
-        expected = measure(FIGURES[name], suite).table
+        expected = figure_data(FIGURES[name], suite).table
         assert list(data.columns) == list(expected.columns)
         assert data["series"].tolist() == expected["series"].tolist()
         for column in expected.select_dtypes("number"):

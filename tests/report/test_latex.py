@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.comparison.reproduction import cells
-from bench.report.coverage import CONFIGS, measured
+from bench.report.coverage import CONFIGS, planned_scores
 from bench.report.formats import latex, latex_text
 from bench.report.tables import (
-    LEGEND,
+    VERDICT_LEGEND,
     captioned,
     leaderboard_caption,
     leaderboards,
@@ -65,7 +65,7 @@ def suite() -> Suite:
     draw = np.random.default_rng(7)
     runs = []
     for plan in (run for path in CONFIGS for run in config.plan(config.load(path))["runs"]):
-        scores = {key: float(draw.normal(75, 1)) for key in sorted(measured(plan))}
+        scores = {key: float(draw.normal(75, 1)) for key in sorted(planned_scores(plan))}
         runs.append(Scored(plan, "finished", "", "senteval", scores))
     return Suite("paper", "senteval", {}, runs)
 
@@ -79,7 +79,7 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
         for name, board in leaderboards(suite).items()
     ]
     texts += [
-        latex(shown_table(table), f"{captioned(suite, table)} {LEGEND}.", stem)
+        latex(shown_table(table), f"{captioned(suite, table)} {VERDICT_LEGEND}.", stem)
         for stem, table in printed_tables(all_cells).items()
     ]
     assert len(texts) > 30

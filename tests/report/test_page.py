@@ -18,12 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import bench.report.page
+import bench.report.page_data
 from bench.comparison.reproduction import cells, leaderboard
-from bench.comparison.verdict import SYMBOLS
+from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import board_stem
-from bench.report.page import CURVE, CURVE_POINTS, _curve, render_page
+from bench.report.page import render_page
+from bench.report.page_data import CURVE, CURVE_POINTS, curve_columns
 from bench.report.tables import render_tables
 from bench.reported import LABEL, mapped
 from bench.reported.audit import Finding, findings
@@ -170,7 +171,7 @@ def page(tmp_path_factory) -> tuple[Path, Outline]:
     out = write_project(tmp_path_factory.mktemp("project"))
     hostile = Finding("copy", "sscl", NASTY, (f"Row {NASTY}",), f"Text {NASTY}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench.report.page, "findings", lambda: [*findings(), hostile])
+        patch.setattr(bench.report.page_data, "findings", lambda: [*findings(), hostile])
         render_page(out.parent, out.parents[2] / "figures" / "s", out)
     return out, Outline((out / "index.html").read_text(encoding="utf-8"))
 
@@ -247,7 +248,7 @@ def test_every_printed_number_stands_with_ours_and_its_verdict(page):
             text += f" {fmean(cell.ours):.2f} ± {stdev(cell.ours):.2f}"
         elif cell.ours:
             text += f" {cell.ours[0]:.2f}"
-        expected.append((cell.verdict, f"{text} {SYMBOLS[cell.verdict]} {cell.verdict}"))
+        expected.append((cell.verdict, f"{text} {VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}"))
     found = outline.cells()
     assert [(found[number][0]["data-verdict"], found[number][1]) for number in sorted(found)] == expected
     assert {verdict for verdict, _ in expected} >= {"not run", "diverged", "lower", "inconclusive", "not comparable"}
@@ -262,7 +263,7 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page):
         entry = data["entries"][number]
         facts = dict(entry["facts"])
         assert float(facts["Printed"].split(",")[0]) == cell.printed
-        assert facts["Verdict"].startswith(f"{SYMBOLS[cell.verdict]} {cell.verdict}: ")
+        assert facts["Verdict"].startswith(f"{VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}: ")
         assert cell.reason in facts["Verdict"]
         metric = {"spearman_delta": "spearman"}.get(cell.metric, cell.metric)
         if metric not in ("spearman", "accuracy"):
@@ -281,7 +282,7 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page):
         if not cell.n:
             continue
         assert facts["Ours"].endswith(f"n = {cell.n}")
-        assert float(facts["Ours less printed"].replace("−", "-")) == pytest.approx(cell.difference, abs=0.0051)
+        assert float(facts["Ours - printed"].replace("−", "-")) == pytest.approx(cell.difference, abs=0.0051)
         if cell.minus:
             differences += 1
             pairs = zip(*scores[:2], strict=False)
@@ -318,7 +319,7 @@ def test_leaderboards_hold_means_spreads_and_their_runs(page):
 @given(st.integers(1, 400), st.sets(st.sampled_from(sorted(CURVE)), min_size=1))
 def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length, names):
     points = [{"step": 5 * index} | dict.fromkeys(names, index * 1.23456789) for index in range(length)]
-    found = _curve(points)
+    found = curve_columns(points)
     assert set(found) == {"step", *names}
     assert len(found["step"]) == min(length, CURVE_POINTS)
     assert (found["step"][0], found["step"][-1]) == (0, 5 * (length - 1))
@@ -331,7 +332,7 @@ def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length, names):
 
 def test_a_curve_may_have_gaps():
     points: list[dict[str, Any]] = [{"step": 1, "dev": None, "loss": 2.0}, {"step": 2, "dev": 70.0, "loss": 1.5}]
-    assert _curve(points) == {"step": [1, 2], "dev": [None, 70.0], "loss": [2.0, 1.5]}
+    assert curve_columns(points) == {"step": [1, 2], "dev": [None, 70.0], "loss": [2.0, 1.5]}
 
 
 def test_curves_and_provenance_of_runs(page):

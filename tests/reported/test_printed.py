@@ -128,10 +128,10 @@ def test_reasons_are_a_closed_list(tmp_path):
     )
     broken = tmp_path / "recipes.yaml"
     for entry, message in [
-        ({"method": "GloVe", "reason": "not told what is measured"}, "did you mean 'not told what was measured'"),
+        ({"method": "GloVe", "reason": "measurement not descirbed"}, "did you mean 'measurement not described'"),
         ({"methd": "GloVe", "reason": content["reasons"][0]}, "did you mean 'method'"),
-        ({"method": "GloVe"}, "either a run or a reason"),
-        ({"method": "GloVe", "reason": content["reasons"][0], "minus": "simcse@official"}, "needs a run that 'minus'"),
+        ({"method": "GloVe"}, "either 'run' or 'reason'"),
+        ({"method": "GloVe", "reason": content["reasons"][0], "minus": "simcse@official"}, "has 'minus' without 'run'"),
     ]:
         broken.write_text(yaml.safe_dump({"reasons": content["reasons"], "entries": [entry]}))
         with pytest.raises(UserError, match=message):
