@@ -268,8 +268,8 @@ def cells(suite: Suite) -> pd.DataFrame:
         all_cells.append(cell)
         if number["reason"]:
             cell.set_verdict(Verdict("not run", number["reason"]))
-        elif known := _verdict_without_test(ours, backbone):
-            cell.set_verdict(known)
+        elif settled := _verdict_without_test(ours, backbone):
+            cell.set_verdict(settled)
         else:
             judged = _verdict_input(cell, ours, backbone)
             cell.half_width = judged.prediction.half_width if judged.prediction else None

@@ -37,7 +37,8 @@ def csv(frame: pd.DataFrame) -> str:
     def text(value: Any) -> Any:
         return " ".join(map(repr, value)) if isinstance(value, tuple) else value
 
-    return frame.map(text).to_csv(index=False, lineterminator="\n")
+    texts = frame.select_dtypes(object).map(text)
+    return frame.assign(**texts).to_csv(index=False, lineterminator="\n")
 
 
 def markdown_text(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -48,11 +50,12 @@ def row_name(method: str, variant: str) -> str:
     return f"{method} ({variant})" if variant else method
 
 
-def origin(quoted_from: pd.Series) -> str:
+def origin(quoted_from: Iterable[str]) -> str:
     """Origin of a printed row: "quoted", "origin unknown", or empty for the paper's own numbers."""
-    if (quoted_from == "unknown").all():
+    sources = set(quoted_from)
+    if sources == {"unknown"}:
         return "origin unknown"
-    return "quoted" if (quoted_from != "").all() else ""
+    return "" if "" in sources else "quoted"
 
 
 def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
@@ -73,39 +76,49 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
     tasks = sorted(table["task"].unique(), key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1)
     multiple_splits = table["split"].nunique() > 1
     both_ways = set(DIRECTIONS) <= set(table["metric"])
-    decisive = tasks[-1]
     lines = []
-    for (method, backbone, variant, split), row in table.groupby(
+    for (method, backbone, variant, split), group in table.groupby(
         ["method", "backbone", "variant", "split"], sort=False, dropna=False
     ):
-        by_task = row.set_index("task")
-        judged = row[row["task"] == decisive]
-        last = (row if judged.empty else judged).iloc[-1]
+        row = list(group.itertuples(index=False))
+        by_task = {cell.task: cell for cell in row}
+        last = by_task.get(tasks[-1], row[-1])
         name = row_name(method, variant)
-        if both_ways and last["metric"] in DIRECTIONS:
-            name += f", {DIRECTIONS[last['metric']]}"
+        if both_ways and last.metric in DIRECTIONS:
+            name += f", {DIRECTIONS[last.metric]}"
         head = {"Backbone": backbone, "Method": f"{name} {split}".strip() if multiple_splits else name}
-        digits = 0 if last["metric"] == "best_step" else 2
-        printed = {task: f"{value:.{digits}f}" for task, value in by_task["printed"].items()}
-        scored = bool((row["n"] > 0).any()) or last["verdict"] == "diverged"
-        source = ", ".join(filter(None, ["printed", origin(row["quoted_from"])]))
-        judgement = f"{VERDICT_SYMBOLS[last['verdict']]} {last['verdict']}"
-        if last["verdict"] in ("not run", "inconclusive", "diverged"):
-            judgement += f": {last['reason']}"
-        lines.append(head | {"Line": source} | printed | {"Verdict": "" if scored else judgement})
-        if scored:
-            ours = {
-                task: f"{score_text(cell.mean, cell.sd, digits)} {VERDICT_SYMBOLS[cell.verdict]}"
-                for task, cell in zip(by_task.index, row.itertuples(), strict=True)
-            }
-            setting = last["run"].partition("@")[2]
-            lines.append({"Line": f"ours, {setting}, n = {last['n']}"} | ours | {"Verdict": judgement})
-        if last["other_n"]:
-            texts = (score_text(*scores, digits) for scores in zip(row["other_mean"], row["other_sd"], strict=True))
-            other = dict(zip(by_task.index, texts, strict=True))
-            lines.append({"Line": f"ours, {last['other_setting']}, n = {last['other_n']}"} | other)
+        lines += _row_lines(head, by_task, last)
     shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna("")
-    return shown.rename(columns={"Line": "", "Verdict": f"Verdict ({decisive})" if len(tasks) > 1 else "Verdict"})
+    return shown.rename(columns={"Line": "", "Verdict": f"Verdict ({tasks[-1]})" if len(tasks) > 1 else "Verdict"})
+
+
+def _row_lines(head: dict[str, str], by_task: dict[str, Any], last: Any) -> list[dict[str, str]]:
+    """The lines of one printed row: printed numbers, ours, and ours in the other setting.
+
+    Args:
+        head: backbone and method.
+        by_task: the row's cells.
+        last: the cell whose verdict is shown.
+    """
+    digits = 0 if last.metric == "best_step" else 2
+    scored = any(cell.n > 0 for cell in by_task.values()) or last.verdict == "diverged"
+    verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"
+    if last.verdict in ("not run", "inconclusive", "diverged"):
+        verdict += f": {last.reason}"
+    source = ", ".join(filter(None, ["printed", origin(cell.quoted_from for cell in by_task.values())]))
+    printed = {task: f"{cell.printed:.{digits}f}" for task, cell in by_task.items()}
+    lines = [head | {"Line": source} | printed | {"Verdict": "" if scored else verdict}]
+    if scored:
+        ours = {
+            task: f"{score_text(cell.mean, cell.sd, digits)} {VERDICT_SYMBOLS[cell.verdict]}"
+            for task, cell in by_task.items()
+        }
+        setting = last.run.partition("@")[2]
+        lines.append({"Line": f"ours, {setting}, n = {last.n}"} | ours | {"Verdict": verdict})
+    if last.other_n:
+        other = {task: score_text(cell.other_mean, cell.other_sd, digits) for task, cell in by_task.items()}
+        lines.append({"Line": f"ours, {last.other_setting}, n = {last.other_n}"} | other)
+    return lines
 
 
 def captioned(suite: Suite, table: pd.DataFrame) -> str:

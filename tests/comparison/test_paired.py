@@ -1,4 +1,4 @@
-"""A beats B: known answers, independent oracles, invariants, and the error rates of the verdict by simulation."""
+"""Paired comparisons: hand-computed cases, independent oracles, invariants, and simulated error rates."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_no_number_of_seeds_shows_nothing():
 
 
 def test_the_spread_of_few_pairs_comes_from_elsewhere():
-    # Two runs that share nothing: sqrt(2) 0.84 = 1.188; t(0.975; n - 1) 1.188 / sqrt(n) is 0.994 at 8 and 1.099 at 7
+    # Independent runs: sqrt(2) 0.84 = 1.188; t(0.975; n - 1) 1.188 / sqrt(n) is 0.994 at 8 and 1.099 at 7
     assert paired(1.0, prior_sd=0.84).seeds_for(1.0) == 8
     assert paired(1.0, 1.0, prior_sd=0.84).seeds_for(1.0) == 8
     assert paired(0.9, 1.0, 1.1, prior_sd=0.84).seeds_for(1.0) == 3
@@ -334,7 +334,7 @@ def test_every_word_has_a_sign_of_its_own():
 
 
 def two_draws(rng: np.random.Generator, backbone: str, n: int, source: str) -> NDArray[np.float64]:
-    """Differences (n, 8) of two methods that do not differ.
+    """Differences of two equal methods, of shape (n, 8).
 
     `public`: of disjoint public seeds; `shared`: of normal draws with their covariance, half of whose variance both
     methods share at a seed; `fixed`: of public seeds and a constant, their mean.

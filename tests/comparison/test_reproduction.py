@@ -1,4 +1,4 @@
-"""The join of printed numbers with a suite's: which runs meet which cell, and what they may be called."""
+"""Printed numbers joined with a suite's: which runs a cell is compared with, and its verdict."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_what_has_no_seeds_is_subtracted_from_every_seed(tmp_path):
     both = [*steady(run, [60.0, 61.0, 65.0]), *steady(run, [58.0], setting="paper")]
     found = cell(write_suite(tmp_path, [base, *both]), **delta)
     assert (found["ours"], found["deterministic"]) == ((30.0, 31.0, 35.0), False)
-    assert (found["other_setting"], found["other"]) == ("paper", (28.0,))  # what has one setting serves both
+    assert (found["other_setting"], found["other"]) == ("paper", (28.0,))  # a method with one setting is used for both
 
 
 def test_the_other_setting_of_a_difference_is_that_of_both_runs(tmp_path):

@@ -1,4 +1,4 @@
-"""The rule: known answers, independent oracles, invariants, and its error rates by simulation."""
+"""Verdicts: hand-computed cases, independent oracles, invariants, and simulated error rates."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_holm_on_known_p_values():
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_holm_equals_statsmodels(p_values):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gc, "collect", lambda *_: 0)  # the oracle collects garbage at every call, a tenth of a second
+        patch.setattr(gc, "collect", lambda *_: 0)  # the oracle calls gc.collect every time, which takes 0.1 s
         expected = multipletests(p_values, method="holm")[1].tolist() if p_values else []
     assert holm(p_values) == pytest.approx(expected, rel=1e-12)
 
@@ -260,7 +260,7 @@ def judged_columns(backbone: str) -> list[tuple[float | None, float]]:
 def judged_table(
     rng: np.random.Generator, n: int, *, scale: float = 1.0, gap: float = 0.0, normal: bool = False
 ) -> list[str]:
-    """The 64 verdicts of a table of eight rows, two a backbone, each `n` public seeds against one more of them.
+    """The 64 verdicts of a table of eight rows, two per backbone, each with `n` public seeds against one more.
 
     Deviations from the backbone's mean are multiplied by `scale`, while the prior stays as it is; the first row,
     bert-base, prints `gap` points too much in every cell. With `normal`, seeds are drawn from a normal distribution
@@ -281,7 +281,7 @@ def judged_table(
 
 
 def accusation_rate(n: int, tables: int, **how: Any) -> float:
-    """Share of tables with at least one `lower` or `higher`, although print is a draw like ours."""
+    """Share of tables with at least one `lower` or `higher`, although printed numbers are draws like ours."""
     rng = np.random.default_rng([n, 1])
     return float(np.mean([bool({"lower", "higher"} & set(judged_table(rng, n, **how))) for _ in range(tables)]))
 

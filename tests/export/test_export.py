@@ -1,4 +1,4 @@
-"""Exports: model folders against a literal interpreter and the library, scores through mteb, tables, event files."""
+"""Exports: model folders against a reference interpreter and the library, scores read by mteb, tables, event files."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def trained(
 
 @pytest.fixture
 def suite(trained: tuple[Path, str], tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """A copy that a test may modify."""
     return Path(shutil.copytree(trained[0], tmp_path / "mine"))
 
 
 @pytest.fixture
 def with_encoder(suite: Path, trained: tuple[Path, str]) -> Callable[[Any], Path]:
-    """The suite with another encoder in its run's place, as if it had been scored."""
+    """A function that replaces the run's encoder, as if the new one had been scored."""
 
     def put(encoder: Any) -> Path:
         folder, scores = paths.run_folder(suite, trained[1]) / "encoder", paths.scores_file(suite, trained[1])
@@ -112,7 +112,7 @@ def mapped(base: TransformerEncoder, name: str) -> Any:
         return Affine(base, weight, torch.randn(40, generator=draw), tanh=True)
     if name == "normalised, affine":
         return Affine(Normalised(base), torch.randn(8, 32, generator=draw), torch.randn(8, generator=draw))
-    # A cloud far from the origin, stretched a hundredfold: a map in one step would lose digits.
+    # Vectors far from the origin, with scales that differ by a factor of 100: a map in one step would lose digits.
     vectors = torch.randn(400, 32, generator=draw) * torch.logspace(-1, 1, 32) + 20
     return Whitened(base, 16, fitted(vectors.numpy(), 16))
 
@@ -127,12 +127,15 @@ def encoder_of(name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path
 
 NAMES = [f"bert {pooler}" for pooler in POOLER_NAMES] + ["roberta avg", "roberta avg_first_last"]
 NAMES += ["affine", "tanh", "normalised, affine", "whitened"]
+SLOW = pytest.mark.slow  # a second or two each
 
 
 # Model folders
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [name if name in ("bert avg_first_last", "whitened") else pytest.param(name, marks=SLOW) for name in NAMES]
+)
 def test_a_folders_modules_compute_our_vectors(
     name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path, with_encoder: Any, tmp_path: Path
 ) -> None:
@@ -140,11 +143,12 @@ def test_a_folders_modules_compute_our_vectors(
     folder = exported(with_encoder(encoder), tmp_path / "out")
     wanted = encoder.encode(SENTENCES)
     np.testing.assert_allclose(literal(folder, SENTENCES), wanted, **CLOSE)
-    if name != "whitened":  # whose last normalisation reading leaves out
+    if name != "whitened":  # load_encoder skips its final Normalize
         np.testing.assert_allclose(load_encoder(folder).encode(SENTENCES), wanted, **CLOSE)
     assert not list(folder.rglob("*.bin"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_library_computes_our_vectors(
     name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path, with_encoder: Any, tmp_path: Path
@@ -175,7 +179,7 @@ def test_what_the_library_cannot_express_is_refused(
 
 
 def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert: Path, with_encoder: Any, tmp_path: Path) -> None:
-    """A direction in which all sentences agree, a million times enlarged: what is left is the rounding of weights."""
+    """A direction in which all sentences agree, scaled by 1e6, so that only the rounding of weights remains."""
     base = transformer(tiny_bert, "avg")
     vectors = torch.from_numpy(base.encode(PROBES)).double()
     weight = 1e6 * torch.linalg.svd(vectors - vectors.mean(0)).Vh[-1:]
@@ -226,7 +230,7 @@ def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_
     header = text.split("---\n")[1]
     yaml = pytest.importorskip("yaml")
     assert yaml.safe_load(header)["library_name"] == "sentence-transformers"
-    assert "base_model" not in header  # the tiny BERT is on no hub
+    assert "base_model" not in header  # the tiny BERT is not on the hub
     for told in ("simcse@official", "| Seed | 1 |", "tiny-bert", str(provenance["code"]["commit"])):
         assert told in text
     assert provenance["data"]["sha256"] in text
@@ -310,6 +314,7 @@ def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> No
     assert found["cosine_spearman_wmean"] == values["STS12", "test", "wmean"] / 100
 
 
+@pytest.mark.slow
 def test_mteb_reads_them(trained: tuple[Path, str], tmp_path: Path) -> None:
     mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     from mteb.cache import ResultCache
@@ -521,7 +526,7 @@ def test_damaged_suites_are_one_sentence(suite: Path, trained: tuple[Path, str],
         with pytest.raises(UserError, match="is damaged"):
             read_runs(suite)
     scores.unlink()
-    assert read_runs(suite)[0].status == "finished"  # its training says so
+    assert read_runs(suite)[0].status == "finished"  # from its training
     write_json(suite / "plan.json", {"runs": [{"id": 3}]})
     with pytest.raises(UserError, match="is not a plan"):
         read_runs(suite)

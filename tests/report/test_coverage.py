@@ -1,4 +1,4 @@
-"""Every printed number has a recipe or a reason, every recipe a place in a plan, every kind of recipe a small run."""
+"""Every printed number has a recipe or a reason, every recipe is planned, every kind of recipe has a smoke run."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.tiny_tasks import Words, write_tasks
 
 ROOT = Path(__file__).parents[2]
-# A published checkpoint is fetched from the hub, which the smoke suite never asks.
+# Published checkpoints are downloaded from the hub, which the smoke suite never uses.
 NOT_SMALL = {"published[model,pooler]"}
 
 Kind = tuple[tuple[str, frozenset[str]], ...]
 
 
 def kind(run: str) -> Kind:
-    """What a run's text does, whatever the values: its parts, each with the keys that it changes."""
+    """The kind of a run: its parts, each with the keys that it changes, without their values."""
     return tuple((name, frozenset(keys)) for name, keys in parse(run)[0])
 
 
 def does(run: Kind, wanted: Kind) -> bool:
-    """Whether a run does what is wanted; it may change more, to be small."""
+    """Whether a run is of the wanted kind; smaller runs may change further keys."""
     return [name for name, _ in run] == [name for name, _ in wanted] and all(
         keys <= changed for (_, changed), (_, keys) in zip(run, wanted, strict=True)
     )
@@ -96,7 +96,7 @@ def test_few_numbers_that_measure_something_have_no_recipe():
 
 
 def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe(smoke):
-    """A kind is a run's parts and the keys they change; of a difference both sides, on one backbone and seed."""
+    """For differences, both sides must run on the same backbone and seed."""
     recipes = mapped().query("run != ''")
     runs = [(kind(run.plan["method"]), run.plan) for run in smoke.runs if not run.plan["skip"]]
     lost = set()
@@ -131,7 +131,7 @@ def test_kinds():
 
 
 def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
-    """On every task of SentEval the evaluation gives the scores that a plan promises, no more and no fewer."""
+    """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
     for name in ("nested", "split", "tuned_network"):
         monkeypatch.setattr(protocols, name, lambda *_: protocols.Result(1.0, 2.0))
     predicted = np.zeros(30, dtype=np.int64)  # of MRPC, whose F1 is scored too
@@ -175,7 +175,7 @@ def test_counts_of_a_table(finished):
     assert counts.loc[("is-cse", "Table 1"), columns].tolist() == [200, 200, 200, 16, 8]  # is-cse has not run
     assert counts.loc[("is-cse", "Table 8"), columns].tolist() == [88, 88, 80, 0, 0]
     assert counts.loc[("gs-infonce-v2", "Table 1"), columns].tolist() == [8, 0, 0, 0, 0]
-    # Of a difference both sides must be planned.
+    # For a difference, both sides must be planned.
     assert counts.loc[("gs-infonce-v2", "Main results"), columns].tolist() == [5, 5, 5, 0, 0]
     assert counts.loc[("sscl", "Introduction"), columns].tolist() == [4, 4, 4, 1, 1]
     verdicts = counts[list(VERDICT_SYMBOLS)]
@@ -219,7 +219,7 @@ def test_suites_in_any_order_make_one_account(finished, tmp_path):
     from tests.support.synthetic_suite import write_suite
 
     plan = read_json(finished / "plan.json")
-    write_json(tmp_path / "plan.json", plan)  # of this copy nothing has run
+    write_json(tmp_path / "plan.json", plan)  # a copy of the suite without scores
     texts = {render_coverage(order).split("\n", 1)[1] for order in ([finished, tmp_path], [tmp_path, finished])}
     assert texts == {render_coverage([finished]).split("\n", 1)[1]}
     for name in ("a", "b"):

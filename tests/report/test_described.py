@@ -1,4 +1,4 @@
-"""figures.yaml: every figure of the papers is there, its runs exist, and mistakes in it are named."""
+"""figures.yaml: it has every figure of the papers, its runs exist, and errors in it are reported."""
 
 from __future__ import annotations
 

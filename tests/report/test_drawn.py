@@ -1,4 +1,4 @@
-"""The papers' figures as they are drawn: every mark stands at its number, nothing covers anything, bytes are equal."""
+"""The papers' figures as drawn: marks are at their values, texts do not overlap, files are reproducible."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def drawn(name: str, suite: Suite) -> tuple[Figure, pd.DataFrame]:
 
 
 def marks(panel: Axes, i: int, marker: str | None = None) -> np.ndarray:
-    """Every point (n, 2) that is drawn in the colour of series i with a mark, by default its own; sorted."""
+    """Every point drawn in the colour of series i with a marker (its own by default), sorted, of shape (n, 2)."""
     return in_order(
         (x, y)
         for line in panel.get_lines()
@@ -70,7 +70,7 @@ def test_sweep(suite):
         assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "0.5", "1", "2", "3", "4", "8", "16"]
         rows = table[(table["task"] == task) & (table["split"] == split)]
         ours = rows[rows["origin"] == OURS]
-        # Both series have a value at 0, so they stand beside each other there.
+        # Both series have a value at 0, so they are shifted there.
         expected = [
             (xs.index(x) + 0.11 * (x == 0), y)
             for x, y in ours.query("series == 'GS-InfoNCE'")[["x", "value"]].to_numpy()
@@ -238,7 +238,7 @@ def test_nothing_passes_for_a_reproduction(suite, smoke):
 
 
 def shown(figure: Figure) -> list[Text]:
-    """Every text of a figure; of the numbers of an axis those within its ends."""
+    """Every visible text of a figure; tick labels only within the limits of their axis."""
     texts = list(figure.texts)
     for legend in figure.legends:
         texts += legend.get_texts()
@@ -252,7 +252,7 @@ def shown(figure: Figure) -> list[Text]:
 
 
 def covered(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of texts of which one covers the other, and texts over the edge of the figure."""
+    """Pairs of overlapping texts, and texts that exceed the figure."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in shown(figure)]
@@ -263,7 +263,7 @@ def covered(figure: Figure) -> list[tuple[str, str]]:
         if box.x0 < page.x0 or box.y0 < page.y0 or box.x1 > page.x1 or box.y1 > page.y1
     ]
     for (one, a), (other, b) in combinations(boxes, 2):
-        # A pixel of the page's resolution is no overlap.
+        # Overlaps of up to one pixel are allowed.
         if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1:
             found.append((one, other))
     return found
@@ -294,7 +294,7 @@ def test_odd_labels_are_texts(name, suite):
         figure = draw(suite, described, FigureData(table, ()))
         found = covered(figure)
     assert odd.strip() in text_of(figure)
-    if name != "S11":  # its headings stand in legends elsewhere
+    if name != "S11":  # its labels are headings, which are not wrapped
         assert found == []
 
 

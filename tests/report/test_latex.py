@@ -1,4 +1,4 @@
-"""Tables in LaTeX: they compile, fit a page, and print what they were given, whatever the texts are."""
+"""Tables in LaTeX: they compile, fit a page, and print their texts unchanged, whatever these contain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from bench.runs import config
 
 needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 
-# An article as journals ask for it: A4, one column, and what the tables say they need.
+# A typical article: A4, one column, with the packages that the tables need.
 HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}\\usepackage{booktabs,graphicx}\n"
 ODD = [
     "[CLS] first", "*", "* [x]", "\\", "\\input{x}", "100 % & $5 #1 a_b {c} ~ ^", "<mask> | \"it's\" `so`", "a---b",
@@ -54,7 +54,7 @@ def compiled(folder: Path, tables: Iterable[str]) -> str:
 
 
 def complaints(log: str) -> list[str]:
-    """What does not fit or is not known; that references may have changed is said of every first pass."""
+    """Warnings about overfull boxes and missing characters. "Label(s) may have changed" follows every first pass."""
     words = r"Overfull|Float too large|Missing character|LaTeX Font Warning|LaTeX Warning(?!: Label\(s\))"
     return [line for line in log.splitlines() if re.search(words, line)]
 
@@ -109,7 +109,7 @@ PIECE = re.compile(
 
 
 def read_back(text: str) -> str:
-    """What LaTeX prints of a text of ours, piece by piece; a sign that means something to it must not stand alone."""
+    """What LaTeX prints for an escaped text; fails on unescaped special characters."""
     printed, place = "", 0
     while place < len(text):
         found = PIECE.match(text, place)
@@ -125,7 +125,7 @@ def read_back(text: str) -> str:
 
 @given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–ab', max_size=30))
 def test_texts_read_back(text):
-    """A small reader of LaTeX, which knows nothing of the writer, finds the text again and no stray command."""
+    """An independent reader of the LaTeX subset recovers the text and finds no other command."""
     expected = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
     written = latex_text(text)
     assert written.isascii()

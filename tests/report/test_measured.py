@@ -1,4 +1,4 @@
-"""What a figure is drawn of: numbers of the suite, each where it belongs, and words on what is missing."""
+"""The data of figures: the suite's numbers in the right rows, and remarks on what is missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(figure: str, suite: Suite) -> pd.DataFrame:
 
 
 def run(folder: Path, method: str, setting: str = "official", backbone: str = "bert-base-uncased", seed: int = 42):
-    """Scores and analyses of one run as they lie in the suite's files."""
+    """Scores and analyses of one run, read from the suite's files."""
     (name,) = [
         run["id"]
         for run in read_json(folder / "plan.json")["runs"]
@@ -55,7 +55,7 @@ def test_nothing_is_there_where_nothing_is(tmp_path):
     rows = dict.fromkeys(STS_TASKS, 70.0)
     write_suite(tmp_path, [{"method": "word-overlap", "setting": "paper", "seed": None, "scores": rows}])
     assert list(paper_figures(read_suite(tmp_path))) == []
-    # A plan of which nothing was run yet has nothing either, and print alone makes no figure.
+    # A plan without runs has no data; printed numbers alone make no figure.
     write_suite(tmp_path / "b", [{"method": "gs-infonce", "seed": 1, "scores": None}])
     assert list(paper_figures(read_suite(tmp_path / "b"))) == []
 
@@ -65,7 +65,7 @@ def test_runs_without_curve_and_analyses_are_scores_alone(tmp_path):
     entries = [{"method": method, "seed": 1, "scores": rows} for method in ("simcse", "sscl")]
     write_suite(tmp_path, entries)
     assert [figure.id for figure, _ in paper_figures(read_suite(tmp_path))] == ["S7"]
-    # One number alone is no sweep.
+    # A single value is no sweep.
     write_suite(tmp_path / "b", entries[:1])
     assert [figure.id for figure, _ in paper_figures(read_suite(tmp_path / "b"))] == []
 
@@ -180,7 +180,7 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
         ours = measured.table[measured.table["origin"] == OURS]
         assert set(ours["measured_on"]) == {"toy-bert"}
         assert set(ours["backbone"]) == {"bert-base-uncased"}
-        assert set(measured.table["backbone"]) == {"bert-base-uncased"}  # of other backbones print is not shown either
+        assert set(measured.table["backbone"]) == {"bert-base-uncased"}  # nor are printed numbers of other backbones
     assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4 to 11.",)
     assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3]@official here.",)
     others = "bert-large-uncased, roberta-base, roberta-large"
@@ -222,7 +222,7 @@ def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     for path in (tmp_path / "analyses").iterdir():
         content = read_json(path)
         content["analyses"]["layers"] = {"reason": "no transformer"}
-        content["analyses"]["alignment"]["STS-B"]["all"]["alignment"] = None  # no pair is positive
+        content["analyses"]["alignment"]["STS-B"]["all"]["alignment"] = None  # there is no positive pair
         write_json(path, content)
     suite = read_suite(tmp_path)
     assert figure_data(FIGURES["S1"], suite) is None

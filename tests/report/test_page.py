@@ -1,4 +1,4 @@
-"""The page: a folder that fetches nothing, holds the suite's numbers, and takes every foreign text for text."""
+"""The page: it loads nothing from elsewhere, has the suite's numbers, and escapes every text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77
 
 
 class Outline(HTMLParser):
-    """Checks that tags close in order, and collects them with their attributes and the text inside."""
+    """Checks the nesting of tags, and collects them with attributes and text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Outline(HTMLParser):
 
 
 def in_order(all_cells: pd.DataFrame) -> list[Any]:
-    """The cells by printed table and row, as they are numbered on the page."""
+    """The cells by printed table and row, in the order of the page's entries."""
     groups = all_cells.groupby(["source", "table"], sort=False)
     rows = (table.groupby(["method", "backbone", "variant", "split"], sort=False) for _, table in groups)
     return [cell for table in rows for _, row in table for cell in row.itertuples()]
@@ -110,7 +110,7 @@ def curve(steps: int, start: float = 60.0) -> list[dict[str, float]]:
 
 
 def change(suite: Path, run: str, **fields: Any) -> None:
-    """Lay `fields` over the provenance of a run's scores, as written by `write_suite`."""
+    """Update the provenance of a run's scores, as written by `write_suite`, with `fields`."""
     content = read_json(suite / "scores" / f"{run}.json")
     content["provenance"]["outcome"] |= fields.pop("outcome", {})
     content["provenance"] |= fields
@@ -131,7 +131,7 @@ ANALYSES = {
 
 
 def write_project(root: Path) -> Path:
-    """A suite with hostile texts wherever data enters, its tables and figures; where its page goes."""
+    """Write a suite with hostile texts in every field, its tables and figures; return the page's folder."""
     suite, figures = root / "results" / "s", root / "figures" / "s"
     entries = [
         *seeds("simcse", ROWS, label=f"SimCSE {NASTY}"),
@@ -141,7 +141,7 @@ def write_project(root: Path) -> Path:
         *seeds("simcse", ROWS[:2], backbone=f"Backbone {NASTY}", corpus=f"Corpus {NASTY}"),
         {"method": "glove", "backbone": "glove.6B.300d", "scores": dict.fromkeys(STS_TASKS, 61.0)},
         *seeds("simcse", [{"CNSD-STS-B": 63.5}], backbone="bert-base-chinese", label="Chinese SimCSE"),
-        *seeds("sscl", ROWS[:2]),  # two rows that differ in the recipe alone
+        *seeds("sscl", ROWS[:2]),  # two rows that differ only in the recipe
         *seeds("sscl", ROWS[3:], recipe_changes={"learning_rate": 1e-3}),
     ]
     entries[0]["analyses"] = ANALYSES
@@ -160,7 +160,7 @@ def write_project(root: Path) -> Path:
     ):
         (figures / f"{stem}.png").write_bytes(png(40 + number, 20))
         (figures / f"{stem}.csv").write_text("a,b\n")
-    for kind in ("csv", "md", "tex"):  # what `bench compare` leaves
+    for kind in ("csv", "md", "tex"):  # as `bench compare` writes them
         (suite / "tables" / f"compare.{kind}").write_text("")
     (figures / "leaderboard.pdf").write_bytes(b"%PDF-")
     return suite / "report"
@@ -169,11 +169,18 @@ def write_project(root: Path) -> Path:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> tuple[Path, Outline]:
     out = write_project(tmp_path_factory.mktemp("project"))
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
     hostile = Finding("copy", "sscl", NASTY, (f"Row {NASTY}",), f"Text {NASTY}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench.report.page_data, "findings", lambda: [*findings(), hostile])
         render_page(out.parent, out.parents[2] / "figures" / "s", out)
     return out, Outline((out / "index.html").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def all_cells(page) -> pd.DataFrame:
+    return cells(read_suite(page[0].parent))
 
 
 def test_foreign_text_is_text(page):
@@ -239,10 +246,10 @@ def test_ids_are_unique_and_labels_exist(page):
     assert all(values["scope"] in ("row", "col") for values, _ in outline.all("th"))
 
 
-def test_every_printed_number_stands_with_ours_and_its_verdict(page):
-    out, outline = page
+def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
+    _, outline = page
     expected = []
-    for cell in in_order(cells(read_suite(out.parent))):
+    for cell in in_order(all_cells):
         text = f"{cell.printed:.0f}" if cell.metric == "best_step" else f"{cell.printed:.2f}"
         if len(cell.ours) > 1:
             text += f" {fmean(cell.ours):.2f} ± {stdev(cell.ours):.2f}"
@@ -254,12 +261,12 @@ def test_every_printed_number_stands_with_ours_and_its_verdict(page):
     assert {verdict for verdict, _ in expected} >= {"not run", "diverged", "lower", "inconclusive", "not comparable"}
 
 
-def test_a_number_opens_the_runs_that_it_is_made_of(page):
+def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
     out, outline = page
     data, numbers = outline.data, sorted(outline.cells())
-    splits = mapped().drop_duplicates(LABEL).set_index(LABEL)["suite_split"]  # where print names none, or another
+    splits = mapped().drop_duplicates(LABEL).set_index(LABEL)["suite_split"]  # if print names none, or another
     differences = 0
-    for cell, number in zip(in_order(cells(read_suite(out.parent))), numbers, strict=True):
+    for cell, number in zip(in_order(all_cells), numbers, strict=True):
         entry = data["entries"][number]
         facts = dict(entry["facts"])
         assert float(facts["Printed"].split(",")[0]) == cell.printed
@@ -298,7 +305,8 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page):
 def test_leaderboards_hold_means_spreads_and_their_runs(page):
     out, outline = page
     suite, data = read_suite(out.parent), outline.data
-    names = [number for number in range(len(data["entries"])) if number not in outline.cells()]
+    printed = outline.cells()
+    names = [number for number in range(len(data["entries"])) if number not in printed]
     boards = [leaderboard(suite, name) for name in ("sts", "chinese")]
     assert len(names) == sum(map(len, boards))
     sorted_by = [values["data-value"] for values, _ in outline.all("td", "data-value")]
@@ -388,12 +396,10 @@ def test_the_page_is_light(page):
     assert (out / "page.js").stat().st_size + (out / "page.css").stat().st_size < 30_000
 
 
-def test_foreign_files_stay(page, tmp_path):
+def test_foreign_files_stay(page):
     out, _ = page
-    (tmp_path / "mine.txt").write_text("mine")
-    render_page(out.parent, out.parents[2] / "figures" / "s", tmp_path)
-    assert (tmp_path / "mine.txt").read_text() == "mine"
-    assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "figures", "index.html", "page.css", "page.js"}
+    assert (out / "mine.txt").read_text() == "mine"
+    assert {path.name for path in out.iterdir()} == {"mine.txt", "figures", "index.html", "page.css", "page.js"}
 
 
 def test_a_missing_or_damaged_figure_is_named(page, tmp_path):

@@ -1,4 +1,4 @@
-"""The audit of printed numbers: what it finds in the papers, that it finds what is planted, and nothing else."""
+"""The audit of printed numbers: its findings in the papers, detection of planted faults, and no false alarms."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_findings_stand_in_the_order_of_kinds(found):
 
 LARGE, BASE = "bert-large-uncased", "bert-base-uncased"
 
-# Everything known to contradict itself in the papers' numbers that can be told from the numbers: kind, source, table, a
-# part of one of the rows, and what the text must say.
+# All known inconsistencies of the papers' numbers that the numbers alone show: kind, source, table, part of the name of
+# a row, part of the text.
 KNOWN = [
     # Averages that are not the mean of their row ...
     ("average", "gs-infonce-v2", "Table 2", f"GS-InfoNCE (M=3x), {LARGE}", "78.96, the mean of the row is 79.1329"),
@@ -174,7 +174,7 @@ def test_what_is_known_is_found(found, kind, source, table, row, text):
 
 
 def test_all_findings_are_known(found):
-    """Each is held by a case above, but for prints of one row in another paper and a difference told twice."""
+    """Each is covered by a case above, except rows repeated in another paper and a difference stated twice."""
     known = {
         one
         for kind, source, table, row, text in KNOWN
@@ -196,10 +196,10 @@ def test_own_accuracies_of_is_cse_are_attainable(found):
 # --- No false alarms ---
 
 
-@settings(max_examples=20, phases=[Phase.generate])  # a smaller seed is no simpler table
+@settings(max_examples=20, phases=[Phase.generate])  # shrinking is pointless: a smaller seed is no simpler table
 @given(seed=SEEDS, style=st.sampled_from([*STYLES, "any"]))
 def test_consistent_tables_raise_nothing(seed, style):
-    """But for averages of unrounded or truncated figures, which are told apart from means of the printed ones."""
+    """Except `rounding`, for averages of unrounded or truncated numbers."""
     kinds = {one.kind for one in findings(consistent(seed, style))}
     assert kinds <= (set() if style == "printed" else {"rounding"})
 

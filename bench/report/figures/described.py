@@ -118,9 +118,9 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-def _chosen(value: Any, known: Mapping[str, Any], where: str) -> str:
-    if not isinstance(value, str) or value not in known:
-        raise UserError(f"{where}: unknown value {value!r}{nearest(str(value), known)}")
+def _chosen(value: Any, options: Mapping[str, Any], where: str) -> str:
+    if not isinstance(value, str) or value not in options:
+        raise UserError(f"{where}: unknown value {value!r}{nearest(str(value), options)}")
     return value
 
 
