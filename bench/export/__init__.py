@@ -16,8 +16,8 @@ from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder, read_json, sha256_file, write_json
 
 MARK = "export.json"
-# Each module has `write(suite, runs, folder, requested)`, which returns remarks for the user. `requested` means that
-# the runs were named, so that a run that cannot be exported is an error rather than a remark.
+# Each module has `write(suite_dir, runs, folder, requested)`, which returns remarks for the user. `requested` means
+# that the runs were named, so that a run that cannot be exported is an error rather than a remark.
 EXPORT_FORMATS = {
     "sentence-transformers": "bench.export.folders",
     "mteb": "bench.export.mteb",
@@ -26,11 +26,11 @@ EXPORT_FORMATS = {
 }
 
 
-def export(suite: Path, what: str, out: Path, only: Sequence[str] = ()) -> list[str]:
+def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> list[str]:
     """Write results of a suite to the folder `out`.
 
     Args:
-        suite: folder of the suite.
+        suite_dir: folder of the suite.
         what: a key of `EXPORT_FORMATS`.
         out: folder to write; an earlier export there is replaced.
         only: ids of runs; empty takes all that can be exported.
@@ -41,14 +41,14 @@ def export(suite: Path, what: str, out: Path, only: Sequence[str] = ()) -> list[
     Raises:
         UserError: the suite has no such run or nothing to export, a library is missing, or `out` holds other files.
     """
-    runs = read_runs(suite, only)
+    runs = read_runs(suite_dir, only)
     _refuse_foreign(out)
     write: Callable[[Path, Sequence[ExportedRun], Path, bool], list[str]] = import_module(EXPORT_FORMATS[what]).write
     with atomic_folder(out, nothing_lost=True) as folder:
-        remarks = write(suite, runs, folder, bool(only))
+        remarks = write(suite_dir, runs, folder, bool(only))
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         sums = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
-        write_json(folder / MARK, {"what": what, "suite": suite.resolve().name, "files": sums})
+        write_json(folder / MARK, {"what": what, "suite": suite_dir.resolve().name, "files": sums})
         _refuse_foreign(out)  # again: it may have changed in the meantime
     return remarks
 

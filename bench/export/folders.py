@@ -42,7 +42,7 @@ class Part:
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
-def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
     """Write each trained run as a folder named by its id.
 
     Raises:
@@ -54,23 +54,23 @@ def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: boo
     )  # the first remark is shown if no run can be exported
     for run in runs:
         try:
-            _write_run(suite, run, folder / run.id)
+            _write_run(suite_dir, run, folder / run.id)
         except UserError as error:
             if requested:
                 raise
             shutil.rmtree(folder / run.id, ignore_errors=True)
             remarks.append(str(error))
     if len(remarks) == len(runs):
-        raise UserError(f"{suite} has no encoder to export: {remarks[0]}")
+        raise UserError(f"{suite_dir} has no encoder to export: {remarks[0]}")
     return remarks
 
 
-def _write_run(suite: Path, run: ExportedRun, folder: Path) -> None:
+def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
     if not run.description["trained"]:
         raise UserError(f"{run.id} is not trained, so it has no encoder to export; leave it out")
     if run.status != "finished":
         raise UserError(f"{run.id} is {run.status}, so it has no encoder to export; leave it out")
-    source = paths.run_folder(suite, run.id) / "encoder"
+    source = paths.run_folder(suite_dir, run.id) / "encoder"
     if not source.is_dir():
         raise UserError(f"{run.id} has no encoder in this suite: {source} does not exist; pass the suite that has it")
     encoder = load_encoder(source)

@@ -25,7 +25,7 @@ STS_PROTOCOL = "Spearman correlation of cosines with the gold scores, all pairs 
 CLASSIFIER = "accuracy of SentEval's classifiers on frozen vectors"
 
 
-def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
     """Write the scores of each run.
 
     Raises:
@@ -36,11 +36,11 @@ def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: boo
         if run.records:
             _write_run(run, folder)
         elif requested:
-            raise UserError(f"{run.id} has no scores in {suite} ({run.status}); score it first, or leave it out")
+            raise UserError(f"{run.id} has no scores in {suite_dir} ({run.status}); score it first, or leave it out")
         else:
             remarks.append(f"{run.id} has no scores ({run.status})")
     if len(remarks) == len(runs):
-        raise UserError(f"{suite} has no scores to export; score its runs first")
+        raise UserError(f"{suite_dir} has no scores to export; score its runs first")
     return remarks
 
 

@@ -47,31 +47,31 @@ class ExportedRun:
         return f"{self.description.get('label') or self.description['method']} on {self.description['backbone']}{seed}"
 
 
-def read_runs(suite: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
+def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
     """The runs of a suite, planned ones first.
 
     Args:
-        suite: folder of the suite.
+        suite_dir: folder of the suite.
         only: ids of runs; empty takes all.
 
     Raises:
         UserError: there are no runs, an id is unknown, or a file is damaged.
     """
-    plan = suite / "plan.json"
+    plan = suite_dir / "plan.json"
     planned = {entry["id"]: entry for entry in read_plan(plan)["runs"]} if plan.is_file() else {}
-    scored = sorted(path.stem for path in (suite / "scores").glob("*.json"))
-    trained = sorted(path.parent.name for path in (suite / "runs").glob("*/outcome.json"))
+    scored = sorted(path.stem for path in (suite_dir / "scores").glob("*.json"))
+    trained = sorted(path.parent.name for path in (suite_dir / "runs").glob("*/outcome.json"))
     ids = list(dict.fromkeys([*planned, *scored, *trained]))
     if not ids:
-        raise UserError(f"{suite} has no runs; pass the folder of a suite, results/<suite>")
+        raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
     for name in only:
         if name not in ids:
-            raise UserError(f"{suite} has no run '{name}'{nearest(name, ids)}")
-    return [_read(suite, name, planned.get(name)) for name in dict.fromkeys(only or ids)]
+            raise UserError(f"{suite_dir} has no run '{name}'{nearest(name, ids)}")
+    return [_read(suite_dir, name, planned.get(name)) for name in dict.fromkeys(only or ids)]
 
 
-def _read(suite: Path, name: str, planned: Mapping[str, Any] | None) -> ExportedRun:
-    scores, outcome = paths.scores_file(suite, name), paths.run_folder(suite, name) / "outcome.json"
+def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> ExportedRun:
+    scores, outcome = paths.scores_file(suite_dir, name), paths.run_folder(suite_dir, name) / "outcome.json"
     path = scores if scores.is_file() else outcome
     try:
         if scores.is_file():
@@ -82,7 +82,7 @@ def _read(suite: Path, name: str, planned: Mapping[str, Any] | None) -> Exported
             provenance = content["provenance"] | {"outcome": content["outcome"]}
             run = ExportedRun(content["run"], content["outcome"]["status"], provenance)
         else:
-            path = suite / "plan.json"
+            path = suite_dir / "plan.json"
             run = ExportedRun(planned or {}, "missing")
         if run.id != name or not {"method", "backbone", "seed", "trained"} <= run.description.keys():
             raise ValueError(f"it describes the run {run.id}")

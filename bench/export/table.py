@@ -17,7 +17,7 @@ LIBRARIES = ("python", "torch", "transformers", "tokenizers", "safetensors", "nu
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
 
-def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
     """Write records, runs and analyses, each as CSV and, where pyarrow is installed, as Parquet."""
     import pandas as pd
 
@@ -29,7 +29,7 @@ def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: boo
             for record in run.records
         ],
         "runs": [_run(run) | origins[run.id] for run in runs],
-        "analyses": [row | origins[run.id] for run in runs for row in _analyses(suite, run)],
+        "analyses": [row | origins[run.id] for run in runs for row in _analyses(suite_dir, run)],
     }
     parquet = find_spec("pyarrow") is not None
     for name, rows in tables.items():
@@ -90,9 +90,9 @@ def _origin(run: ExportedRun) -> dict[str, Any]:
     }
 
 
-def _analyses(suite: Path, run: ExportedRun) -> Iterator[dict[str, Any]]:
+def _analyses(suite_dir: Path, run: ExportedRun) -> Iterator[dict[str, Any]]:
     """Each number of a run's analyses with its path in the file; other values are left out."""
-    for name, result in read_analyses(paths.analyses_file(suite, run.id)).items():
+    for name, result in read_analyses(paths.analyses_file(suite_dir, run.id)).items():
         for path, value in _numbers(result):
             yield {"analysis": name, "path": path, "value": value}
 

@@ -23,7 +23,7 @@ TAGS = {
 }
 
 
-def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
     """Write the log of each trained run.
 
     Raises:
@@ -35,7 +35,7 @@ def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: boo
         raise UserError("event files need tensorboard, which is not installed; pip install tensorboard") from None
     remarks: list[str] = []
     for run in runs:
-        log = paths.run_folder(suite, run.id) / "log.jsonl"
+        log = paths.run_folder(suite_dir, run.id) / "log.jsonl"
         if not log.is_file():
             why = f"{log} does not exist" if run.description["trained"] else "it is not trained"
             remarks.append(f"{run.id} has no training log: {why}")
@@ -48,7 +48,7 @@ def write(suite: Path, runs: Sequence[ExportedRun], folder: Path, requested: boo
         (events,) = (folder / run.id).iterdir()
         events.rename(folder / run.id / EVENTS)
     if len(remarks) == len(runs):
-        raise UserError(f"{suite} has no training log to export: {remarks[0]}")
+        raise UserError(f"{suite_dir} has no training log to export: {remarks[0]}")
     return remarks
 
 

@@ -162,7 +162,7 @@ def comparison_stem(board: str) -> str:
 
 
 def render_versus(
-    suite_folder: Path,
+    suite_dir: Path,
     baseline: str,
     methods: Sequence[str] = (),
     backbones: Sequence[str] = (),
@@ -172,7 +172,7 @@ def render_versus(
     """Compare methods with a baseline. With several methods, the tables show averages only.
 
     Args:
-        suite_folder: folder of the suite.
+        suite_dir: folder of the suite.
         baseline, methods, backbones: as in `against`.
         out: folder of the tables `compare` (STS) and `compare_<board>` in four formats; the CSV has every task.
             `<stem>_printed.csv` holds the printed numbers.
@@ -186,7 +186,7 @@ def render_versus(
     """
     if figures and out is None:
         raise UserError("--figures needs --out, the folder of the tables; pass both")
-    suite = read_suite(suite_folder)
+    suite = read_suite(suite_dir)
     frame, claims = against(suite, baseline, methods, backbones)
     texts = []
     for board, rows in frame.groupby("board", sort=False):

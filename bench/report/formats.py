@@ -37,7 +37,7 @@ def csv(frame: pd.DataFrame) -> str:
     def text(value: Any) -> Any:
         return " ".join(map(repr, value)) if isinstance(value, tuple) else value
 
-    texts = frame.select_dtypes(object).map(text)
+    texts = {name: frame[name].map(text) for name in frame if frame[name].dtype == object}
     return frame.assign(**texts).to_csv(index=False, lineterminator="\n")
 
 

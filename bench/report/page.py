@@ -45,25 +45,25 @@ def _copy_figures(figures: Path, pictures: Mapping[str, Mapping[str, Any]], out:
                 shutil.copyfile(figures / f"{stem}.{kind}", temporary)
 
 
-def render_page(suite_folder: Path, figures: Path, out: Path) -> None:
+def render_page(suite_dir: Path, figures: Path, out: Path) -> None:
     """Write `index.html`, `page.css`, `page.js` and `figures/` into `out`. Other files in `out` are kept.
 
     Args:
-        suite_folder: folder of the suite; the page links to its scores and tables.
+        suite_dir: folder of the suite; the page links to its scores and tables.
         figures: folder of its rendered figures.
         out: folder of the page.
 
     Raises:
         UserError: files of the suite or its figures are missing or damaged, or `out` cannot be written.
     """
-    suite_folder, figures, out = Path(suite_folder), Path(figures), Path(out)
-    suite = read_suite(suite_folder)
+    suite_dir, figures, out = Path(suite_dir), Path(figures), Path(out)
+    suite = read_suite(suite_dir)
     pictures = _pictures(figures)
     if board_stem("sts") not in pictures:
         raise UserError(f"{figures / board_stem('sts')}.png does not exist; render the figures of this suite first")
 
     def relative(name: str) -> str:
-        return quote(Path(os.path.relpath(suite_folder / name, out)).as_posix())
+        return quote(Path(os.path.relpath(suite_dir / name, out)).as_posix())
 
     context = page_data.context(suite, scores=relative("scores"))
     beside_tables = {board[name] for board in context["boards"] for name in ("figure", "comparison")}

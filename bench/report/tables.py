@@ -157,14 +157,14 @@ def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {f"{source}_{slug(name)}": table for (source, name), table in groups}
 
 
-def render_tables(suite_folder: Path, out: Path) -> None:
+def render_tables(suite_dir: Path, out: Path) -> None:
     """Write the leaderboards (`sts`, ...) and every printed table in four formats, and `cells.csv`, into `out`.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
     out = Path(out)
-    suite = read_suite(suite_folder)
+    suite = read_suite(suite_dir)
     all_cells = cells(suite)
     write_text(out / "cells.csv", csv(all_cells))
     for name, board in leaderboards(suite).items():

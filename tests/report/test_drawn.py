@@ -298,20 +298,22 @@ def test_odd_labels_are_texts(name, suite):
         assert found == []
 
 
-def rendered(folder: Path, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+def rendered(suite: Suite, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """The bytes of the papers' figures `names` by file."""
+    monkeypatch.setattr("bench.report.figures.read_suite", lambda _: suite)
+    monkeypatch.setattr("bench.report.figures.cells", lambda _: None)
     monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     monkeypatch.setattr("bench.report.figures.leaderboards", lambda _: {})
     monkeypatch.setattr("bench.report.figures.papers.load_figures", lambda: [FIGURES[name] for name in names])
-    render_figures(folder, out)
+    render_figures(out, out)
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
 @pytest.mark.parametrize(
     "names", [("G5", "I8"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow)], ids=["two", "all"]
 )
-def test_files_hold_the_numbers_and_bytes_are_equal(folder, suite, tmp_path, monkeypatch, names):
-    files = rendered(folder, tmp_path / "one", names, monkeypatch)
+def test_files_hold_the_numbers_and_bytes_are_equal(suite, tmp_path, monkeypatch, names):
+    files = rendered(suite, tmp_path / "one", names, monkeypatch)
     stems = {FIGURES[name].stem for name in names}
     assert set(files) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}
     for name in names:
@@ -323,4 +325,4 @@ def test_files_hold_the_numbers_and_bytes_are_equal(folder, suite, tmp_path, mon
             np.testing.assert_allclose(
                 data[column].astype(float), expected[column].astype(float), rtol=1e-14, err_msg=name
             )
-    assert rendered(folder, tmp_path / "two", names, monkeypatch) == files
+    assert rendered(suite, tmp_path / "two", names, monkeypatch) == files

@@ -16,14 +16,14 @@ from bench.results.suite_results import read_suite
 __all__ = ["board_stem", "figure_stems", "paper_stems", "render_figures"]
 
 
-def render_figures(suite_folder: Path, out: Path) -> None:
+def render_figures(suite_dir: Path, out: Path) -> None:
     """Write the leaderboards, `<paper>_<table>` and `<paper>_<figure>` as PNG and PDF, each with its data as CSV.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
     out = Path(out)
-    suite = read_suite(suite_folder)
+    suite = read_suite(suite_dir)
     with matplotlib.rc_context(STYLE):
         for name, board in leaderboards(suite).items():
             save(board_figure(suite, board, name), out / board_stem(name), board.drop(columns="run_ids"))

@@ -75,7 +75,7 @@ def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
             Line2D([], [], **OFFICIAL, label="ours, official settings"),
             Line2D([], [], **PAPER, label="paper settings"),
             Line2D([], [], **UNTRAINED, label=SEEDLESS),
-            Line2D([], [], color=GREY, lw=0.9, label="95 % prediction interval of a further seed"),
+            Line2D([], [], color=GREY, lw=0.9, label="95 % prediction interval"),
         ],
         SCALES[table.iloc[0]["metric"]],
     )
