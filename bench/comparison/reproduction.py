@@ -278,7 +278,7 @@ def cells(suite: Suite) -> pd.DataFrame:
     for table in tested.values():
         for (cell, _), verdict in zip(table, verdicts([judged for _, judged in table]), strict=True):
             cell.set_verdict(verdict)
-    frame = pd.DataFrame(all_cells)
+    frame = pd.DataFrame([vars(cell) for cell in all_cells])  # asdict would copy deeply
     numeric = ["mean", "sd", "difference", "half_width", "other_mean", "other_sd"]
     return frame.astype({**dict.fromkeys(numeric, float), "seeds": "Int64"})
 
