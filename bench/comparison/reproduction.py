@@ -1,12 +1,12 @@
-"""Joining printed numbers with ours.
+"""Printed numbers joined with a suite's own.
 
-`cells` is the one path from scores to verdicts: tables, figures, page and tests go through it.
+`cells` is the only path from scores to verdicts: tables, figures, page and tests all use it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, stdev
@@ -14,50 +14,63 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.verdict import Cell, Verdict, tolerance, verdicts
-from bench.datasets.tasks import average, expand_tasks
+from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
+from bench.datasets.tasks import Board, average, expand_tasks
 from bench.reported import LABEL, MEASURES, mapped, prior_sd
 from bench.results.suite_results import NEUTRAL_CHANGES, Key, Scored, Suite
 
 
 def select(suite: Suite, run: str, backbone: str) -> list[Scored]:
-    """The planned runs of a text as in recipes.yaml, on its backbone or else its stand-in.
+    """The planned runs of a method, all of one corpus and recipe.
 
-    Comparable ones alone if there are any; one corpus and recipe in any case.
+    Args:
+        suite: where to look.
+        run: method and setting as in recipes.yaml, such as `simcse@official`.
+        backbone: as printed; its stand-in in the suite is used if the backbone itself is not planned.
+
+    Returns:
+        The runs that are comparable with print if there are any, else those that come first in the plan.
     """
     method, _, setting = run.partition("@")
     for name in (backbone, suite.stand_ins.get(backbone)):
-        found = [
+        matches = [
             run
             for run in suite.runs
             if (run.plan["method"], run.plan["setting"], run.plan["backbone"]) == (method, setting, name)
         ]
-        if found:
-            first = next((run for run in found if not _differences(run, backbone)), found[0])
-            alike = ("corpus", "recipe_changes")
-            return [run for run in found if all(run.plan.get(key) == first.plan.get(key) for key in alike)]
+        if matches:
+            first = next((run for run in matches if not _deviations(run, backbone)), matches[0])
+            shared = ("corpus", "recipe_changes")
+            return [run for run in matches if all(run.plan.get(key) == first.plan.get(key) for key in shared)]
     return []
 
 
-def _differences(run: Scored, backbone: str) -> list[str]:
-    """What makes a run another experiment than the printed one."""
-    differences = []
+def _deviations(run: Scored, backbone: str) -> list[str]:
+    """How a run's experiment differs from the printed one, as clauses."""
+    deviations = []
     if run.plan["backbone"] != backbone:
-        differences.append(f"{run.plan['backbone']} stands in for {backbone}, with its own settings")
+        deviations.append(f"{run.plan['backbone']} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
-        differences.append(f"scored on {run.data}")
+        deviations.append(f"scored on {run.data}")
     if run.plan["seed"] is not None:
         if run.plan["corpus"] != "wiki1m" and not run.plan.get("own_corpus"):
-            differences.append(f"trained on {run.plan['corpus']}")
+            deviations.append(f"trained on {run.plan['corpus']}")
         changed = sorted(set(run.plan.get("recipe_changes") or {}) - NEUTRAL_CHANGES)
         if changed:
-            differences.append(f"recipe changed ({', '.join(changed)})")
-    return differences
+            deviations.append(f"recipe changed ({', '.join(changed)})")
+    return deviations
 
 
 @dataclass(frozen=True)
-class _Ours:
-    """Our side of a printed number: one run's seeds, or two runs' (`minus` is subtracted), and the values of `key`."""
+class _OurScores:
+    """Our side of a printed number.
+
+    Attributes:
+        runs: one per seed.
+        minus: for a printed difference, the runs whose scores are subtracted.
+        key: task, split and metric of the scores.
+        sign: 1, or -1 if print states the negated quantity.
+    """
 
     runs: list[Scored]
     minus: list[Scored] | None
@@ -65,55 +78,58 @@ class _Ours:
     sign: int
 
     @property
-    def all(self) -> list[Scored]:
+    def all_runs(self) -> list[Scored]:
         return [*self.runs, *(self.minus or [])]
 
     @property
     def deterministic(self) -> bool:
-        return bool(self.all) and all(run.plan["seed"] is None for run in self.all)
+        return bool(self.all_runs) and all(run.plan["seed"] is None for run in self.all_runs)
 
     @property
     def values(self) -> list[float]:
-        """One a seed; of two runs the differences seed by seed, with every seed where one of them has none."""
+        """Points, one per seed; for a difference, over the seeds that both sides have.
+
+        A side without seeds is paired with every seed of the other.
+        """
         ours = {run.plan["seed"]: run.scores[self.key] for run in self.runs if self.key in run.scores}
         if self.minus is None:
             return [self.sign * value for value in ours.values()]
-        less = {run.plan["seed"]: run.scores[self.key] for run in self.minus if self.key in run.scores}
-        if set(less) == {None}:
-            less = dict.fromkeys(ours, less[None])
+        minus = {run.plan["seed"]: run.scores[self.key] for run in self.minus if self.key in run.scores}
+        if set(minus) == {None}:
+            minus = dict.fromkeys(ours, minus[None])
         elif set(ours) == {None}:
-            ours = dict.fromkeys(less, ours[None])
-        return [self.sign * (value - less[seed]) for seed, value in ours.items() if seed in less]
+            ours = dict.fromkeys(minus, ours[None])
+        return [self.sign * (value - minus[seed]) for seed, value in ours.items() if seed in minus]
 
 
-def _missing(runs: list[Scored], key: Key) -> str:
-    """Why none of some runs has a score; empty where one has, or diverged."""
+def _why_missing(runs: list[Scored], key: Key) -> str:
+    """Why none of the runs has a score; empty if one has, or if one diverged."""
     statuses = {run.status for run in runs}
     if "diverged" in statuses or any(key in run.scores for run in runs):
         return ""
     reasons = [run.reason for run in runs if run.status != "finished" and run.reason]
-    absent = "this score is not in the suite" if "finished" in statuses else "no scores in this suite"
-    return next(iter(reasons), absent)
+    default = "this score is not in the suite" if "finished" in statuses else "no scores in this suite"
+    return next(iter(reasons), default)
 
 
-def _settled(ours: _Ours, backbone: str) -> Verdict | None:
-    """The verdict where no statistics are needed, else None."""
+def _verdict_without_test(ours: _OurScores, backbone: str) -> Verdict | None:
+    """The verdict if no statistics are needed, else None."""
     sides = [ours.runs] if ours.minus is None else [ours.runs, ours.minus]
-    if missing := next(filter(None, (_missing(side, ours.key) for side in sides)), ""):
+    if missing := next(filter(None, (_why_missing(side, ours.key) for side in sides)), ""):
         return Verdict("not run", missing)
-    statuses = [run.status for run in ours.all]
+    statuses = [run.status for run in ours.all_runs]
     ended = len(statuses) - statuses.count("missing")
     diverged = f"{statuses.count('diverged')} of {ended} seeds diverged" if "diverged" in statuses else ""
     if not ours.values and not diverged:
         return Verdict("not run", "the two runs have no seed in common")
-    differences = next((found for run in ours.all if (found := _differences(run, backbone))), [])
-    if differences:
-        return Verdict("not comparable", "; ".join(filter(None, [*differences, diverged])))
-    # A mean over the seeds that survived would be a mean of the lucky ones.
+    deviations = next(filter(None, (_deviations(run, backbone) for run in ours.all_runs)), [])
+    if deviations:
+        return Verdict("not comparable", "; ".join(filter(None, [*deviations, diverged])))
+    # The mean over the seeds that did not diverge would be biased upwards.
     return Verdict("diverged", diverged) if diverged else None
 
 
-def _tolerance_kind(ours: _Ours, task: str, metric: str, backbone: str) -> str:
+def _tolerance_kind(ours: _OurScores, task: str, metric: str, backbone: str) -> str:
     if metric in ("uniformity", "best_step"):
         return metric.replace("_", " ")
     if metric == "accuracy":
@@ -143,20 +159,99 @@ def _other_setting(run: str) -> str:
     return f"{method}@{'paper' if setting == 'official' else 'official'}"
 
 
-def cells(suite: Suite) -> pd.DataFrame:
-    """One row for each printed number that measures something, in the order of print, with our side of it.
+@dataclass
+class Cell:
+    """A printed number with our side of it: one row of `cells`.
 
-    Columns: `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`, `quoted_from`, `ours_split`
-    (of our scores, where print means another than it says) and `printed` (points); `run` and `minus` (as in
-    recipes.yaml, or empty) with `measured_on` (its backbone) and `deterministic`; `ours` (tuple of points, one a seed;
-    where there is a `minus`, of paired differences), `n`, `mean`, `sd`,
-    `difference` (mean - printed), `half_width` (of the 95 % interval, for trained cells that are judged); `verdict`,
-    `reason`, `seeds` (how many would decide); and of the other setting `other_setting`, `other` (tuple), `other_n`,
-    `other_mean`, `other_sd`.
+    Attributes:
+        source, table, method, backbone, variant, task, split, metric, quoted_from: as in `bench.reported.printed`.
+        ours_split: split of our scores, if it differs from what print names.
+        printed: the printed number, in points.
+        run, minus: as in recipes.yaml, or empty. `minus` is subtracted from `run`.
+        ours: points, one per seed; with a `minus`, paired differences.
+        n, mean, sd: number, mean and standard deviation of `ours`.
+        measured_on: backbone of our runs.
+        deterministic: whether our runs have no seed.
+        difference: mean - printed.
+        other_setting, other, other_n, other_mean, other_sd: the same for the method's other setting, if it has scores.
+        half_width: of the 95 % prediction interval, for trained cells that are judged.
+        verdict, reason, seeds: as in `Verdict`.
+    """
+
+    source: str
+    table: str
+    method: str
+    backbone: str
+    variant: str
+    task: str
+    split: str
+    metric: str
+    quoted_from: str
+    ours_split: str
+    printed: float
+    run: str
+    minus: str
+    ours: tuple[float, ...]
+    n: int
+    measured_on: str
+    deterministic: bool
+    mean: float | None
+    sd: float | None
+    difference: float | None
+    other_setting: str
+    other: tuple[float, ...]
+    other_n: int
+    other_mean: float | None
+    other_sd: float | None
+    half_width: float | None = None
+    verdict: str = ""
+    reason: str = ""
+    seeds: int | None = None
+
+    def set_verdict(self, verdict: Verdict) -> None:
+        self.verdict, self.reason, self.seeds = verdict.kind, verdict.reason, verdict.seeds
+
+
+def _cell(number: Mapping[str, Any], split: str, ours: _OurScores, other: _OurScores) -> Cell:
+    """A cell without a verdict. `number` is a row of `mapped`, `split` that of our scores."""
+    values, other_values = ours.values, other.values
+    return Cell(
+        **{name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]},
+        ours_split=split,
+        printed=number["value"],
+        run=number["run"],
+        minus=number["minus"],
+        ours=tuple(values),
+        n=len(values),
+        measured_on=ours.runs[0].plan["backbone"] if ours.runs else "",
+        deterministic=ours.deterministic,
+        mean=_mean(values),
+        sd=_sd(values),
+        difference=fmean(values) - number["value"] if values else None,
+        other_setting=_other_setting(number["run"]).partition("@")[2] if other_values else "",
+        other=tuple(other_values),
+        other_n=len(other_values),
+        other_mean=_mean(other_values),
+        other_sd=_sd(other_values),
+    )
+
+
+def _verdict_input(cell: Cell, ours: _OurScores, backbone: str) -> VerdictInput:
+    task, split, metric = ours.key
+    # The public seeds are Spearman correlations of a single method, so they are no prior for anything else.
+    prior = prior_sd(backbone, task, split) if metric == "spearman" and not cell.minus else None
+    allowed = tolerance(_tolerance_kind(ours, task, metric, backbone), task, prior)
+    return VerdictInput(cell.printed, list(cell.ours), allowed, ours.deterministic, prior)
+
+
+def cells(suite: Suite) -> pd.DataFrame:
+    """One row per printed number that measures something, in the order of print; the columns are those of `Cell`.
+
+    Holm's correction covers the cells of one printed table.
     """
     printed = mapped()
-    rows: list[dict[str, Any]] = []
-    judged: dict[tuple[str, str], list[tuple[dict[str, Any], Cell]]] = {}
+    all_cells: list[Cell] = []
+    tested: dict[tuple[str, str], list[tuple[Cell, VerdictInput]]] = {}
     runs_of = cache(lambda run, backbone: select(suite, run, backbone))
 
     for number in printed[printed.metric.isin(MEASURES)].to_dict("records"):
@@ -164,81 +259,81 @@ def cells(suite: Suite) -> pd.DataFrame:
         split = number["suite_split"] or number["split"]
         metric, sign = MEASURES[number["metric"]]
         key = (number["task"], split, metric)
-        run, minus, other_run = number["run"], number["minus"], _other_setting(number["run"])
-        ours = _Ours(runs_of(run, backbone), runs_of(minus, backbone) if minus else None, key, sign)
-        # What has one setting alone, as untrained encoders, is subtracted from both.
-        less = (runs_of(_other_setting(minus), backbone) or runs_of(minus, backbone)) if minus else None
-        values, other = ours.values, _Ours(runs_of(other_run, backbone), less, key, sign).values
-        row = {name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]}
-        row |= {"ours_split": split}
-        row |= {"printed": number["value"], "run": run, "minus": minus, "ours": tuple(values), "n": len(values)}
-        row |= {"measured_on": ours.runs[0].plan["backbone"] if ours.runs else "", "deterministic": ours.deterministic}
-        row |= {"mean": _mean(values), "sd": _sd(values)}
-        row |= {"difference": fmean(values) - number["value"] if values else None}
-        row |= {"other_setting": other_run.partition("@")[2] if other else "", "other": tuple(other)}
-        row |= {"other_n": len(other), "other_mean": _mean(other), "other_sd": _sd(other), "half_width": None}
-        rows.append(row)
-        known = Verdict("not run", number["reason"]) if number["reason"] else _settled(ours, backbone)
-        if known:
-            row |= {"verdict": known.kind, "reason": known.reason, "seeds": known.seeds}
-            continue
-        # The public seeds are Spearman's correlations of one method.
-        prior = prior_sd(backbone, number["task"], split) if metric == "spearman" and not minus else None
-        cell = Cell(
-            printed=number["value"],
-            ours=values,
-            tolerance=tolerance(_tolerance_kind(ours, number["task"], metric, backbone), number["task"], prior),
-            deterministic=ours.deterministic,
-            prior_sd=prior,
-        )
-        row |= {"half_width": cell.prediction.half_width if cell.prediction else None}
-        judged.setdefault((number["source"], number["table"]), []).append((row, cell))
+        run, minus = number["run"], number["minus"]
+        ours = _OurScores(runs_of(run, backbone), runs_of(minus, backbone) if minus else None, key, sign)
+        # A method with a single setting, such as an untrained encoder, is subtracted from both settings.
+        other_minus = (runs_of(_other_setting(minus), backbone) or runs_of(minus, backbone)) if minus else None
+        other = _OurScores(runs_of(_other_setting(run), backbone), other_minus, key, sign)
+        cell = _cell(number, split, ours, other)
+        all_cells.append(cell)
+        if number["reason"]:
+            cell.set_verdict(Verdict("not run", number["reason"]))
+        elif settled := _verdict_without_test(ours, backbone):
+            cell.set_verdict(settled)
+        else:
+            judged = _verdict_input(cell, ours, backbone)
+            cell.half_width = judged.prediction.half_width if judged.prediction else None
+            tested.setdefault((cell.source, cell.table), []).append((cell, judged))
 
-    for table in judged.values():
-        for (row, _), found in zip(table, verdicts([cell for _, cell in table]), strict=True):
-            row |= {"verdict": found.kind, "reason": found.reason, "seeds": found.seeds}
-    frame = pd.DataFrame(rows)
+    for table in tested.values():
+        for (cell, _), verdict in zip(table, verdicts([judged for _, judged in table]), strict=True):
+            cell.set_verdict(verdict)
+    frame = pd.DataFrame([vars(cell) for cell in all_cells])  # asdict would copy deeply
     numeric = ["mean", "sd", "difference", "half_width", "other_mean", "other_sd"]
     return frame.astype({**dict.fromkeys(numeric, float), "seeds": "Int64"})
 
 
-def leaderboard(suite: Suite, name: str = "sts") -> pd.DataFrame:
-    """One of a suite's own tables: a row for each method, setting, backbone and corpus, best average first.
+_BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")  # of a leaderboard's row, beside the recipe
 
-    Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark` (what became of the
-    others), `averages` (tuple, one a seed), and for each task of `suite.boards[name]` and `Avg` its mean in points and
-    `<task> sd` (NaN for fewer than 2 seeds) and `<task> n`, its seeds. Rows are sorted within a backbone.
+
+def leaderboard(suite: Suite, name: str = "sts") -> pd.DataFrame:
+    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe, best average first.
+
+    Args:
+        suite: the suite.
+        name: a key of `suite.boards`.
+
+    Returns:
+        Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark` (why other seeds
+        have no scores), `run_ids` (tuple, in the order of the plan), `averages` (tuple, one per seed), and for each
+        task and `Avg`: `<task>`, the mean in points, `<task> sd` (NaN with fewer than 2 seeds) and `<task> n`, the
+        number of seeds. Rows are sorted within a backbone.
     """
     board = suite.boards[name]
-    tasks, metric = board.tasks, board.metric
-    groups: dict[tuple[Any, ...], list[Scored]] = {}
+    groups: dict[tuple[str, ...], list[Scored]] = {}
     for run in suite.runs:
-        if not set(tasks) & set(expand_tasks(run.plan.get("tasks", tasks))):
-            continue
-        changes = sorted((run.plan.get("recipe_changes") or {}).items())
-        names = ("backbone", "label", "method", "setting", "corpus")
-        groups.setdefault((*(run.plan[name] or "" for name in names), str(changes)), []).append(run)
-    rows = []
-    for (backbone, label, method, setting, corpus, _), runs in groups.items():
-        unfinished = [run for run in runs if run.status != "finished"]
-        fates = Counter(run.status if run.status == "missing" else f"{run.status}: {run.reason}" for run in unfinished)
-        remark = "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items()))
-        row: dict[str, Any] = {"backbone": backbone, "label": label, "method": method, "setting": setting}
-        row |= {"corpus": corpus, "n": len(runs) - len(unfinished), "remark": remark}
-        points = [[run.scores.get((task, "test", metric)) for task in tasks] for run in runs]
-        averages = [average(values) for values in map(_present, points) if len(values) == len(tasks)]
-        row |= {"averages": tuple(averages)}
-        for task, values in (*zip(tasks, map(_present, zip(*points, strict=True)), strict=True), ("Avg", averages)):
-            row |= {task: _mean(values), f"{task} sd": _sd(values), f"{task} n": len(values)}
-        rows.append(row)
-    scores = [name for task in (*tasks, "Avg") for name in (task, f"{task} sd")]
-    counts = [f"{task} n" for task in (*tasks, "Avg")]
-    frame = pd.DataFrame(
-        rows, columns=["backbone", "label", "method", "setting", "corpus", "n", "remark", "averages", *scores, *counts]
-    )
+        if set(board.tasks) & set(expand_tasks(run.plan.get("tasks", board.tasks))):
+            changes = sorted((run.plan.get("recipe_changes") or {}).items())
+            group = (*(run.plan[name] or "" for name in _BOARD_GROUP), str(changes))
+            groups.setdefault(group, []).append(run)
+    columns = (*board.tasks, "Avg")
+    scores = [name for task in columns for name in (task, f"{task} sd")]
+    counts = [f"{task} n" for task in columns]
+    rows = [
+        dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | _board_row(runs, board) for group, runs in groups.items()
+    ]
+    frame = pd.DataFrame(rows, columns=[*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts])
     frame = frame.astype(dict.fromkeys(scores, float) | dict.fromkeys(counts, int))
     order = {name: index for index, name in enumerate(frame["backbone"].unique())}
     return frame.sort_values(
         ["backbone", "Avg"], ascending=[True, False], kind="stable", ignore_index=True,
         key=lambda column: column.map(order) if column.name == "backbone" else column,
     )  # fmt: skip
+
+
+def _board_row(runs: list[Scored], board: Board) -> dict[str, Any]:
+    """The columns of a leaderboard that are computed from the runs of one row."""
+    unfinished = [run for run in runs if run.status != "finished"]
+    fates = Counter(run.status if run.status == "missing" else f"{run.status}: {run.reason}" for run in unfinished)
+    points = [[run.scores.get((task, "test", board.metric)) for task in board.tasks] for run in runs]
+    averages = [average(values) for values in map(_present, points) if len(values) == len(board.tasks)]
+    row: dict[str, Any] = {
+        "n": len(runs) - len(unfinished),
+        "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
+        "run_ids": tuple(run.plan["id"] for run in runs),
+        "averages": tuple(averages),
+    }
+    by_task = dict(zip(board.tasks, map(_present, zip(*points, strict=True)), strict=True)) | {"Avg": averages}
+    for task, values in by_task.items():
+        row |= {task: _mean(values), f"{task} sd": _sd(values), f"{task} n": len(values)}
+    return row

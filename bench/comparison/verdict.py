@@ -1,23 +1,29 @@
-"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule and what it costs."""
+"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule and its error rates."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from math import fsum, inf, sqrt
+from math import inf
 from statistics import fmean
 from typing import Literal
 
-import numpy as np
-from scipy.special import stdtr, stdtrit
-
+from bench.comparison.statistics import (
+    FEWEST_SEEDS,
+    LEVEL,
+    ROUNDING,
+    Prediction,
+    fewest_seeds,
+    holm,
+    predict,
+    prediction_from_moments,
+    standard_deviation,
+)
 from bench.utils.errors import UserError, nearest
 
 Kind = Literal["reproduced", "consistent", "lower", "higher", "inconclusive", "diverged", "not comparable", "not run"]
 
-SYMBOLS: dict[Kind, str] = {
+VERDICT_SYMBOLS: dict[Kind, str] = {
     "reproduced": "=",
     "consistent": "≈",
     "lower": "↓",
@@ -28,30 +34,27 @@ SYMBOLS: dict[Kind, str] = {
     "not run": "–",
 }
 
-MEANINGS: dict[Kind, str] = {
-    "reproduced": "our mean is within the tolerance of print, and print within the spread of our seeds",
-    "consistent": "print is within the spread of our seeds, our mean further away than the tolerance",
-    "lower": "ours is below print by more than the spread of our seeds explains",
-    "higher": "ours is above print by more than the spread of our seeds explains",
-    "inconclusive": "too few seeds, or too wide a spread, to say",
-    "diverged": "a training of ours diverged",
+# Shown on the page beside the symbols.
+VERDICT_MEANINGS: dict[Kind, str] = {
+    "reproduced": "our mean is within the tolerance of the printed number, which lies within the spread of our seeds",
+    "consistent": "the printed number lies within the spread of our seeds, our mean is outside the tolerance",
+    "lower": "ours is lower than printed by more than the spread of our seeds explains",
+    "higher": "ours is higher than printed by more than the spread of our seeds explains",
+    "inconclusive": "too few seeds, or too large a spread, for a verdict",
+    "diverged": "at least one of our trainings diverged",
     "not comparable": "ours was measured on another backbone, corpus, data set or recipe",
-    "not run": "there is no score of ours",
+    "not run": "the suite has no score for it",
 }
-
-LEVEL = 0.05  # two-sided; family-wise over a table
-FEWEST_SEEDS = 3
-# What the prior spread weighs, in degrees of freedom. It comes from another code base and from SimCSE alone, so it is
-# worth a few seeds and no more: docs/statistics.md shows the error rates that led to 5.
-PRIOR_DF = 5
-ROUNDING = 1e-9  # |77.63 - 77.65| is not above 0.02, whatever binary fractions say
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far from print a mean may be and still be `reproduced`, in points.
+    """The largest difference from the printed number at which a mean still counts as `reproduced`.
 
-    The tolerance of a cell is `points`, or `spreads` prior standard deviations of that cell where that is more.
+    Attributes:
+        average, task: tolerance of an average and of a single task, in points.
+        spreads_average, spreads_task: the same in prior standard deviations of the cell. The larger of the two applies.
+        reason: where the numbers come from.
     """
 
     average: float
@@ -62,131 +65,70 @@ class Tolerance:
 
 
 TOLERANCES = {
-    "checkpoint": Tolerance(0.02, 0.03, 0, 0, "the same weights: rounding, and float32 on other hardware"),
-    "untrained": Tolerance(0.02, 0.03, 0, 0, "the same weights: rounding, and float32 on other hardware"),
-    "whitening": Tolerance(0.1, 0.1, 0, 0, "a decomposition of few sentences: order of summation, float32 or float64"),
+    "checkpoint": Tolerance(0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"),
+    "untrained": Tolerance(0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"),
+    "whitening": Tolerance(
+        0.1, 0.1, 0, 0, "a decomposition of few sentences: order of summation, float32 against float64"
+    ),
     "flow": Tolerance(
-        1.0, 1.0, 0, 0, "fitted by gradient from a random start, of which there is one: as a trained model"
+        1.0, 1.0, 0, 0, "fitted by gradient descent from a single random start: treated as a trained model"
     ),
-    "transfer": Tolerance(0.3, 0.3, 0, 0, "the same vectors, a classifier trained by stochastic gradient"),
+    "transfer": Tolerance(0.3, 0.3, 0, 0, "same vectors, classifier trained by stochastic gradient descent"),
     "transfer, small test": Tolerance(1.0, 1.0, 0, 0, "as transfer, on 500 (TREC) or 1,725 (MRPC) items"),
-    "trained base": Tolerance(
-        1.0, 1.0, 0, 2, "the mean of 5 or more seeds; a single task varies more than the average"
-    ),
-    "trained large": Tolerance(1.0, 1.0, 2, 2, "two standard deviations over public seeds, 1 point at least"),
-    # Of differences no prior is known: how much of a method's spread pairing takes out depends on the two methods.
+    "trained base": Tolerance(1.0, 1.0, 0, 2, "mean of 5 or more seeds; single tasks vary more than the average"),
+    "trained large": Tolerance(1.0, 1.0, 2, 2, "two standard deviations over public seeds, at least 1 point"),
+    # No prior exists for differences: how much variance pairing removes depends on the two methods.
     "difference": Tolerance(
-        0.5, 1.0, 0, 0, "seeds are paired; the printed gains begin at 0.28, so with more a loss would pass for a gain"
+        0.5, 1.0, 0, 0, "seeds are paired; printed gains start at 0.28, so a larger tolerance would accept a loss"
     ),
-    # These two are in units of their own, not in points.
-    "uniformity": Tolerance(
-        0.1, 0.1, 0, 0, "between the two printed differences, 0.04 and 0.31, so that it tells them apart"
-    ),
+    # The last two are not in points.
+    "uniformity": Tolerance(0.1, 0.1, 0, 0, "separates the two printed differences, 0.04 and 0.31"),
     "best step": Tolerance(
-        3125, 3125, 0, 0, "a fifth of an epoch of 15,625 steps; 50 public seeds on bert-base spread by 2,730 steps"
+        3125, 3125, 0, 0, "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on bert-base"
     ),
 }
 
 
 def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
-    """The tolerance of a cell in points, for a key of `TOLERANCES` and the cell's prior standard deviation.
+    """The tolerance of a cell in points.
+
+    Args:
+        kind: a key of `TOLERANCES`.
+        task: "Avg" or the name of a task.
+        prior_sd: prior standard deviation of the cell, in points.
 
     Raises:
-        UserError: there is no such kind.
+        UserError: `kind` is unknown.
     """
     if kind not in TOLERANCES:
-        raise UserError(f"no tolerance is stated for {kind!r}{nearest(kind, TOLERANCES)}")
-    stated = TOLERANCES[kind]
-    points, spreads = (stated.average, stated.spreads_average) if task == "Avg" else (stated.task, stated.spreads_task)
+        raise UserError(f"there is no tolerance for {kind!r}{nearest(kind, TOLERANCES)}")
+    entry = TOLERANCES[kind]
+    points, spreads = (entry.average, entry.spreads_average) if task == "Avg" else (entry.task, entry.spreads_task)
     return max(points, spreads * (prior_sd or 0.0))
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """What one further draw would be: a t distribution around `mean` with scale `scale` and `df` degrees of freedom."""
+def seeds_to_decide(scores: Sequence[float], tolerance: float, prior_sd: float | None = None) -> int | None:
+    """The number of seeds at which the prediction interval is narrow enough for a verdict, given their spread so far.
 
-    mean: float
-    scale: float
-    df: int
-
-    @property
-    def half_width(self) -> float:
-        """Half the width of the 95 % prediction interval, in points."""
-        return quantile(self.df, 1 - LEVEL / 2) * self.scale
-
-    def p_value(self, value: float) -> float:
-        """Two-sided probability of a draw at least as far from the mean as `value`."""
-        if self.scale == 0:
-            return float(value == self.mean)
-        return 2 * float(stdtr(self.df, -abs(value - self.mean) / self.scale))
-
-
-@cache
-def quantile(df: int, probability: float) -> float:
-    """Of Student's t distribution with `df` degrees of freedom."""
-    return float(stdtrit(df, probability))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """P values adjusted by Holm (1979), in their order: those below a level keep the family-wise error below it."""
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(steps, 1)
-    return adjusted.tolist()
-
-
-def standard_deviation(ours: Sequence[float]) -> float:
-    """Of at least two draws, with n - 1 below."""
-    mean = fmean(ours)
-    return sqrt(fsum((score - mean) ** 2 for score in ours) / (len(ours) - 1))
-
-
-def spread(sd: float, n: int, prior_sd: float | None) -> float:
-    """The standard deviation to reckon with: that of n seeds, drawn towards the prior but never below their own."""
-    if prior_sd is None:
-        return sd
-    pooled = sqrt((PRIOR_DF * prior_sd**2 + (n - 1) * sd**2) / (PRIOR_DF + n - 1))
-    return max(sd, pooled)
-
-
-def _prediction(mean: float, sd: float, n: int, prior_sd: float | None) -> Prediction:
-    df = n - 1 + (0 if prior_sd is None else PRIOR_DF)
-    return Prediction(mean, spread(sd, n, prior_sd) * sqrt(1 + 1 / n), df)
-
-
-def predict(ours: Sequence[float], prior_sd: float | None = None) -> Prediction:
-    """The predictive distribution of one further draw, from at least two scores in points (one, if there is a prior).
-
-    Raises:
-        ValueError: there are too few scores to predict anything.
+    None if the spread is unknown or if 1,000 seeds are not enough.
     """
-    n = len(ours)
-    if n < (2 if prior_sd is None else 1):
-        raise ValueError(f"{n} scores say nothing about their spread")
-    return _prediction(fmean(ours), standard_deviation(ours) if n > 1 else 0.0, n, prior_sd)
-
-
-def seeds_to_decide(ours: Sequence[float], tolerance: float, prior_sd: float | None = None) -> int | None:
-    """The number of seeds at which the interval is narrow enough for a verdict, if their spread stays as it is.
-
-    None where no number up to 1,000 is enough, or where nothing is known about the spread.
-    """
-    sd = standard_deviation(ours) if len(ours) > 1 else prior_sd
+    sd = standard_deviation(scores) if len(scores) > 1 else prior_sd
     if sd is None:
         return None
-
-    def decides(n: int) -> bool:
-        return _prediction(0.0, sd, n, prior_sd).half_width <= 2 * tolerance
-
-    numbers = range(FEWEST_SEEDS, 1001)  # the interval only gets narrower with n
-    return FEWEST_SEEDS + found if (found := bisect_left(numbers, True, key=decides)) < len(numbers) else None
+    return fewest_seeds(lambda n: prediction_from_moments(0.0, sd, n, prior_sd).half_width <= 2 * tolerance)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A printed number (points) and our scores of it, with what the rule needs to know about them."""
+class VerdictInput:
+    """What a verdict is based on.
+
+    Attributes:
+        printed: the printed number, in points.
+        ours: our scores, in points, one per seed.
+        tolerance: of the cell, in points.
+        deterministic: whether our score does not depend on a seed.
+        prior_sd: standard deviation over public seeds, in points, if known.
+    """
 
     printed: float
     ours: Sequence[float]
@@ -196,7 +138,7 @@ class Cell:
 
     @property
     def prediction(self) -> Prediction | None:
-        """Of one further draw; None for deterministic cells and for fewer than 3 seeds."""
+        """Predictive distribution of one further seed; None for deterministic cells and below 3 seeds."""
         if self.deterministic or len(self.ours) < FEWEST_SEEDS:
             return None
         return predict(self.ours, self.prior_sd)
@@ -204,14 +146,20 @@ class Cell:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict in a word, why, and for `inconclusive` the number of seeds that would decide (None: no number)."""
+    """A verdict.
+
+    Attributes:
+        kind: a key of `VERDICT_SYMBOLS`.
+        reason: why, as a clause.
+        seeds: for `inconclusive`, the number of seeds that would decide; None if no number would.
+    """
 
     kind: Kind
     reason: str = ""
     seeds: int | None = None
 
 
-def _judge(cell: Cell, prediction: Prediction | None, p_adjusted: float) -> Verdict:
+def _judge(cell: VerdictInput, prediction: Prediction | None, p_adjusted: float) -> Verdict:
     if not cell.ours:
         return Verdict("not run", "no scores in this suite")
     mean, n = fmean(cell.ours), len(cell.ours)
@@ -233,14 +181,16 @@ def _judge(cell: Cell, prediction: Prediction | None, p_adjusted: float) -> Verd
     return Verdict(kind, f"interval ±{half_width:.2f}, tolerance {cell.tolerance:.2f}")
 
 
-def verdicts(table: Sequence[Cell]) -> list[Verdict]:
-    """The verdicts on the cells of one table, with Holm's correction over those that have enough seeds.
+def verdicts(table: Sequence[VerdictInput]) -> list[Verdict]:
+    """The verdicts on the cells of one table, with Holm's correction over those with at least 3 seeds.
 
-    Cells that are not comparable, not run or diverged do not belong in `table`: they were settled before.
+    Cells that were not run, diverged or are not comparable must be left out of `table`: they need no test.
     """
     predictions = [cell.prediction for cell in table]
-    tested = [found.p_value(cell.printed) for cell, found in zip(table, predictions, strict=True) if found]
-    adjusted = iter(holm(tested))
+    p_values = [
+        prediction.p_value(cell.printed) for cell, prediction in zip(table, predictions, strict=True) if prediction
+    ]
+    adjusted = iter(holm(p_values))
     return [
         _judge(cell, prediction, next(adjusted) if prediction else 1.0)
         for cell, prediction in zip(table, predictions, strict=True)
@@ -256,4 +206,4 @@ def verdict(
     prior_sd: float | None = None,
 ) -> Verdict:
     """The verdict on a single cell, as in a table of one. All numbers in points."""
-    return verdicts([Cell(printed, ours, tolerance, deterministic, prior_sd)])[0]
+    return verdicts([VerdictInput(printed, ours, tolerance, deterministic, prior_sd)])[0]

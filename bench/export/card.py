@@ -1,4 +1,4 @@
-"""The model card of an exported encoder: where it comes from, its scores, and what they can be compared with."""
+"""The model card of an exported encoder: its provenance, its scores, and what they can be compared with."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bench.export.runs import Exported
+from bench.export.runs import ExportedRun
 from bench.registry.backbones import backbone
 from bench.results.records import Record
 from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.utils.errors import UserError
 
-SHOWN = (
+RECIPE_FIELDS = (
     "batch_size",
     "learning_rate",
     "epochs",
@@ -25,15 +25,15 @@ SHOWN = (
 )
 
 
-def card(run: Exported, width: int, longest: int) -> str:
-    """README.md of a folder, in Markdown with the hub's header.
+def card(run: ExportedRun, width: int, longest: int) -> str:
+    """The README.md of an exported folder, in Markdown with the hub's metadata.
 
     Args:
-        width: of a vector.
-        longest: word pieces that are read of a sentence.
+        run: the run.
+        width: dimension of the vectors.
+        longest: maximum input length in tokens.
     """
-    told, provenance = run.told, run.provenance
-    base = _hub_id(told)
+    base = _hub_id(run.description)
     header: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
@@ -41,22 +41,7 @@ def card(run: Exported, width: int, longest: int) -> str:
     }
     if base:
         header["base_model"] = base
-    code = provenance.get("code") or {}
-    rows = {
-        "Method": f"{told['method']}@{told['setting']} ({told.get('label') or told['method']})",
-        "Base model": base or told["backbone"],
-        "Trained on": _corpora(told, provenance),
-        "Seed": told["seed"],
-        "Recipe": ", ".join(f"{key} {value}" for key, value in _recipe(told)),
-        "Step that was kept": _step(run.outcome),
-        "Run": run.id,
-        "Code": f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}"
-        + (" with changes that are in no commit" if code.get("dirty") else ""),
-        "Versions": ", ".join(f"{name} {version}" for name, version in (provenance.get("versions") or {}).items()),
-        "Device": (provenance.get("device") or {}).get("name"),
-        "Date": provenance.get("date"),
-        "Vectors": f"{width} values; sentences are cut to {longest} word pieces",
-    }
+    rows = _rows(run, base) | {"Vectors": f"{width} dimensions; sentences are truncated to {longest} tokens"}
     lines = [
         "---",
         *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in header.items()),
@@ -64,7 +49,7 @@ def card(run: Exported, width: int, longest: int) -> str:
         "",
         f"# {_cell(run.title)}",
         "",
-        "A sentence encoder that was trained without labels by sentbench.",
+        "A sentence encoder trained without labels by sentbench.",
         "",
         "    from sentence_transformers import SentenceTransformer",
         "    vectors = SentenceTransformer(FOLDER).encode(sentences)",
@@ -80,24 +65,47 @@ def card(run: Exported, width: int, longest: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _recipe(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [item for item in (told.get("recipe") or {}).items() if item[0] in SHOWN and item[1] is not None]
+def _rows(run: ExportedRun, base: str | None) -> dict[str, Any]:
+    """Recipe and provenance of a run, as titled values; `base` is the base model's name on the hub."""
+    description, provenance = run.description, run.provenance
+    code = provenance.get("code") or {}
+    label = description.get("label") or description["method"]
+    return {
+        "Method": f"{description['method']}@{description['setting']} ({label})",
+        "Base model": base or description["backbone"],
+        "Trained on": _corpora(description, provenance),
+        "Seed": description["seed"],
+        "Recipe": ", ".join(f"{key} {value}" for key, value in _recipe(description)),
+        "Selected step": _step(run.outcome),
+        "Run": run.id,
+        "Code": f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}"
+        + (" with uncommitted changes" if code.get("dirty") else ""),
+        "Versions": ", ".join(f"{name} {version}" for name, version in (provenance.get("versions") or {}).items()),
+        "Device": (provenance.get("device") or {}).get("name"),
+        "Date": provenance.get("date"),
+    }
 
 
-def _hub_id(told: Mapping[str, Any]) -> str | None:
-    """The base model's name on the hub, where it has one."""
+def _recipe(description: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [
+        item for item in (description.get("recipe") or {}).items() if item[0] in RECIPE_FIELDS and item[1] is not None
+    ]
+
+
+def _hub_id(description: Mapping[str, Any]) -> str | None:
+    """The base model's name on the hub; None if it is not on the hub."""
     try:
-        known = backbone(str(told.get("reference") or told["backbone"]))
+        base = backbone(str(description.get("reference") or description["backbone"]))
     except UserError:
         return None
-    return known.location if known.source == "hub" else None
+    return base.location if base.source == "hub" else None
 
 
-def _corpora(told: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
-    found, *_ = provenance.get("corpora") or [provenance.get("corpus") or {}]  # the training corpus first
-    name = str(told.get("corpus"))
-    own = (told.get("recipe") or {}).get("corpus")
-    sha = f" (SHA-256 {found['sha256']}, {found['rows']} lines)" if {"sha256", "rows"} <= found.keys() else ""
+def _corpora(description: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
+    corpus, *_ = provenance.get("corpora") or [provenance.get("corpus") or {}]  # the training corpus is first
+    name = str(description.get("corpus"))
+    own = (description.get("recipe") or {}).get("corpus")
+    sha = f" (SHA-256 {corpus['sha256']}, {corpus['rows']} lines)" if {"sha256", "rows"} <= corpus.keys() else ""
     return f"{own or name}{sha}"
 
 
@@ -107,31 +115,31 @@ def _step(outcome: Mapping[str, Any]) -> str:
     return f"{outcome['best_step']} of {outcome['steps']}, by the dev set ({outcome['best_dev']:.2f})"
 
 
-def foreign(run: Exported) -> list[str]:
-    """Why scores of a run cannot be compared with a paper's; empty where nothing speaks against it."""
-    told, reasons = run.told, []
-    if _hub_id(told) is None:
-        reasons.append(f"on the backbone {told['backbone']}")
-    if not told.get("own_corpus") and told.get("corpus") not in (None, "wiki1m"):
-        reasons.append(f"trained on {told['corpus']}")
-    if changed := sorted(set(told.get("recipe_changes") or {}) - NEUTRAL_CHANGES):
+def deviations(run: ExportedRun) -> list[str]:
+    """Why the scores of a run cannot be compared with a paper's, as clauses; empty if they can."""
+    description, reasons = run.description, []
+    if _hub_id(description) is None:
+        reasons.append(f"on the backbone {description['backbone']}")
+    if not description.get("own_corpus") and description.get("corpus") not in (None, "wiki1m"):
+        reasons.append(f"trained on {description['corpus']}")
+    if changed := sorted(set(description.get("recipe_changes") or {}) - NEUTRAL_CHANGES):
         reasons.append(f"with a changed recipe ({', '.join(changed)})")
-    data = (run.provenance.get("data") or {}).get("name") or told.get("data")
+    data = (run.provenance.get("data") or {}).get("name") or description.get("data")
     if data != "senteval":
         reasons.append(f"scored on {data}")
     return reasons
 
 
-def _scores(run: Exported) -> list[str]:
+def _scores(run: ExportedRun) -> list[str]:
     if not run.records:
-        return ["Nothing was scored yet."]
+        return ["The run has no scores yet."]
     data = run.provenance.get("data") or {}
     sums = f" (SHA-256 over its files: {data['sha256']})" if "sha256" in data else ""
-    reasons = foreign(run)
-    told = (
+    reasons = deviations(run)
+    remark = (
         f"They are measured {', '.join(reasons)}: comparable with each other, with no paper."
         if reasons
-        else "A paper's number is one draw, and so are these: one seed says little of a method."
+        else "These are the scores of one seed, and a paper's are too: a single seed says little about a method."
     )
     rows = [
         f"| {_cell(record['task'])} | {record['split']} | {_metric(record)} | {record['value']:.2f} |"
@@ -139,7 +147,7 @@ def _scores(run: Exported) -> list[str]:
     ]
     name = _cell(data.get("name"))
     return [
-        f"In points (x 100), by SentEval's protocol as sentbench has it, on {name}{sums}. {_cell(told)}",
+        f"In points (x 100), by sentbench's implementation of SentEval's protocol, on {name}{sums}. {_cell(remark)}",
         "",
         "| Task | Split | Metric | Score |",
         "|---|---|---|---|",
@@ -153,6 +161,6 @@ def _metric(record: Record) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Text within a table or a line of Markdown: one line, without markup of its own."""
+    """Text for a table or line of Markdown: one line, with markup escaped."""
     text = " ".join(str(value).split())
     return "".join(f"\\{sign}" if sign in "\\`*_[]<>|#" else sign for sign in text)

@@ -1,8 +1,8 @@
-"""Trained encoders as folders of sentence-transformers: weights, tokenizer, modules, model card.
+"""Trained encoders as sentence-transformers folders: weights, tokenizer, modules, model card.
 
-What a pooler or a map needs is written as the library's own modules: [CLS] and the mean as Pooling, a mean of two
-layers as WeightedLayerPooling, the model's own pooler and affine maps as Dense, a whitening as two Dense and Normalize.
-Anything else is refused. Each folder is read back by `bench.models.encoder` and compared before it counts.
+Poolers and maps become the library's own modules: [CLS] and mean pooling a Pooling, a mean of two layers a
+WeightedLayerPooling, the model's own pooler and affine maps a Dense, a whitening two Dense and a Normalize. Anything
+else is refused. Each folder is loaded again by `bench.models.encoder`, and its vectors are compared with the originals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bench.export.card import card
-from bench.export.runs import Exported
+from bench.export.runs import ExportedRun
 from bench.models.encoder import FIRST_ONLY, TransformerEncoder, load_encoder
 from bench.models.sentence_transformers import LAYERS, Normalised, layer_weights
 from bench.models.transformer import longest_input
@@ -27,87 +27,88 @@ from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
 
-CLOSE = 1e-5  # how far a vector that is read back may be off, where values are below 1; above, of the largest value
+CLOSE = 1e-5  # tolerance of vectors that are read back, relative to the largest value if that exceeds 1
 PROBES = ("", "A man is playing a guitar.", "two birds", " ".join(50 * ["The old dog sees seven small boats."]))
 
-
-TYPES = "sentence_transformers.models"  # where all versions of the library find their modules
+TYPES = "sentence_transformers.models"  # the path of the modules in all versions of the library
 
 
 @dataclass(frozen=True)
 class Part:
-    """A module of the library: its kind, its configuration, its tensors."""
+    """A module of the library: its class name, its configuration, its tensors."""
 
     kind: str
     config: Mapping[str, Any] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
-def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> list[str]:
-    """Write each trained run as a folder named by its identity.
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
+    """Write each trained run as a folder named by its id.
 
     Raises:
-        UserError: a run that was asked for cannot be exported, or none can.
+        UserError: a requested run cannot be exported, or no run can.
     """
     remarks: list[str] = []
-    runs = sorted(runs, key=lambda run: not run.told["trained"])  # of what cannot have an encoder nobody wonders
+    runs = sorted(
+        runs, key=lambda run: not run.description["trained"]
+    )  # the first remark is shown if no run can be exported
     for run in runs:
         try:
-            _write_run(suite, run, folder / run.id)
+            _write_run(suite_dir, run, folder / run.id)
         except UserError as error:
-            if asked:
+            if requested:
                 raise
             shutil.rmtree(folder / run.id, ignore_errors=True)
             remarks.append(str(error))
     if len(remarks) == len(runs):
-        raise UserError(f"{suite} has no encoder to export: {remarks[0]}")
+        raise UserError(f"{suite_dir} has no encoder to export: {remarks[0]}")
     return remarks
 
 
-def _write_run(suite: Path, run: Exported, folder: Path) -> None:
-    if not run.told["trained"]:
-        raise UserError(f"{run.id} is not trained, so there is no encoder of its own to export; leave it out")
+def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
+    if not run.description["trained"]:
+        raise UserError(f"{run.id} is not trained, so it has no encoder to export; leave it out")
     if run.status != "finished":
-        raise UserError(f"{run.id} is {run.status}, so there is no encoder to export; leave it out")
-    source = paths.run_folder(suite, run.id) / "encoder"
+        raise UserError(f"{run.id} is {run.status}, so it has no encoder to export; leave it out")
+    source = paths.run_folder(suite_dir, run.id) / "encoder"
     if not source.is_dir():
-        raise UserError(f"{run.id} left no encoder here ({source} is not there); name the suite that has it")
+        raise UserError(f"{run.id} has no encoder in this suite: {source} does not exist; pass the suite that has it")
     encoder = load_encoder(source)
     if (scored := run.provenance.get("encoder")) and encoder.identity != scored:
-        raise UserError(f"{source} is not the encoder that was scored; score {run.id} again, or train it again")
+        raise UserError(f"{source} is not the encoder that was scored; score {run.id} again, or retrain it")
     base, modules = _parts(encoder, run.id)
     folder.mkdir()
     _write_transformer(base, folder)
     listed = [{"idx": 0, "name": "0", "path": "", "type": f"{TYPES}.Transformer"}]
     for index, module in enumerate(modules, start=1):
-        place = f"{index}_{module.kind}"
-        (folder / place).mkdir()
-        write_json(folder / place / "config.json", module.config)
+        path = f"{index}_{module.kind}"
+        (folder / path).mkdir()
+        write_json(folder / path / "config.json", module.config)
         if module.tensors:
-            save_file(module.tensors, folder / place / "model.safetensors")
-        listed.append({"idx": index, "name": str(index), "path": place, "type": f"{TYPES}.{module.kind}"})
+            save_file(module.tensors, folder / path / "model.safetensors")
+        listed.append({"idx": index, "name": str(index), "path": path, "type": f"{TYPES}.{module.kind}"})
     write_json(folder / "modules.json", listed)
     settings: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
     write_json(folder / "config_sentence_transformers.json", settings)
     vectors = encoder.encode(PROBES)
-    found = load_encoder(folder)
-    if modules[-1].kind == "Normalize":  # which reading leaves out
-        found = Normalised(found)
-    off = float(np.abs(found.encode(PROBES) - vectors).max()) / max(1.0, float(np.abs(vectors).max()))
-    if not off <= CLOSE:
-        raise UserError(f"{run.id} cannot be exported: as float32 modules its vectors are off by {off:.1g}")
+    loaded = load_encoder(folder)
+    if modules[-1].kind == "Normalize":  # load_encoder skips a final Normalize
+        loaded = Normalised(loaded)
+    error = float(np.abs(loaded.encode(PROBES) - vectors).max()) / max(1.0, float(np.abs(vectors).max()))
+    if not error <= CLOSE:
+        raise UserError(f"{run.id} cannot be exported: as float32 modules its vectors are off by {error:.1g}")
     longest = read_json(folder / "sentence_bert_config.json")["max_seq_length"]
     write_text(folder / "README.md", card(run, vectors.shape[1], longest))
 
 
 def _write_transformer(encoder: TransformerEncoder, folder: Path) -> None:
-    """A transformer and its tokenizer, which cuts where ours does."""
+    """Write a transformer and its tokenizer, with the maximum length that we use."""
     longest = longest_input(encoder.model, encoder.tokenizer)
     encoder.tokenizer.model_max_length = longest
     encoder.save(folder)
     settings: dict[str, Any] = {"max_seq_length": longest, "do_lower_case": False}
     if encoder.model.config.model_type in ("bert", "roberta", "xlm-roberta") and encoder.pooler != "cls":
-        settings["model_args"] = {"add_pooling_layer": False}  # else the library would draw one at random
+        settings["model_args"] = {"add_pooling_layer": False}  # otherwise the library initialises one at random
     write_json(folder / "sentence_bert_config.json", settings)
     if encoder.pooler in LAYERS:
         config = read_json(folder / "config.json")
@@ -115,10 +116,10 @@ def _write_transformer(encoder: TransformerEncoder, folder: Path) -> None:
 
 
 def _parts(encoder: Any, name: str) -> tuple[TransformerEncoder, list[Part]]:
-    """An Encoder as a transformer and the library's modules behind it.
+    """An Encoder as a transformer and the library's modules that follow it.
 
     Raises:
-        UserError: the library has no module for a part.
+        UserError: the library has no module for a part of the encoder.
     """
     maps = []
     while not isinstance(encoder, TransformerEncoder):
@@ -133,7 +134,7 @@ def _parts(encoder: Any, name: str) -> tuple[TransformerEncoder, list[Part]]:
         elif each.kind == "normalised":
             modules.append(Part("Normalize"))
         elif each.kind == "whitened" and each.fixed:
-            # The mean is taken off first: x W - mu W in one step would lose what the two have in common.
+            # Two steps: computing x W - mu W in one loses digits to cancellation if the mean is large.
             mean, matrix = each.arrays["mean"], each.arrays["matrix"]
             modules += [_dense(torch.eye(len(mean)), -mean), _dense(matrix.T, None), Part("Normalize")]
         elif each.kind == "whitened":
@@ -147,7 +148,7 @@ def _pooling(encoder: TransformerEncoder) -> list[Part]:
     config = encoder.model.config
     width, depth = config.hidden_size, config.num_hidden_layers
     first = encoder.pooler in FIRST_ONLY
-    # The flags' form is read by all versions of the library, today's form by the newest alone.
+    # All versions of the library read these flags; only the newest reads the current form.
     flags = {"pooling_mode_cls_token": first, "pooling_mode_mean_tokens": not first}
     pooling = Part("Pooling", {"word_embedding_dimension": width, **flags})
     if encoder.pooler == "cls":
@@ -161,7 +162,7 @@ def _pooling(encoder: TransformerEncoder) -> list[Part]:
 
 
 def _dense(weight: Tensor, bias: Tensor | None, tanh: bool = False) -> Part:
-    """y = W x + b, and tanh of it, of a weight (k, d) and a bias (k)."""
+    """A Dense module, y = W x + b or its tanh, with a weight of shape (k, d) and a bias of shape (k,)."""
     tensors = {"linear.weight": weight.float().cpu().contiguous()}
     if bias is not None:
         tensors["linear.bias"] = bias.float().cpu().contiguous()

@@ -1,7 +1,7 @@
-"""Scores as mteb's result files, in the folders of its results cache: results/<model>/<revision>/<task>.json.
+"""Scores as mteb result files, in the layout of its results cache: results/<model>/<revision>/<task>.json.
 
-The tasks are called SentBench-STS12 and so on: mteb's tasks of these names have files, splits and classifiers of their
-own, so the numbers must not stand in one column with theirs. mteb reads scores as shares (0.76), not as points.
+Tasks are named SentBench-STS12 and so on, because mteb's tasks of the same names use other files, splits and
+classifiers, so that scores must not be mixed. mteb stores scores as fractions (0.76), not as points.
 """
 
 from __future__ import annotations
@@ -11,46 +11,46 @@ from pathlib import Path
 from typing import Any
 
 from bench.datasets.tasks import CHINESE_TASKS, KNOWN_TASKS, STS_TASKS, is_described
-from bench.export.card import foreign
-from bench.export.runs import Exported
+from bench.export.card import deviations
+from bench.export.runs import ExportedRun
 from bench.results.records import Record
 from bench.utils.errors import UserError
 from bench.utils.files import slug, write_json
 
 PREFIX = "SentBench-"
-METRICS = {"spearman": "cosine_spearman"}  # mteb's name, where it is not ours
-MAIN = ("spearman", "accuracy")  # the metric that mteb shows
+METRICS = {"spearman": "cosine_spearman"}  # our name -> mteb's, if they differ
+MAIN = ("spearman", "accuracy")  # metrics that are a task's main_score
 
 STS_PROTOCOL = "Spearman correlation of cosines with the gold scores, all pairs of a set as one list"
 CLASSIFIER = "accuracy of SentEval's classifiers on frozen vectors"
 
 
-def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> list[str]:
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
     """Write the scores of each run.
 
     Raises:
-        UserError: a run that was asked for has no scores, or none has.
+        UserError: a requested run has no scores, or no run has.
     """
     remarks: list[str] = []
     for run in runs:
         if run.records:
             _write_run(run, folder)
-        elif asked:
-            raise UserError(f"{run.id} has no scores in {suite} ({run.status}); score it first, or leave it out")
+        elif requested:
+            raise UserError(f"{run.id} has no scores in {suite_dir} ({run.status}); score it first, or leave it out")
         else:
             remarks.append(f"{run.id} has no scores ({run.status})")
     if len(remarks) == len(runs):
-        raise UserError(f"{suite} has no scores to export; score its runs first")
+        raise UserError(f"{suite_dir} has no scores to export; score its runs first")
     return remarks
 
 
-def _write_run(run: Exported, folder: Path) -> None:
-    told = run.told
-    name = "-".join(slug(str(told[part])) for part in ("method", "setting", "backbone"))
+def _write_run(run: ExportedRun, folder: Path) -> None:
+    description = run.description
+    name = "-".join(slug(str(description[part])) for part in ("method", "setting", "backbone"))
     place = folder / "results" / f"sentbench__{name}" / run.id
     parts: dict[tuple[str, str], list[Record]] = {}
     for record in run.records:
-        if record["task"] != "Avg":  # mteb takes averages itself
+        if record["task"] != "Avg":  # mteb computes averages itself
             parts.setdefault((record["task"], record["split"]), []).append(record)
     write_json(place / "model_meta.json", _model(run, f"sentbench/{name}", [task for task, _ in parts]))
     for (task, split), records in parts.items():
@@ -58,8 +58,8 @@ def _write_run(run: Exported, folder: Path) -> None:
         write_json(place / f"{result['task_name']}.json", result)
 
 
-def _model(run: Exported, name: str, tasks: Sequence[str]) -> dict[str, Any]:
-    """What mteb wants to know of a model; what nobody wrote down is null."""
+def _model(run: ExportedRun, name: str, tasks: Sequence[str]) -> dict[str, Any]:
+    """mteb's metadata of a model; unknown fields are null."""
     unknown = (
         "loader",
         "release_date",
@@ -85,33 +85,33 @@ def _model(run: Exported, name: str, tasks: Sequence[str]) -> dict[str, Any]:
 
 
 def _language(task: str) -> str:
-    """ISO 639-3 and the script; of a user's own set nothing is known."""
+    """ISO 639-3 code and script; undetermined for a user's own data set."""
     if task in CHINESE_TASKS:
         return "cmn-Hans"
     return "eng-Latn" if task in KNOWN_TASKS else "und-Zyyy"
 
 
-def _result(run: Exported, task: str, split: str, records: Sequence[Record]) -> dict[str, Any]:
-    """One file. A dev set is a task of its own, since mteb takes a task's score as the mean over its splits."""
+def _result(run: ExportedRun, task: str, split: str, records: Sequence[Record]) -> dict[str, Any]:
+    """One result file. A dev set is a separate task, because mteb averages the splits of a task."""
     scores: dict[str, Any] = {"hf_subset": "default", "languages": [_language(task)]}
     for record in records:
-        metric, share = str(record["metric"]), record["value"] / 100
+        metric, fraction = str(record["metric"]), record["value"] / 100
         name = METRICS.get(metric, metric)
         whole = record["aggregation"] == "all"
-        scores[name if whole else f"{name}_{record['aggregation']}"] = share
+        scores[name if whole else f"{name}_{record['aggregation']}"] = fraction
         if whole and metric in MAIN:
-            scores["main_score"] = share
+            scores["main_score"] = fraction
     return {
         "task_name": PREFIX + slug(task) + ("" if split == "test" else f"-{split}"),
         "dataset_revision": _revision(run.provenance, task, split),
-        "mteb_version": None,  # mteb computed none of it
-        "evaluation_time": None,  # known of all tasks together alone
+        "mteb_version": None,  # not computed by mteb
+        "evaluation_time": None,  # only the total over all tasks is known
         "scores": {split: [scores | {"protocol": _protocol(run, task)}]},
     }
 
 
-def _protocol(run: Exported, task: str) -> str:
-    """How the scores came about, and what they can be compared with."""
+def _protocol(run: ExportedRun, task: str) -> str:
+    """How the scores were computed, and what they can be compared with."""
     code, mode = run.provenance.get("code") or {}, run.provenance.get("mode", "test")
     is_sts = task in STS_TASKS or is_described(task)
     parts = [
@@ -119,12 +119,12 @@ def _protocol(run: Exported, task: str) -> str:
         f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}",
         "not mteb's task of this name",
     ]
-    if reasons := foreign(run):
+    if reasons := deviations(run):
         parts.append(f"{', '.join(reasons)}: comparable with no paper")
     return "; ".join(parts)
 
 
 def _revision(provenance: Mapping[str, Any], task: str, split: str) -> str:
-    """The sum of what was read of a task's split, else of the data folder."""
+    """The checksum of a task's split, else of the data folder."""
     sums = (provenance.get("tasks") or {}).get(task) or {}
     return str(sums.get(split) or sums.get("all") or (provenance.get("data") or {}).get("sha256") or "unknown")

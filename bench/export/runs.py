@@ -1,4 +1,4 @@
-"""The runs of a suite's folder as far as they are there: planned, trained, scored; with or without a plan."""
+"""The runs in a suite's folder: planned, trained or scored, with or without a plan."""
 
 from __future__ import annotations
 
@@ -15,73 +15,77 @@ from bench.utils.files import read_json
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedRun:
     """A run of a suite.
 
     Attributes:
-        told: the run as plans and provenances hold it.
-        status: "finished", "diverged", "skipped", or "missing" where nothing is there yet.
-        provenance: of its scores, else of its training; empty where there is neither.
-        scored: its file of scores, or None.
+        description: the run as in plans and provenances.
+        status: "finished", "diverged", "skipped", or "missing" if nothing has run.
+        provenance: of its scores, else of its training; empty if there is neither.
+        records: its scores.
     """
 
-    told: Mapping[str, Any]
+    description: Mapping[str, Any]
     status: str
     provenance: Mapping[str, Any] = field(default_factory=dict)
     records: Sequence[Record] = ()
-    scored: Path | None = None
 
     @property
     def id(self) -> str:
-        return str(self.told["id"])
+        return str(self.description["id"])
 
     @property
     def outcome(self) -> Mapping[str, Any]:
-        """How its training ended."""
-        found: Mapping[str, Any] = self.provenance.get("outcome") or {}
-        return found
+        """How the training ended; empty if unknown."""
+        outcome: Mapping[str, Any] = self.provenance.get("outcome") or {}
+        return outcome
 
     @property
     def title(self) -> str:
-        """For people: method, backbone and seed."""
-        seed = "" if self.told["seed"] is None else f", seed {self.told['seed']}"
-        return f"{self.told.get('label') or self.told['method']} on {self.told['backbone']}{seed}"
+        """Method, backbone and seed, as text for readers."""
+        seed = "" if self.description["seed"] is None else f", seed {self.description['seed']}"
+        return f"{self.description.get('label') or self.description['method']} on {self.description['backbone']}{seed}"
 
 
-def read_runs(suite: Path, only: Sequence[str] = ()) -> list[Exported]:
-    """The runs of a suite, planned ones first, or those that are named.
+def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
+    """The runs of a suite, planned ones first.
+
+    Args:
+        suite_dir: folder of the suite.
+        only: ids of runs; empty takes all.
 
     Raises:
-        UserError: there is none, or none of a name; or a file is damaged.
+        UserError: there are no runs, an id is unknown, or a file is damaged.
     """
-    plan = suite / "plan.json"
+    plan = suite_dir / "plan.json"
     planned = {entry["id"]: entry for entry in read_plan(plan)["runs"]} if plan.is_file() else {}
-    scored = sorted(path.stem for path in (suite / "scores").glob("*.json"))
-    trained = sorted(path.parent.name for path in (suite / "runs").glob("*/outcome.json"))
-    known = list(dict.fromkeys([*planned, *scored, *trained]))
-    if not known:
-        raise UserError(f"{suite} holds no runs; name a suite's folder, results/<suite>")
+    scored = sorted(path.stem for path in (suite_dir / "scores").glob("*.json"))
+    trained = sorted(path.parent.name for path in (suite_dir / "runs").glob("*/outcome.json"))
+    ids = list(dict.fromkeys([*planned, *scored, *trained]))
+    if not ids:
+        raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
     for name in only:
-        if name not in known:
-            raise UserError(f"{suite} has no run '{name}'{nearest(name, known)}")
-    return [_read(suite, name, planned.get(name)) for name in dict.fromkeys(only or known)]
+        if name not in ids:
+            raise UserError(f"{suite_dir} has no run '{name}'{nearest(name, ids)}")
+    return [_read(suite_dir, name, planned.get(name)) for name in dict.fromkeys(only or ids)]
 
 
-def _read(suite: Path, name: str, planned: Mapping[str, Any] | None) -> Exported:
-    scores, outcome = paths.scores_file(suite, name), paths.run_folder(suite, name) / "outcome.json"
+def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> ExportedRun:
+    scores, outcome = paths.scores_file(suite_dir, name), paths.run_folder(suite_dir, name) / "outcome.json"
     path = scores if scores.is_file() else outcome
     try:
         if scores.is_file():
             provenance, records = read_scores(scores)
-            run = Exported(provenance["run"], provenance["outcome"]["status"], provenance, records, scores)
+            run = ExportedRun(provenance["run"], provenance["outcome"]["status"], provenance, records)
         elif outcome.is_file():
-            left = read_json(outcome)
-            run = Exported(left["run"], left["outcome"]["status"], left["provenance"] | {"outcome": left["outcome"]})
+            content = read_json(outcome)
+            provenance = content["provenance"] | {"outcome": content["outcome"]}
+            run = ExportedRun(content["run"], content["outcome"]["status"], provenance)
         else:
-            path = suite / "plan.json"
-            run = Exported(planned or {}, "missing")
-        if run.id != name or not {"method", "backbone", "seed", "trained"} <= run.told.keys():
-            raise ValueError(f"it is of the run {run.id}")
+            path = suite_dir / "plan.json"
+            run = ExportedRun(planned or {}, "missing")
+        if run.id != name or not {"method", "backbone", "seed", "trained"} <= run.description.keys():
+            raise ValueError(f"it describes the run {run.id}")
     except DAMAGE as error:
-        raise UserError(f"{path} is damaged ({fault(error)}); move it away and make it again") from None
+        raise UserError(f"{path} is damaged ({fault(error)}); move it away and create it again") from None
     return run

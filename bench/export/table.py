@@ -1,4 +1,4 @@
-"""Everything of a suite as tidy tables: a row a record, a row a run, a row an analysed number; CSV and Parquet."""
+"""A suite as tidy tables, with a row per record, per run, and per number of an analysis; CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench.export.runs import Exported
+from bench.export.runs import ExportedRun
 from bench.results.records import COLUMNS
 from bench.results.suite_results import read_analyses
 from bench.runs import paths
 from bench.utils.files import writing
 
 LIBRARIES = ("python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
-WHOLE = ("seed", "threads", "steps", "best_step")  # columns of whole numbers, which may be empty
+WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
 
-def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> list[str]:
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
     """Write records, runs and analyses, each as CSV and, where pyarrow is installed, as Parquet."""
     import pandas as pd
 
@@ -29,7 +29,7 @@ def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> l
             for record in run.records
         ],
         "runs": [_run(run) | origins[run.id] for run in runs],
-        "analyses": [row | origins[run.id] for run in runs for row in _analyses(suite, run)],
+        "analyses": [row | origins[run.id] for run in runs for row in _analyses(suite_dir, run)],
     }
     parquet = find_spec("pyarrow") is not None
     for name, rows in tables.items():
@@ -41,20 +41,21 @@ def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> l
             table.to_csv(folder / f"{name}.csv", index=False)
             if parquet:
                 table.to_parquet(folder / f"{name}.parquet", index=False, engine="pyarrow")
-    return [] if parquet else ["no Parquet was written, since pyarrow is not installed; pip install pyarrow"]
+    return [] if parquet else ["no Parquet was written because pyarrow is not installed; pip install pyarrow"]
 
 
-def _run(run: Exported) -> dict[str, Any]:
-    told, outcome = run.told, run.outcome
+def _run(run: ExportedRun) -> dict[str, Any]:
+    description, outcome = run.description, run.outcome
+    changes = description.get("recipe_changes") or {}
     return {
-        "label": told.get("label"),
-        "method": told["method"],
-        "variant": told.get("setting"),
-        "backbone": told["backbone"],
-        "corpus": told.get("corpus"),
-        "seed": told["seed"],
-        "trained": told["trained"],
-        "recipe_changes": " ".join(f"{key}={value}" for key, value in (told.get("recipe_changes") or {}).items()),
+        "label": description.get("label"),
+        "method": description["method"],
+        "variant": description.get("setting"),
+        "backbone": description["backbone"],
+        "corpus": description.get("corpus"),
+        "seed": description["seed"],
+        "trained": description["trained"],
+        "recipe_changes": " ".join(f"{key}={value}" for key, value in changes.items()),
         "reason": outcome.get("reason"),
         "steps": outcome.get("steps"),
         "best_step": outcome.get("best_step"),
@@ -64,20 +65,20 @@ def _run(run: Exported) -> dict[str, Any]:
     }
 
 
-def _origin(run: Exported) -> dict[str, Any]:
-    """Where a run's numbers come from, under columns that all tables share."""
-    told = run.provenance
-    code, device, data = told.get("code") or {}, told.get("device") or {}, told.get("data") or {}
-    corpora = told.get("corpora") or ([told["corpus"]] if told.get("corpus") else [])
-    versions = told.get("versions") or {}
+def _origin(run: ExportedRun) -> dict[str, Any]:
+    """The provenance of a run, as columns that all tables share."""
+    provenance = run.provenance
+    code, device, data = (provenance.get(name) or {} for name in ("code", "device", "data"))
+    corpora = provenance.get("corpora") or ([provenance["corpus"]] if provenance.get("corpus") else [])
+    versions = provenance.get("versions") or {}
     return {
         "run": run.id,
         "status": run.status,
         "data": data.get("name"),
         "data_sha256": data.get("sha256"),
         "corpora_sha256": " ".join(f"{corpus.get('name')}={corpus.get('sha256')}" for corpus in corpora),
-        "encoder": told.get("encoder"),
-        "mode": told.get("mode"),
+        "encoder": provenance.get("encoder"),
+        "mode": provenance.get("mode"),
         "sentbench": code.get("version"),
         "commit": code.get("commit"),
         "uncommitted_changes": code.get("dirty"),
@@ -85,25 +86,26 @@ def _origin(run: Exported) -> dict[str, Any]:
         "device": device.get("kind"),
         "device_name": device.get("name"),
         "threads": device.get("threads"),
-        "date": told.get("date"),
+        "date": provenance.get("date"),
     }
 
 
-def _analyses(suite: Path, run: Exported) -> Iterator[dict[str, Any]]:
-    """Each number of a run's analyses, with the path to it; what is no number stays in the file of the analyses."""
-    for name, found in read_analyses(paths.analyses_file(suite, run.id)).items():
-        for path, value in _numbers(found):
+def _analyses(suite_dir: Path, run: ExportedRun) -> Iterator[dict[str, Any]]:
+    """Each number of a run's analyses with its path in the file; other values are left out."""
+    for name, result in read_analyses(paths.analyses_file(suite_dir, run.id)).items():
+        for path, value in _numbers(result):
             yield {"analysis": name, "path": path, "value": value}
 
 
-def _numbers(found: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    if isinstance(found, bool):
+def _numbers(content: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """Every number in nested dicts and lists, with its path."""
+    if isinstance(content, bool):
         return
-    if isinstance(found, int | float):
-        yield path, float(found)
-    elif isinstance(found, Mapping):
-        for key, value in found.items():
+    if isinstance(content, int | float):
+        yield path, float(content)
+    elif isinstance(content, Mapping):
+        for key, value in content.items():
             yield from _numbers(value, f"{path}/{key}" if path else str(key))
-    elif isinstance(found, list):
-        for place, value in enumerate(found):
-            yield from _numbers(value, f"{path}/{place}" if path else str(place))
+    elif isinstance(content, list):
+        for index, value in enumerate(content):
+            yield from _numbers(value, f"{path}/{index}" if path else str(index))

@@ -1,6 +1,6 @@
-"""Training logs as TensorBoard's event files: loss and learning rate of every step, dev scores and geometry of some.
+"""Training logs as TensorBoard event files: loss and learning rate per step, dev scores and geometry per evaluation.
 
-A log holds no times, so a step's time is its number in seconds: TensorBoard's "relative" axis counts steps too.
+Logs hold no times. The wall time of an event is its step in seconds, so TensorBoard's "relative" axis counts steps.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.export.runs import Exported
+from bench.export.runs import ExportedRun
 from bench.runs import paths
 from bench.utils.errors import UserError
 
-EVENTS = "events.out.tfevents.0.sentbench"  # TensorBoard looks for the middle of it; equal logs give equal names
+EVENTS = "events.out.tfevents.0.sentbench"  # TensorBoard looks for "tfevents"; a fixed name keeps exports reproducible
 TAGS = {
     "loss": "train/loss",
     "learning_rate": "train/learning_rate",
@@ -23,11 +23,11 @@ TAGS = {
 }
 
 
-def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> list[str]:
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
     """Write the log of each trained run.
 
     Raises:
-        UserError: `tensorboard` is not installed; a run that was asked for has no log, or none has; a log is damaged.
+        UserError: `tensorboard` is not installed, a requested run has no log, no run has, or a log is damaged.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -35,28 +35,28 @@ def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> l
         raise UserError("event files need tensorboard, which is not installed; pip install tensorboard") from None
     remarks: list[str] = []
     for run in runs:
-        log = paths.run_folder(suite, run.id) / "log.jsonl"
+        log = paths.run_folder(suite_dir, run.id) / "log.jsonl"
         if not log.is_file():
-            why = f"{log} is not there" if run.told["trained"] else "it is not trained"
-            remarks.append(f"{run.id} has no training log, since {why}")
-            if asked:
+            why = f"{log} does not exist" if run.description["trained"] else "it is not trained"
+            remarks.append(f"{run.id} has no training log: {why}")
+            if requested:
                 raise UserError(f"{remarks[-1]}; leave it out")
             continue
         with SummaryWriter(str(folder / run.id)) as writer:
             for step, tag, value in scalars(log):
                 writer.add_scalar(tag, value, step, walltime=float(step))
-        (made,) = (folder / run.id).iterdir()
-        made.rename(folder / run.id / EVENTS)
+        (events,) = (folder / run.id).iterdir()
+        events.rename(folder / run.id / EVENTS)
     if len(remarks) == len(runs):
-        raise UserError(f"{suite} has no training log to export: {remarks[0]}")
+        raise UserError(f"{suite_dir} has no training log to export: {remarks[0]}")
     return remarks
 
 
 def scalars(log: Path) -> Iterator[tuple[int, str, float]]:
-    """Step, tag and value of each number of a training's log, in its order.
+    """Step, tag and value of each number of a training log, in order.
 
     Raises:
-        UserError: a line is not what a training writes.
+        UserError: a line is not a row of a training log.
     """
     with open(log, encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):

@@ -1,1 +1,1 @@
-"""Tables, figures and the page."""
+"""Tables, figures and the page of a suite."""

@@ -1,4 +1,4 @@
-"""Findings about the printed numbers, as text to read and as files."""
+"""Findings of the audit of printed numbers, as text and as files."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.reported.audit import KINDS
+from bench.reported.audit import FINDING_KINDS
 from bench.reported.audit.rows import Finding
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
 
-def frame(found: Sequence[Finding]) -> pd.DataFrame:
-    """Findings as a table of texts: `kind`, `source`, `table`, `rows` (between semicolons), `text`."""
+def frame(findings: Sequence[Finding]) -> pd.DataFrame:
+    """Findings as a table of texts: `kind`, `source`, `table`, `rows` (separated by semicolons), `text`."""
     fields = ["kind", "source", "table", "rows", "text"]
-    lines = [[one.kind, one.source, one.table, "; ".join(one.rows), one.text] for one in found]
+    lines = [[one.kind, one.source, one.table, "; ".join(one.rows), one.text] for one in findings]
     return pd.DataFrame(lines, columns=fields, dtype=str)
 
 
-def report(found: Sequence[Finding]) -> str:
-    """Findings as text to read, by kind."""
+def report(findings: Sequence[Finding]) -> str:
+    """Findings as text, grouped by kind."""
     parts = []
-    for kind, title in KINDS.items():
-        lines = [f"  {one.source}, {one.table}: {one.text}" for one in found if one.kind == kind]
+    for kind, title in FINDING_KINDS.items():
+        lines = [f"  {one.source}, {one.table}: {one.text}" for one in findings if one.kind == kind]
         if lines:
             parts.append("\n".join([f"{title} ({len(lines)})", *lines]))
-    parts.append(f"{len(found)} findings about printed numbers.")
+    parts.append(f"{len(findings)} findings about printed numbers.")
     return "\n\n".join(parts)
 
 
-def write(found: Sequence[Finding], out: Path) -> None:
-    """Write findings as CSV or Markdown, by the ending of the file's name.
+def write(findings: Sequence[Finding], out: Path) -> None:
+    """Write findings as CSV or Markdown, depending on the file extension of `out`.
 
     Raises:
-        UserError: another ending.
+        UserError: the extension is neither .csv nor .md.
     """
     from bench.report.formats import csv, markdown
 
     out = Path(out)
     if out.suffix not in (".csv", ".md"):
-        raise UserError(f"--out is '{out}'; end the file's name in .csv or .md")
-    table = frame(found)
+        raise UserError(f"--out is '{out}'; its extension must be .csv or .md")
+    table = frame(findings)
     write_text(out, csv(table) if out.suffix == ".csv" else markdown(table, "Findings about the printed numbers."))

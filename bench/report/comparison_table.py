@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bench.comparison.against_baseline import IDENTITY, against
-from bench.comparison.paired import SYMBOLS
+from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.report.formats import csv, markdown, write_table
 from bench.report.tables import score_text
 from bench.results.suite_results import Suite, read_suite
@@ -20,20 +20,24 @@ from bench.utils.files import write_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEGEND = "; ".join(f"{symbol} {word}" for word, symbol in SYMBOLS.items())
+COMPARISON_LEGEND = "; ".join(f"{symbol} {word}" for word, symbol in COMPARISON_SYMBOLS.items())
 
 
 def _names(frame: pd.DataFrame) -> list[str]:
-    """What tells the comparisons on one backbone apart: `Method` if there are several, and else, or besides, `Task`."""
+    """The columns that identify a comparison on one backbone: `Method` if there are several, `Task`, or both."""
     several = len(frame.groupby(["method", "setting"])) > 1
     return ["Method"] * several + ["Task"] * (not several or frame["task"].nunique() > 1)
 
 
 def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Comparisons of one board as texts for print: one a line, and lines below it where papers disagree in print."""
+    """Comparisons of one board as texts, one per line; further lines follow if papers print different numbers for it.
+
+    Args:
+        frame, claims: the two frames of `against`, for one board.
+    """
     by_row = dict(list(claims.groupby(IDENTITY)))
-    # Backbones that stand for more than one in print.
-    several = {backbone for backbone, found in claims.groupby("backbone") if found["printed_on"].nunique() > 1}
+    # Backbones that stand in for more than one printed backbone.
+    several = {backbone for backbone, group in claims.groupby("backbone") if group["printed_on"].nunique() > 1}
     lines: list[dict[str, str]] = []
     for row in frame.to_dict("records"):
         reason = f": {row['reason']}" if row["verdict"] == "undecided" else ""
@@ -43,7 +47,7 @@ def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         line |= {"B": score_text(row["mean_b"], row["sd_b"])}
         line |= {"A - B": f"{row['difference']:+.2f}{interval}" if row["n"] else "–"}
         line |= {"P(A > B)": _share(row), "p, signs": _p(row["permutation_p"]), "p, Holm": _p(row["p_adjusted"])}
-        line |= {"Verdict": f"{SYMBOLS[row['verdict']]} {row['verdict']}{reason}"}
+        line |= {"Verdict": f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}{reason}"}
         printed = by_row.get(tuple(row[name] for name in IDENTITY), claims[:0])
         for _, same in printed.groupby(["printed_on", "printed_a", "printed_b"], sort=False, dropna=False):
             claim = same.iloc[0]
@@ -78,7 +82,7 @@ def _share(row: dict[str, Any]) -> str:
 
 
 def caption(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
-    """The caption of a table of comparisons; it tells of columns of print where there are any."""
+    """The caption of a table of comparisons; it explains the printed columns only if there are any."""
     first = frame.to_dict("records")[0]
     names = _names(frame)
     ours = f"{'every method on its backbones' if 'Method' in names else _method(first)} (A)"
@@ -89,17 +93,20 @@ def caption(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
         "95 % t interval; P(A > B): share of the seeds at which A is higher, with Wilson's interval; p of the "
         "permutation test, which flips signs, and of the paired t test after Holm's correction, which decides"
     )
-    legend = LEGEND
+    legend = COMPARISON_LEGEND
     if len(claims):
-        text += "; then what is in print, the difference there, and the seeds that would show one of that size"
+        text += (
+            "; last the printed numbers, their difference, and the number of seeds that would show such a difference"
+        )
         legend += "; ≠ not comparable with ours"
     return f"{text}. {legend}. {suite.remark_on(frame['backbone'])}".strip()
 
 
 def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
-    """The comparisons of one board: a panel for each backbone, a mark for the difference at each seed.
+    """The comparisons of one board: a panel per backbone, a mark for the difference at each seed.
 
-    Among several methods those that are not trained stay out: they lie so far off that no gain would be seen.
+    With several methods, those that are not trained are left out: their differences are so large that the gains of the
+    others would not be visible.
     """
     from matplotlib.lines import Line2D
 
@@ -116,17 +123,17 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
     first, note = frame.to_dict("records")[0], [suite.remark_on(frame["backbone"])]
     ours = f"every {'trained ' * len(trained[:1])}method" if several else f"{_method(first)},"
     if len(frame) > 1:
-        note.append("An interval is of its difference alone; the verdict holds after Holm's correction.")
+        note.append("Intervals are of single differences; verdicts hold after Holm's correction.")
     if len(claims) and suite.remark:
-        note.append("Print is shown for its size alone.")
+        note.append("Printed differences are shown for their size only.")
     title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
     scale = f"difference in points ({suite.boards[first['board']].title})"
     handles = [
-        Line2D([], [], **seed, label="a seed's difference"),
-        Line2D([], [], **mean, label="their mean with its 95 % interval"),
+        Line2D([], [], **seed, label="difference at one seed"),
+        Line2D([], [], **mean, label="mean with its 95 % interval"),
     ]
     if claims["claimed"].notna().any():
-        handles.append(Line2D([], [], **claim, label="the difference in print"))
+        handles.append(Line2D([], [], **claim, label="printed difference"))
     counts = [len(rows) for rows in panels.values()]
     figure, axes = style.panels(counts, title, " ".join(note).strip(), handles, scale)
     for panel, (backbone, rows) in zip(axes, panels.items(), strict=True):
@@ -143,37 +150,43 @@ def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Fi
             panel.plot(
                 [row["difference"] + end for end in (-half_width, 0, half_width)], [y - 0.1] * 3, **mean, zorder=4
             )
-            text = f"{SYMBOLS[row['verdict']]} {row['verdict']}"
+            text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
             panel.text(1.02, y, text, transform=panel.get_yaxis_transform(), va="center", color=INK,
                        weight="normal" if row["verdict"] == "undecided" else "bold")  # fmt: skip
     return figure
 
 
 def comparison_stem(board: str) -> str:
-    """The name of a comparison's files."""
+    """The stem of the file names of a board's comparisons."""
     return "compare" if board == "sts" else f"compare_{board}"
 
 
 def render_versus(
-    suite_folder: Path,
+    suite_dir: Path,
     baseline: str,
     methods: Sequence[str] = (),
     backbones: Sequence[str] = (),
     out: Path | None = None,
     figures: Path | None = None,
 ) -> str:
-    """Compare, and return the tables in Markdown; those of several methods show the averages alone.
+    """Compare methods with a baseline. With several methods, the tables show averages only.
 
-    With `out`, `compare` (of STS) and `compare_<board>` are written there as tables in four formats (the CSV with every
-    task), and as figures with their data into `figures`, or `out` where there is none; beside both the numbers in
-    print, `<stem>_printed.csv`.
+    Args:
+        suite_dir: folder of the suite.
+        baseline, methods, backbones: as in `against`.
+        out: folder of the tables `compare` (STS) and `compare_<board>` in four formats; the CSV has every task.
+            `<stem>_printed.csv` holds the printed numbers.
+        figures: folder of the figures and their data; `out` by default.
+
+    Returns:
+        The tables in Markdown.
 
     Raises:
-        UserError: as in `against`; or the suite's files are missing or damaged, or a folder cannot be written.
+        UserError: as in `against`; or files of the suite are missing or damaged, or a folder cannot be written.
     """
     if figures and out is None:
-        raise UserError("--figures says where the figures go; say with --out where the tables go")
-    suite = read_suite(suite_folder)
+        raise UserError("--figures needs --out, the folder of the tables; pass both")
+    suite = read_suite(suite_dir)
     frame, claims = against(suite, baseline, methods, backbones)
     texts = []
     for board, rows in frame.groupby("board", sort=False):

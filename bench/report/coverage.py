@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bench.comparison.reproduction import cells, select
-from bench.comparison.verdict import SYMBOLS
+from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS, expand_tasks, is_described
 from bench.report.formats import csv, markdown
 from bench.report.tables import row_name
@@ -20,17 +20,17 @@ from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
-# The suites that the recipes are for; the second holds what needs Chinese evaluation data, which cannot be fetched.
+# The suites that plan the recipes. The second needs Chinese evaluation data, which cannot be downloaded.
 CONFIGS = tuple(config.SCHEMA.with_name(name) for name in ("paper.yaml", "chinese.yaml"))
 
 
-def measured(plan: Mapping[str, Any]) -> set[Key]:
-    """What a planned run will have as `Scored.scores`, on data whose sets have their usual splits."""
-    tasks = expand_tasks(plan.get("tasks", ("sts",)))  # plans of earlier versions name none
-    return set() if plan.get("skip") else set(_measured(plan, set(tasks)))
+def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
+    """The keys of `Scored.scores` that a planned run will have, given data sets with their usual splits."""
+    tasks = expand_tasks(plan.get("tasks", ("sts",)))  # plans of earlier versions have no "tasks"
+    return set() if plan.get("skip") else set(_planned_scores(plan, set(tasks)))
 
 
-def _measured(plan: Mapping[str, Any], tasks: set[str]) -> Iterator[Key]:
+def _planned_scores(plan: Mapping[str, Any], tasks: set[str]) -> Iterator[Key]:
     for task in tasks:
         if task in STS_TASKS or is_described(task):
             has_dev = task in DEV_AVERAGE or is_described(task)
@@ -52,24 +52,26 @@ def _measured(plan: Mapping[str, Any], tasks: set[str]) -> Iterator[Key]:
 
 
 def planned_suite(plans: Sequence[Mapping[str, Any]]) -> Suite:
-    """One suite of several plans (`plan.json`), of which nothing has run."""
+    """Several plans (contents of `plan.json`) as one suite in which nothing has run."""
     runs = [Scored(run, "missing", "no scores in this suite", "", {}) for plan in plans for run in plan["runs"]]
     return Suite(" and ".join(plan["suite"] for plan in plans), plans[0]["data"], plans[0].get("stand_ins") or {}, runs)
 
 
-def values(suite: Suite, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Every printed number, in the order of print: the columns of `mapped` and what becomes of it in a suite.
-
-    Columns: `measures` (False for hyper-parameters); `targets` (tuple: ids of the planned runs that are scored on it,
-    of both sides of a difference); `planned` (whether there are any, on every side); `n` (our values) and `verdict`,
-    which is empty where there is no recipe.
+def coverage_of_numbers(suite: Suite, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Every printed number, in the order of print, with its state in a suite.
 
     Args:
-        all_cells: `cells(suite)`, where it is there already.
+        suite: the suite.
+        all_cells: `cells(suite)`, if it has been computed.
+
+    Returns:
+        The columns of `mapped`, and `measures` (False for hyper-parameters); `targets` (tuple: ids of the planned runs
+        that are scored on it, of both sides of a difference); `planned` (whether every side has such runs); `n`
+        (number of our values); `verdict` (empty without a recipe).
     """
     numbers = mapped()
     numbers["measures"] = numbers["metric"].isin(MEASURES)
-    keys = {run.plan["id"]: measured(run.plan) for run in suite.runs}
+    keys = {run.plan["id"]: planned_scores(run.plan) for run in suite.runs}
     targets, planned = [], []
     for number in numbers.to_dict("records"):
         backbone = number["suite_backbone"] or number["backbone"]
@@ -82,55 +84,58 @@ def values(suite: Suite, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
         targets.append(tuple(name for side in sides for name in side))
         planned.append(bool(sides) and all(sides))
     numbers["targets"], numbers["planned"] = targets, planned
-    found = cells(suite) if all_cells is None else all_cells
+    judged = cells(suite) if all_cells is None else all_cells
     numbers["n"], numbers["verdict"] = 0, ""
-    numbers.loc[numbers["measures"], ["n", "verdict"]] = found[["n", "verdict"]].to_numpy()
+    numbers.loc[numbers["measures"], ["n", "verdict"]] = judged[["n", "verdict"]].to_numpy()
     numbers.loc[numbers["run"] == "", "verdict"] = ""
     return numbers
 
 
 def coverage(suite: Suite, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
-    """One row for each printed table, in the order of print, with how many of its numbers have got how far.
+    """How many numbers of each printed table have a recipe, are planned and have run; tables in the order of print.
 
-    Columns: `source`, `table`, `printed`, `measures` (all but hyper-parameters), `recipe`, `planned`, `run`, and how
-    many of those with a recipe have each verdict (the keys of `bench.comparison.verdict.SYMBOLS`).
+    Returns:
+        Columns: `source`, `table`, and the counts `printed`, `measures` (all but hyper-parameters), `recipe`,
+        `planned`, `run`, and one column per verdict (a key of `VERDICT_SYMBOLS`), over the numbers with a recipe.
     """
-    return _counted(values(suite, all_cells))
+    return _counts(coverage_of_numbers(suite, all_cells))
 
 
-def _counted(every: pd.DataFrame) -> pd.DataFrame:
+def _counts(all_numbers: pd.DataFrame) -> pd.DataFrame:
     rows = []
-    for (source, table), numbers in every.groupby(["source", "table"], sort=False):
+    for (source, table), numbers in all_numbers.groupby(["source", "table"], sort=False):
         row = {"source": source, "table": table, "printed": len(numbers), "measures": sum(numbers["measures"])}
         row |= {"recipe": sum(numbers["run"] != ""), "planned": sum(numbers["planned"]), "run": sum(numbers["n"] > 0)}
         verdicts = Counter(numbers["verdict"])
-        rows.append(row | {kind: verdicts[kind] for kind in SYMBOLS})
+        rows.append(row | {kind: verdicts[kind] for kind in VERDICT_SYMBOLS})
     return pd.DataFrame(rows)
 
 
 def without_recipe() -> pd.DataFrame:
-    """The printed rows without a recipe: `LABEL`, `reason`, `measures` and `numbers`, how many they hold."""
+    """The printed rows without a recipe: the columns `LABEL`, `reason`, `measures` and `numbers` (how many)."""
     numbers = mapped().query("run == ''")
     numbers["measures"] = numbers["metric"].isin(MEASURES)
     return numbers.groupby([*LABEL, "reason", "measures"], sort=False).size().reset_index(name="numbers")
 
 
-def _together(suites: Sequence[Suite]) -> Suite:
-    """Several suites as one; of a run that several have, one with scores.
+def _merged(suites: Sequence[Suite]) -> Suite:
+    """Several suites as one. If several have the same run, one with scores is taken.
 
     Raises:
-        UserError: one printed backbone has different stand-ins.
+        UserError: suites have different stand-ins for one printed backbone.
     """
     stand_ins: dict[str, str] = {}
     for suite in suites:
         for printed, own in suite.stand_ins.items():
             if stand_ins.setdefault(printed, own) != own:
-                raise UserError(f"{stand_ins[printed]} and {own} both stand in for {printed}; name their suites apart")
-    known: dict[str, Scored] = {}
+                raise UserError(
+                    f"{stand_ins[printed]} and {own} both stand in for {printed}; pass their suites in separate calls"
+                )
+    by_id: dict[str, Scored] = {}
     for run in (run for suite in suites for run in suite.runs):
-        if run.plan["id"] not in known or known[run.plan["id"]].status == "missing":
-            known[run.plan["id"]] = run
-    return Suite(" and ".join(one.name for one in suites), suites[0].data, stand_ins, list(known.values()))
+        if run.plan["id"] not in by_id or by_id[run.plan["id"]].status == "missing":
+            by_id[run.plan["id"]] = run
+    return Suite(" and ".join(one.name for one in suites), suites[0].data, stand_ins, list(by_id.values()))
 
 
 def _share(left_out: pd.DataFrame, measures: int) -> str:
@@ -142,26 +147,27 @@ def _share(left_out: pd.DataFrame, measures: int) -> str:
 
 
 def _shown(counts: pd.DataFrame) -> pd.DataFrame:
-    """`coverage` as texts for print, with a last line of sums; verdicts that nothing has are left out."""
-    kinds = [kind for kind in SYMBOLS if counts[kind].any()]
+    """`coverage` as texts, with a last line of sums; verdicts that do not occur are left out."""
+    kinds = [kind for kind in VERDICT_SYMBOLS if counts[kind].any()]
     numbers = counts[["printed", "measures", "recipe", "planned", "run", *kinds]]
     total = pd.DataFrame([{"source": "all", "table": ""} | numbers.sum().to_dict()])
     shown = pd.concat([counts[["source", "table", *numbers]], total]).astype(str)
-    return shown.rename(columns={kind: SYMBOLS[kind] for kind in kinds})
+    return shown.rename(columns={kind: VERDICT_SYMBOLS[kind] for kind in kinds})
 
 
 def _left_out(left_out: pd.DataFrame) -> Iterator[str]:
-    """Each reason with the rows it is given for."""
+    """Lines of text: each reason, and below it the rows without a recipe for that reason."""
     for reason, rows in left_out.groupby("reason", sort=False):
         yield f"{reason}: {rows['numbers'].sum()}"
-        for (source, table), found in rows.groupby(["source", "table"], sort=False):
-            names = dict.fromkeys(row_name(row.method, row.variant) for row in found.itertuples())
-            yield f"  {source}, {table}: {found['numbers'].sum()} ({', '.join(names)})"
+        for (source, table), group in rows.groupby(["source", "table"], sort=False):
+            names = dict.fromkeys(row_name(row.method, row.variant) for row in group.itertuples())
+            yield f"  {source}, {table}: {group['numbers'].sum()} ({', '.join(names)})"
 
 
 def _unplanned(numbers: pd.DataFrame) -> Iterator[str]:
-    lost = numbers[(numbers["run"] != "") & ~numbers["planned"]]
-    for (source, table, method, backbone, variant, run, minus), rows in lost.groupby(
+    """Lines of text: the rows that have a recipe but no planned run."""
+    unplanned = numbers[(numbers["run"] != "") & ~numbers["planned"]]
+    for (source, table, method, backbone, variant, run, minus), rows in unplanned.groupby(
         [*LABEL, "run", "minus"], sort=False
     ):
         where = f"{source}, {table}, {row_name(method, variant)}, {backbone}, {', '.join(rows['task'])}"
@@ -169,31 +175,33 @@ def _unplanned(numbers: pd.DataFrame) -> Iterator[str]:
 
 
 def render_coverage(suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, out: Path | None = None) -> str:
-    """The account of all printed numbers, as text; into `out` as Markdown, or as CSV with a row for each number.
+    """The coverage of all printed numbers, as text.
 
     Args:
-        suites: folders of suites; where there are none, `configs` are planned and nothing has run.
+        suites: folders of suites.
+        configs: configurations that are planned, with nothing run, if there are no `suites`.
+        out: also write a file: .md has the same content in Markdown, .csv a row per printed number.
 
     Raises:
-        UserError: a suite or configuration is not what it should be; `out` ends neither in .md nor in .csv.
+        UserError: a suite or configuration is invalid, or `out` has another extension.
     """
     if out and out.suffix not in (".md", ".csv"):
-        raise UserError(f"--out is '{out}', which says no format; let it end in .md or .csv")
+        raise UserError(f"--out is '{out}'; its extension must be .md or .csv")
     if suites:
-        suite = _together([read_suite(folder) for folder in suites])
+        suite = _merged([read_suite(folder) for folder in suites])
     else:
         suite = planned_suite([config.plan(config.load(path)) for path in configs])
-    numbers, left_out = values(suite), without_recipe()
-    counts = _counted(numbers)
+    numbers, left_out = coverage_of_numbers(suite), without_recipe()
+    counts = _counts(numbers)
     shown = _shown(counts)
     caption = f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite {suite.name}."
     legend = "Verdicts on those with a recipe: " + "; ".join(
-        f"{symbol} {kind}" for kind, symbol in SYMBOLS.items() if symbol in shown.columns
+        f"{symbol} {kind}" for kind, symbol in VERDICT_SYMBOLS.items() if symbol in shown.columns
     )
-    lost = list(_unplanned(numbers))
+    unplanned = list(_unplanned(numbers))
     below = [
         f"{legend}.", "", _share(left_out, int(counts["measures"].sum())), "", "Without a recipe:",
-        *_left_out(left_out), "", "With a recipe, and in no plan:", *(lost or ["  none"])
+        *_left_out(left_out), "", "With a recipe but not planned:", *(unplanned or ["  none"])
     ]  # fmt: skip
     if out and out.suffix == ".csv":
         write_text(out, csv(numbers.assign(targets=numbers["targets"].map(" ".join))))

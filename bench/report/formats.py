@@ -1,4 +1,10 @@
-"""A table of texts in four formats: CSV, Markdown, LaTeX and HTML."""
+"""A table of texts in four formats: CSV, Markdown, LaTeX and HTML.
+
+Markdown and LaTeX are written here rather than by pandas, because foreign text must not break them:
+`DataFrame.to_markdown` escapes neither `|` nor `<`, and `Styler.to_latex(escape="latex")` leaves `[` and `*` at the
+start of a row (which LaTeX reads as arguments of the previous `\\\\`), ligatures such as `--`, and characters that
+pdflatex does not know. tests/report/test_latex.py compiles all of these.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +22,27 @@ from bench.utils.files import write_text
 
 
 def holds_numbers(column: str) -> bool:
-    """Whether a column of texts is of scores or counts, which stand to the right."""
+    """Whether a column holds scores or counts, which are right-aligned."""
     return column in TASK_ORDER or column == "n" or is_described(column) or is_probing(column)
 
 
 def slug(text: str) -> str:
-    """A name for files: lower-case letters, digits, dots and hyphens."""
+    """A file name of lower-case letters, digits, dots and hyphens."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
 def csv(frame: pd.DataFrame) -> str:
-    """A table of numbers as CSV, unrounded; the scores of several seeds are one text, divided by spaces."""
+    """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
 
     def text(value: Any) -> Any:
         return " ".join(map(repr, value)) if isinstance(value, tuple) else value
 
-    return frame.map(text).to_csv(index=False, lineterminator="\n")
+    texts = {name: frame[name].map(text) for name in frame if frame[name].dtype == object}
+    return frame.assign(**texts).to_csv(index=False, lineterminator="\n")
 
 
 def markdown_text(text: str) -> str:
-    """A text in a cell of Markdown, in one line, that no reader takes for HTML."""
+    """Text for a cell of a Markdown table: one line, with table and HTML syntax escaped."""
     for sign, written in (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("\n", " ")):
         text = text.replace(sign, written)
     return text
@@ -51,7 +58,7 @@ def markdown(frame: pd.DataFrame, caption: str) -> str:
     return "\n".join([caption, "", line(frame.columns), rule, *(line(row) for row in frame.to_numpy())]) + "\n"
 
 
-# What LaTeX takes for a command, a ligature or an argument, and the signs of our own texts.
+# Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
 _LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     "\\": "\\textbackslash{}",
@@ -62,7 +69,7 @@ _LATEX = {
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "|": "\\textbar{}",
-    **{sign: f"{{{sign}}}" for sign in "[]*"},  # at the beginning of a line they would belong to the end of the last
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # at the start of a row they would be an argument of the previous \\
     "±": "$\\pm$",
     "≈": "$\\approx$",
     "≠": "$\\neq$",
@@ -74,7 +81,7 @@ _LATEX = {
 
 
 def latex_text(text: str) -> str:
-    """Any text for LaTeX, in ASCII: a character that LaTeX may not have is given by its code point."""
+    """Any text as LaTeX source in ASCII; characters that fonts may lack are printed as their code points."""
 
     def written(sign: str) -> str:
         return _LATEX.get(sign) or (sign if sign.isascii() else f"{{U+{ord(sign):04X}}}")
@@ -84,7 +91,7 @@ def latex_text(text: str) -> str:
 
 
 def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
-    """A table of texts in LaTeX with booktabs rules, no larger than a page; needs booktabs and graphicx."""
+    """A table of texts in LaTeX, scaled down to fit a page; needs the packages booktabs and graphicx."""
 
     def line(texts: Iterable[str]) -> str:
         return " & ".join(map(latex_text, texts)) + " \\\\"
@@ -111,24 +118,24 @@ def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
 
 @cache
 def templates() -> jinja2.Environment:
-    """The templates of tables and page; every text is escaped."""
+    """The environment of the templates of tables and page, with autoescaping."""
     folder = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
     return jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def html_parts(frame: pd.DataFrame, caption: str) -> dict[str, Any]:
-    """What the template of a table is filled with."""
+    """The variables of the template of a table."""
     numeric = [holds_numbers(name) for name in frame.columns]
     return {"caption": caption, "columns": list(frame.columns), "rows": frame.to_numpy().tolist(), "numeric": numeric}
 
 
 def html(frame: pd.DataFrame, caption: str) -> str:
-    """A table of texts as an HTML element, escaped."""
+    """A table of texts as an HTML element, with every text escaped."""
     return templates().get_template("table.html").render(table=html_parts(frame, caption))
 
 
 def write_table(out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str) -> None:
-    """Write a table in four formats: its numbers as CSV, its texts as Markdown, LaTeX and HTML."""
+    """Write a table in four formats: `numbers` as CSV, the texts `shown` as Markdown, LaTeX and HTML."""
     write_text(out / f"{stem}.csv", csv(numbers))
     write_text(out / f"{stem}.md", markdown(shown, caption))
     write_text(out / f"{stem}.tex", latex(shown, caption, stem))

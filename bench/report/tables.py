@@ -1,103 +1,24 @@
-"""Tables as CSV, Markdown, LaTeX and HTML: every printed table with our side, and the suite's own leaderboard."""
+"""Tables as CSV, Markdown, LaTeX and HTML: every printed table with our scores, and the suite's own leaderboards."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from bench.comparison.reproduction import cells, leaderboard
-from bench.comparison.verdict import SYMBOLS
+from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import TASK_ORDER
 from bench.report.formats import csv, slug, write_table
 from bench.reported import SOURCES
 from bench.results.suite_results import Suite, read_suite
 from bench.utils.files import write_text
 
+VERDICT_LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in VERDICT_SYMBOLS.items())
 
-def score_text(mean: float, sd: float, digits: int = 2) -> str:
-    """`75.11 ± 0.84`, without the spread where there is none, and a dash where there is nothing."""
-    if pd.isna(mean):
-        return "–"
-    return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
-
-
-def seeds_text(count: int, of: int) -> str:
-    """How many seeds a number has, where a row has more: ` (n = 1)`."""
-    return f" (n = {count})" if 0 < count < of else ""
-
-
-def row_name(method: str, variant: str) -> str:
-    """A printed row's label with its remark."""
-    if variant.startswith("(") and variant.endswith(")"):
-        variant = variant[1:-1]
-    return f"{method} ({variant})" if variant else method
-
-
-def origin(quoted_from: pd.Series) -> str:
-    """What is known of where a printed row was taken from: "quoted", "origin unknown", or empty for its paper's own."""
-    if (quoted_from == "unknown").all():
-        return "origin unknown"
-    return "quoted" if (quoted_from != "").all() else ""
-
-
-def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
-    """`leaderboard` as texts for print."""
-    names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
-    shown = board[list(names)].astype(str).rename(columns=names)
-    tasks = [name for name in board.columns if f"{name} sd" in board.columns]
-    for task in tasks[:1] if tasks[1:] == ["Avg"] else tasks:  # the average of one task is that task
-        columns = (board[name] for name in (task, f"{task} sd", f"{task} n", "n"))
-        shown[task] = [score_text(mean, sd) + seeds_text(n, of) for mean, sd, n, of in zip(*columns, strict=True)]
-    if board["remark"].any():
-        shown["Remark"] = board["remark"]
-    return shown if len(set(board["corpus"]) - {""}) > 1 else shown.drop(columns="Corpus")
-
-
-def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells of one printed table as texts for print: a line for each printed row, and below it lines of ours."""
-    tasks = sorted(table["task"].unique(), key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1)
-    multiple_splits = table["split"].nunique() > 1
-    both_ways = set(DIRECTIONS) <= set(table["metric"])
-    decisive = tasks[-1]
-    lines = []
-    for (method, backbone, variant, split), row in table.groupby(
-        ["method", "backbone", "variant", "split"], sort=False, dropna=False
-    ):
-        by_task = row.set_index("task")
-        judged = row[row["task"] == decisive]
-        last = (row if judged.empty else judged).iloc[-1]
-        name = row_name(method, variant)
-        if both_ways and last["metric"] in DIRECTIONS:
-            name += f", {DIRECTIONS[last['metric']]}"
-        head = {"Backbone": backbone, "Method": f"{name} {split}".strip() if multiple_splits else name}
-        digits = 0 if last["metric"] == "best_step" else 2
-        printed = {task: f"{value:.{digits}f}" for task, value in by_task["printed"].items()}
-        scored = bool((row["n"] > 0).any()) or last["verdict"] == "diverged"
-        source = ", ".join(filter(None, ["printed", origin(row["quoted_from"])]))
-        judgement = f"{SYMBOLS[last['verdict']]} {last['verdict']}"
-        if last["verdict"] in ("not run", "inconclusive", "diverged"):
-            judgement += f": {last['reason']}"
-        lines.append(head | {"Line": source} | printed | {"Verdict": "" if scored else judgement})
-        if scored:
-            ours = {
-                task: f"{score_text(cell.mean, cell.sd, digits)} {SYMBOLS[cell.verdict]}"
-                for task, cell in zip(by_task.index, row.itertuples(), strict=True)
-            }
-            setting = last["run"].partition("@")[2]
-            lines.append({"Line": f"ours, {setting}, n = {last['n']}"} | ours | {"Verdict": judgement})
-        if last["other_n"]:
-            texts = (score_text(*scores, digits) for scores in zip(row["other_mean"], row["other_sd"], strict=True))
-            other = dict(zip(by_task.index, texts, strict=True))
-            lines.append({"Line": f"ours, {last['other_setting']}, n = {last['other_n']}"} | other)
-    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna("")
-    return shown.rename(columns={"Line": "", "Verdict": f"Verdict ({decisive})" if len(tasks) > 1 else "Verdict"})
-
-
-LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in SYMBOLS.items())
-
-
-# Of the loss: which of two printed differences a row is, where a table has both.
+# Which of two printed differences of the uniformity loss a row is, if a table has both.
 DIRECTIONS = {"uniformity_drop": "rise", "uniformity_gain": "fall"}
 
 METRICS = {
@@ -110,8 +31,98 @@ METRICS = {
 }
 
 
+def score_text(mean: float, sd: float, digits: int = 2) -> str:
+    """Mean and standard deviation as `75.11 ± 0.84`; `75.11` without an sd (NaN), a dash without a mean."""
+    if pd.isna(mean):
+        return "–"
+    return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
+
+
+def seeds_text(count: int, of: int) -> str:
+    """The number of seeds of a score as ` (n = 1)`; empty if it is that of its row, `of`."""
+    return f" (n = {count})" if 0 < count < of else ""
+
+
+def row_name(method: str, variant: str) -> str:
+    """Label of a printed row: its method, with its variant in parentheses."""
+    if variant.startswith("(") and variant.endswith(")"):
+        variant = variant[1:-1]
+    return f"{method} ({variant})" if variant else method
+
+
+def origin(quoted_from: Iterable[str]) -> str:
+    """Origin of a printed row: "quoted", "origin unknown", or empty for the paper's own numbers."""
+    sources = set(quoted_from)
+    if sources == {"unknown"}:
+        return "origin unknown"
+    return "" if "" in sources else "quoted"
+
+
+def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
+    """A `leaderboard` as texts."""
+    names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
+    shown = board[list(names)].astype(str).rename(columns=names)
+    tasks = [name for name in board.columns if f"{name} sd" in board.columns]
+    for task in tasks[:1] if tasks[1:] == ["Avg"] else tasks:  # no average of a single task
+        columns = (board[name] for name in (task, f"{task} sd", f"{task} n", "n"))
+        shown[task] = [score_text(mean, sd) + seeds_text(n, of) for mean, sd, n, of in zip(*columns, strict=True)]
+    if board["remark"].any():
+        shown["Remark"] = board["remark"]
+    return shown if len(set(board["corpus"]) - {""}) > 1 else shown.drop(columns="Corpus")
+
+
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The cells of one printed table as texts: a line per printed row, followed by our lines, one per setting."""
+    tasks = sorted(table["task"].unique(), key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1)
+    multiple_splits = table["split"].nunique() > 1
+    both_ways = set(DIRECTIONS) <= set(table["metric"])
+    lines = []
+    for (method, backbone, variant, split), group in table.groupby(
+        ["method", "backbone", "variant", "split"], sort=False, dropna=False
+    ):
+        row = list(group.itertuples(index=False))
+        by_task = {cell.task: cell for cell in row}
+        last = by_task.get(tasks[-1], row[-1])
+        name = row_name(method, variant)
+        if both_ways and last.metric in DIRECTIONS:
+            name += f", {DIRECTIONS[last.metric]}"
+        head = {"Backbone": backbone, "Method": f"{name} {split}".strip() if multiple_splits else name}
+        lines += _row_lines(head, by_task, last)
+    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna("")
+    return shown.rename(columns={"Line": "", "Verdict": f"Verdict ({tasks[-1]})" if len(tasks) > 1 else "Verdict"})
+
+
+def _row_lines(head: dict[str, str], by_task: dict[str, Any], last: Any) -> list[dict[str, str]]:
+    """The lines of one printed row: printed numbers, ours, and ours in the other setting.
+
+    Args:
+        head: backbone and method.
+        by_task: the row's cells.
+        last: the cell whose verdict is shown.
+    """
+    digits = 0 if last.metric == "best_step" else 2
+    scored = any(cell.n > 0 for cell in by_task.values()) or last.verdict == "diverged"
+    verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"
+    if last.verdict in ("not run", "inconclusive", "diverged"):
+        verdict += f": {last.reason}"
+    source = ", ".join(filter(None, ["printed", origin(cell.quoted_from for cell in by_task.values())]))
+    printed = {task: f"{cell.printed:.{digits}f}" for task, cell in by_task.items()}
+    lines = [head | {"Line": source} | printed | {"Verdict": "" if scored else verdict}]
+    if scored:
+        ours = {
+            task: f"{score_text(cell.mean, cell.sd, digits)} {VERDICT_SYMBOLS[cell.verdict]}"
+            for task, cell in by_task.items()
+        }
+        setting = last.run.partition("@")[2]
+        lines.append({"Line": f"ours, {setting}, n = {last.n}"} | ours | {"Verdict": verdict})
+    if last.other_n:
+        other = {task: score_text(cell.other_mean, cell.other_sd, digits) for task, cell in by_task.items()}
+        lines.append({"Line": f"ours, {last.other_setting}, n = {last.other_n}"} | other)
+    return lines
+
+
 def captioned(suite: Suite, table: pd.DataFrame) -> str:
-    """The caption of a printed table."""
+    """The caption of a printed table, without the legend of the verdicts."""
     source, name = table.iloc[0][["source", "table"]]
     metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
     text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured (mean ± standard deviation over n seeds)."
@@ -131,7 +142,7 @@ def leaderboard_caption(suite: Suite, name: str, board: pd.DataFrame) -> str:
 
 
 def leaderboards(suite: Suite) -> dict[str, pd.DataFrame]:
-    """The suite's own tables that hold any score; the one of STS in any case."""
+    """The suite's own tables that hold any score, by name; that of STS in any case."""
     boards = {}
     for name, about in suite.boards.items():
         board = leaderboard(suite, name)
@@ -141,22 +152,23 @@ def leaderboards(suite: Suite) -> dict[str, pd.DataFrame]:
 
 
 def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The cells of each printed table, by the name of its files."""
+    """The cells of each printed table, by the stem of its file names."""
     groups = all_cells.groupby(["source", "table"], sort=False)
     return {f"{source}_{slug(name)}": table for (source, name), table in groups}
 
 
-def render_tables(suite_folder: Path, out: Path) -> None:
-    """Write the leaderboards (`sts`, ...), every printed table, and `cells.csv` into `out`, each in four formats.
+def render_tables(suite_dir: Path, out: Path) -> None:
+    """Write the leaderboards (`sts`, ...) and every printed table in four formats, and `cells.csv`, into `out`.
 
     Raises:
-        UserError: the suite's files are missing or damaged, or `out` cannot be written.
+        UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
     out = Path(out)
-    suite = read_suite(suite_folder)
+    suite = read_suite(suite_dir)
     all_cells = cells(suite)
     write_text(out / "cells.csv", csv(all_cells))
     for name, board in leaderboards(suite).items():
-        write_table(out, name, board, shown_leaderboard(board), leaderboard_caption(suite, name, board))
+        numbers = board.drop(columns="run_ids")
+        write_table(out, name, numbers, shown_leaderboard(board), leaderboard_caption(suite, name, board))
     for stem, table in printed_tables(all_cells).items():
-        write_table(out, stem, table, shown_table(table), f"{captioned(suite, table)} {LEGEND}.")
+        write_table(out, stem, table, shown_table(table), f"{captioned(suite, table)} {VERDICT_LEGEND}.")

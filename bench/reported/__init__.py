@@ -1,9 +1,13 @@
-"""The papers' numbers, and which run each of them is compared with.
+"""The papers' numbers, and the run that each of them is compared with.
 
-One CSV per printed table (long form, one row per number), `recipes.yaml` for the map from printed labels to runs, and
-`seeds.csv`: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9, MIT), of which only the
-spread is used. `curves.csv`: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE released
-(caskcsg/sentemb@5eeec55).
+Files:
+    *.csv named after a paper: one per printed table, in long form, one row per number.
+    recipes.yaml: the mapping from printed labels to runs.
+    figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
+    seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9, MIT). Only their spread
+        is used.
+    curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE released
+        (caskcsg/sentemb@5eeec55).
 """
 
 from __future__ import annotations
@@ -21,10 +25,10 @@ from bench.utils.errors import UserError, nearest
 FOLDER = Path(__file__).parent
 
 COLUMNS = ["source", "table", "method", "backbone", "variant", "task", "split", "metric", "value", "quoted_from"]
-LABEL = ["source", "table", "method", "backbone", "variant"]  # what recipes.yaml may match on
-RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason"]  # what it may say of the rows
-# What a printed metric is measured by: one of ours, and its sign. The other metrics are hyper-parameters, which measure
-# nothing. "Drops" and "increases" are said of uniformity as a virtue, which is a loss: a drop is a loss that rises.
+LABEL = ["source", "table", "method", "backbone", "variant"]  # the columns that recipes.yaml matches on
+RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason"]  # the columns that it adds
+# Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers speak of uniformity
+# as a quality, while ours is the loss: a printed drop of uniformity is a rise of the loss.
 MEASURES = {
     "spearman": ("spearman", 1),
     "accuracy": ("accuracy", 1),
@@ -44,7 +48,7 @@ SOURCES = {
 
 
 def _files() -> list[Path]:
-    """The files of printed tables, which are called after their paper."""
+    """The files of printed tables, whose names start with their paper."""
     return sorted(path for path in FOLDER.glob("*.csv") if path.stem.partition("_")[0] in SOURCES)
 
 
@@ -56,9 +60,11 @@ def _printed() -> pd.DataFrame:
 
 
 def printed() -> pd.DataFrame:
-    """Every number of the papers, in the order of print: one row each, with the columns `COLUMNS`.
+    """Every number of the papers, in the order of print, one per row.
 
-    `value` is a float as printed (scores in points), every other column text, empty where nothing is printed.
+    Returns:
+        The columns `COLUMNS`. `value` is a float, as printed (scores in points). The others are text, empty if nothing
+        is printed.
     """
     return _printed().copy()
 
@@ -72,26 +78,27 @@ def _matches(entry: Mapping[str, Any], row: Mapping[str, str]) -> bool:
 
 
 def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
-    """The entries of `recipes.yaml`: each matches printed rows by the names in `LABEL` and has a `run` or a `reason`.
+    """The entries of `recipes.yaml`. Each matches printed rows by the fields `LABEL` and has a `run` or a `reason`.
 
-    A `run` may stand beside `minus`, the run whose scores are taken from its own, and beside `suite_backbone` and
-    `suite_split`, what the suite has where print names these otherwise.
+    Next to `run` an entry may have `minus`, the run whose scores are subtracted, and `suite_backbone` and
+    `suite_split`, if backbone or split have other names in a suite than in print.
 
     Raises:
-        UserError: an entry has an unknown field or reason, not exactly one of `run` and `reason`, or `minus` alone.
+        UserError: an entry has an unknown field or reason, both or none of `run` and `reason`, or `minus` without
+            `run`.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in content["entries"]:
-        known = [*LABEL, *RECIPE]
-        for field in set(entry) - set(known):
-            raise UserError(f"{path.name}: {field!r} is no field{nearest(field, known)}")
+        fields = [*LABEL, *RECIPE]
+        for field in set(entry) - set(fields):
+            raise UserError(f"{path.name}: unknown field {field!r}{nearest(field, fields)}")
         if ("run" in entry) == ("reason" in entry):
-            raise UserError(f"{path.name}: {entry} needs either a run or a reason")
+            raise UserError(f"{path.name}: {entry} must have either 'run' or 'reason'")
         if "minus" in entry and "run" not in entry:
-            raise UserError(f"{path.name}: {entry} needs a run that 'minus' is taken from")
+            raise UserError(f"{path.name}: {entry} has 'minus' without 'run'")
         if entry.get("reason", content["reasons"][0]) not in content["reasons"]:
             raise UserError(
-                f"{path.name}: {entry['reason']!r} is no reason{nearest(entry['reason'], content['reasons'])}"
+                f"{path.name}: unknown reason {entry['reason']!r}{nearest(entry['reason'], content['reasons'])}"
             )
     return content["entries"]
 
@@ -103,21 +110,23 @@ def _mapped() -> pd.DataFrame:
     labels = numbers[LABEL].drop_duplicates().to_dict("records")
     recipes = []
     for label in labels:
-        found = [entry for entry in entries if _matches(entry, label)]
-        if len(found) != 1:
-            raise UserError(f"recipes.yaml: {len(found)} entries match {label}; let exactly one match")
-        recipes.append(label | {name: found[0].get(name, "") for name in RECIPE})
+        matches = [entry for entry in entries if _matches(entry, label)]
+        if len(matches) != 1:
+            raise UserError(f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match")
+        recipes.append(label | {name: matches[0].get(name, "") for name in RECIPE})
     return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
 
 
 def mapped() -> pd.DataFrame:
-    """`printed()` with the columns `RECIPE`: `run` (as in `simcse@official`), or else `reason` (why there is none).
+    """`printed()` with the run that each number is compared with.
 
-    `minus` is the run whose scores are subtracted, for printed differences; `suite_backbone` and `suite_split` are what
-    the suite has where print names these otherwise. All are empty where there is nothing to say.
+    Returns:
+        The columns `COLUMNS` and `RECIPE`: `run` (such as `simcse@official`), `minus` (for printed differences, the run
+        whose scores are subtracted), `suite_backbone` and `suite_split` (their names in a suite, if print has others),
+        `reason` (why there is no run). Empty text stands for none.
 
     Raises:
-        UserError: a printed row matches no entry of `recipes.yaml`, or several.
+        UserError: a printed row does not match exactly one entry of `recipes.yaml`.
     """
     return _mapped().copy()
 
@@ -130,9 +139,9 @@ def _spreads() -> dict[tuple[str, str, str], float]:
 
 
 def prior_sd(backbone: str, task: str, split: str = "test") -> float | None:
-    """Standard deviation over 50 public seeds of SimCSE, in points; None where there is none.
+    """Standard deviation over 50 public seeds of SimCSE, in points; None if unknown.
 
-    Only the spread: that file's protocol differs for the cased backbones, so its means are no reference.
+    Only the spread of seeds.csv is used: its protocol differs for the cased backbones, so its means are no reference.
     """
     return _spreads().get((backbone, task, split))
 
@@ -143,7 +152,7 @@ def _curves() -> pd.DataFrame:
 
 
 def curves() -> pd.DataFrame:
-    """The released training logs: one row for each step, method, backbone and dev set, `value` in points.
+    """The released training logs, one row per step, method, backbone and dev set; `value` is in points.
 
     Columns: `source`, `method`, `backbone`, `step`, `task`, `split`, `metric`, `value`.
     """

@@ -1,4 +1,4 @@
-"""A beats B: known answers, independent oracles, invariants, and the error rates of the verdict by simulation."""
+"""Paired comparisons: hand-computed cases, independent oracles, invariants, and simulated error rates."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from bench.comparison.paired import (
-    MOST_SEEDS,
+    COMPARISON_SYMBOLS,
     PATTERNS,
-    SYMBOLS,
     Decision,
-    Paired,
-    compare_pairs,
+    PairedDifferences,
     decide,
-    half_width,
-    seeds_to_decide,
+    pair_scores,
+    seeds_to_show,
     strictest_level,
 )
+from bench.comparison.statistics import MOST_SEEDS, mean_half_width
 from tests.comparison.test_verdict import BACKBONES, moments, public_seeds
 
 points = st.floats(0, 100).map(lambda value: round(value, 2))
@@ -39,35 +38,35 @@ def two_methods(draw, least: int = 3, most: int = 8) -> tuple[dict[int | None, f
     return {name: draw(points) for name in names}, {name: draw(points) for name in names}
 
 
-def paired(*differences: float, **more: float) -> Paired:
-    return compare_pairs(dict(enumerate(differences)), dict.fromkeys(range(len(differences)), 0.0), **more)
+def paired(*differences: float, **more: float) -> PairedDifferences:
+    return pair_scores(dict(enumerate(differences)), dict.fromkeys(range(len(differences)), 0.0), **more)
 
 
 # --- Pairing ---
 
 
 def test_only_common_seeds_are_paired_in_their_order():
-    found = compare_pairs({3: 76.0, 1: 75.0, 9: 0.0}, {1: 74.0, 2: 99.0, 3: 76.5})
+    found = pair_scores({3: 76.0, 1: 75.0, 9: 0.0}, {1: 74.0, 2: 99.0, 3: 76.5})
     assert (found.kind, found.differences, found.n) == ("paired", (1.0, -0.5), 2)
 
 
 def test_an_untrained_side_stands_against_every_seed():
     trained, untrained = {1: 75.0, 2: 76.0, 3: 77.0}, {None: 74.0}
-    assert compare_pairs(trained, untrained).differences == (1.0, 2.0, 3.0)
-    assert compare_pairs(untrained, trained).differences == (-1.0, -2.0, -3.0)
-    assert compare_pairs(trained, untrained).kind == compare_pairs(untrained, trained).kind == "one-sample"
+    assert pair_scores(trained, untrained).differences == (1.0, 2.0, 3.0)
+    assert pair_scores(untrained, trained).differences == (-1.0, -2.0, -3.0)
+    assert pair_scores(trained, untrained).kind == pair_scores(untrained, trained).kind == "one-sample"
     oracle = stats.ttest_1samp([75.0, 76.0, 77.0], 74.0)
-    assert compare_pairs(trained, untrained).p_value == pytest.approx(oracle.pvalue)
+    assert pair_scores(trained, untrained).p_value == pytest.approx(oracle.pvalue)
 
 
 def test_two_untrained_sides_have_one_difference_and_no_test():
-    found = compare_pairs({None: 60.0}, {None: 55.0}, tolerance=0.02)
+    found = pair_scores({None: 60.0}, {None: 55.0}, tolerance=0.02)
     assert (found.kind, found.differences, found.tested) == ("deterministic", (5.0,), False)
     assert all(math.isnan(value) for value in (found.half_width, found.p_value, found.permutation_p))
 
 
 def test_nothing_in_common():
-    found = compare_pairs({1: 70.0}, {2: 70.0})
+    found = pair_scores({1: 70.0}, {2: 70.0})
     assert found.n == 0
     assert all(math.isnan(value) for value in (found.mean, found.permutation_p, *found.improvement_interval))
     assert decide([found]) == [Decision("undecided", "no seed in common", pytest.approx(math.nan, nan_ok=True))]
@@ -87,7 +86,7 @@ def test_t_interval_by_hand():
 @given(two_methods())
 def test_interval_and_p_are_those_of_a_paired_t_test(methods):
     a, b = methods
-    found = compare_pairs(a, b)
+    found = pair_scores(a, b)
     if found.sd < 1e-6:
         return
     oracle = stats.ttest_rel([a[seed] for seed in sorted(a)], [b[seed] for seed in sorted(a)])
@@ -173,14 +172,14 @@ def test_interval_of_whole_counts(n, wins):
 # --- Invariants ---
 
 
-def everything(found: Paired) -> list[float]:
+def everything(found: PairedDifferences) -> list[float]:
     return [found.n, found.half_width, found.p_value, found.permutation_p, found.sd]
 
 
 @settings(max_examples=40)
 @given(two_methods(1))
 def test_swapping_the_methods_negates(methods):
-    one, other = compare_pairs(*methods), compare_pairs(*reversed(methods))
+    one, other = pair_scores(*methods), pair_scores(*reversed(methods))
     assert other.differences == tuple(-value for value in one.differences)
     assert everything(one) == pytest.approx(everything(other), nan_ok=True)
     assert one.improvement + other.improvement == pytest.approx(1)
@@ -200,7 +199,7 @@ def test_swapping_negates_where_signs_are_drawn():
 def test_what_a_seed_is_worth_to_both_changes_nothing(methods, data):
     effect = {seed: data.draw(st.integers(-20, 20)) for seed in methods[0]}
     shifted = [{seed: value + effect[seed] for seed, value in method.items()} for method in methods]
-    one, other = compare_pairs(*methods), compare_pairs(*shifted)
+    one, other = pair_scores(*methods), pair_scores(*shifted)
     assert other.differences == pytest.approx(one.differences)
     if one.sd > 1e-6:
         assert everything(other) == pytest.approx(everything(one), rel=1e-6, abs=1e-9)
@@ -211,8 +210,8 @@ def test_what_a_seed_is_worth_to_both_changes_nothing(methods, data):
 def test_the_names_of_the_seeds_do_not_matter(methods, random):
     names = sorted(methods[0])
     renamed = dict(zip(names, random.sample(range(100, 200), len(names)), strict=True))
-    one = compare_pairs(*methods)
-    other = compare_pairs(*({renamed[seed]: value for seed, value in method.items()} for method in methods))
+    one = pair_scores(*methods)
+    other = pair_scores(*({renamed[seed]: value for seed, value in method.items()} for method in methods))
     assert sorted(other.differences) == sorted(one.differences)
     assert everything(other) == pytest.approx(everything(one), nan_ok=True, abs=1e-9)
     assert other.improvement == one.improvement
@@ -224,7 +223,7 @@ def test_the_names_of_the_seeds_do_not_matter(methods, random):
 @pytest.mark.parametrize(("gain", "sd", "n"), [(1.0, 0.84, 6), (0.5, 0.84, 14), (-2.0, 0.84, 4), (100.0, 0.84, 3)])
 def test_known_numbers_of_seeds(gain, sd, n):
     # t(0.975; n - 1) 0.84 / sqrt(n): 2.087 (3), 1.337 (4), 1.043 (5), 0.882 (6); 0.508 (13), 0.485 (14)
-    assert seeds_to_decide(gain, sd) == n
+    assert seeds_to_show(gain, sd) == n
 
 
 @given(st.floats(0.05, 20), st.floats(0.05, 5), st.floats(1e-4, 0.2))
@@ -232,7 +231,7 @@ def test_seeds_to_decide_are_the_fewest(gain, sd, level):
     def excludes_zero(n: int) -> bool:
         return stats.t.ppf(1 - level / 2, n - 1) * sd / n**0.5 < gain
 
-    found = seeds_to_decide(gain, sd, level)
+    found = seeds_to_show(gain, sd, level)
     if found is None:
         assert not excludes_zero(MOST_SEEDS)
     else:
@@ -241,18 +240,18 @@ def test_seeds_to_decide_are_the_fewest(gain, sd, level):
 
 
 def test_no_number_of_seeds_shows_nothing():
-    assert seeds_to_decide(0.0, 1.0) is None
-    assert seeds_to_decide(1.0, math.nan) is None
-    assert seeds_to_decide(0.001, 1.0) is None
+    assert seeds_to_show(0.0, 1.0) is None
+    assert seeds_to_show(1.0, math.nan) is None
+    assert seeds_to_show(0.001, 1.0) is None
 
 
 def test_the_spread_of_few_pairs_comes_from_elsewhere():
-    # Two runs that share nothing: sqrt(2) 0.84 = 1.188; t(0.975; n - 1) 1.188 / sqrt(n) is 0.994 at 8 and 1.099 at 7
+    # Independent runs: sqrt(2) 0.84 = 1.188; t(0.975; n - 1) 1.188 / sqrt(n) is 0.994 at 8 and 1.099 at 7
     assert paired(1.0, prior_sd=0.84).seeds_for(1.0) == 8
     assert paired(1.0, 1.0, prior_sd=0.84).seeds_for(1.0) == 8
     assert paired(0.9, 1.0, 1.1, prior_sd=0.84).seeds_for(1.0) == 3
     assert paired(1.0).seeds_for(1.0) is None
-    assert paired(0.9, 1.1).seeds_for(1.0) == seeds_to_decide(1.0, 0.02**0.5)
+    assert paired(0.9, 1.1).seeds_for(1.0) == seeds_to_show(1.0, 0.02**0.5)
 
 
 # --- The rule, case by case ---
@@ -279,7 +278,7 @@ def test_every_case_of_trained_methods(differences, decision):
 
 @pytest.mark.parametrize(("ours", "word"), [(60.02, "undecided"), (60.0201, "better"), (59.9799, "worse")])
 def test_untrained_methods_go_by_tolerance_alone(ours, word):
-    assert decide([compare_pairs({None: ours}, {None: 60.0}, tolerance=0.02)])[0].word == word
+    assert decide([pair_scores({None: ours}, {None: 60.0}, tolerance=0.02)])[0].word == word
 
 
 def test_five_seeds_can_decide_although_the_permutation_test_cannot():
@@ -288,7 +287,7 @@ def test_five_seeds_can_decide_although_the_permutation_test_cannot():
     assert decide([found])[0].word == "better"
 
 
-def with_p(p: float, n: int = 5) -> Paired:
+def with_p(p: float, n: int = 5) -> PairedDifferences:
     """Differences whose t test gives p."""
     base = np.arange(n) - (n - 1) / 2
     t = stats.t.ppf(1 - p / 2, n - 1)
@@ -307,7 +306,7 @@ def test_holm_on_known_p_values():
 
 def test_what_cannot_be_tested_does_not_count_for_holm():
     lone = with_p(0.03)
-    company = [compare_pairs({None: 1.0}, {None: 2.0})] * 30 + [paired(1.0, 2.0)] * 30
+    company = [pair_scores({None: 1.0}, {None: 2.0})] * 30 + [paired(1.0, 2.0)] * 30
     assert decide([lone, *company])[0] == decide([lone])[0]
     assert decide([lone])[0].word == "better"
 
@@ -315,7 +314,7 @@ def test_what_cannot_be_tested_does_not_count_for_holm():
 @settings(max_examples=40)
 @given(st.lists(two_methods(), min_size=1, max_size=5))
 def test_a_family_is_stricter_than_each_alone_and_asks_for_more_seeds(families):
-    family = [compare_pairs(*methods) for methods in families]
+    family = [pair_scores(*methods) for methods in families]
     for pair, found in zip(family, decide(family), strict=True):
         alone = decide([pair])[0]
         assert found.p_adjusted >= alone.p_adjusted - 1e-12
@@ -326,7 +325,7 @@ def test_a_family_is_stricter_than_each_alone_and_asks_for_more_seeds(families):
 
 
 def test_every_word_has_a_sign_of_its_own():
-    assert len(set(SYMBOLS.values())) == len(SYMBOLS) == 3
+    assert len(set(COMPARISON_SYMBOLS.values())) == len(COMPARISON_SYMBOLS) == 3
 
 
 # --- Error rates ---
@@ -335,7 +334,7 @@ def test_every_word_has_a_sign_of_its_own():
 
 
 def two_draws(rng: np.random.Generator, backbone: str, n: int, source: str) -> NDArray[np.float64]:
-    """Differences (n, 8) of two methods that do not differ.
+    """Differences of two equal methods, of shape (n, 8).
 
     `public`: of disjoint public seeds; `shared`: of normal draws with their covariance, half of whose variance both
     methods share at a seed; `fixed`: of public seeds and a constant, their mean.
@@ -358,7 +357,9 @@ def false_verdicts(n: int, comparisons: int, source: str) -> tuple[float, float]
     for _ in range(comparisons):
         columns = [two_draws(rng, backbone, n, source).T for backbone in BACKBONES]
         for family, cells in enumerate([[row for rows in columns for row in rows[:7]], [rows[7] for rows in columns]]):
-            words = {found.word for found in decide([Paired("paired", tuple(cell.tolist())) for cell in cells])}
+            words = {
+                found.word for found in decide([PairedDifferences("paired", tuple(cell.tolist())) for cell in cells])
+            }
             wrong[family] += words != {"undecided"}
     return float(wrong[0] / comparisons), float(wrong[1] / comparisons)
 
@@ -371,7 +372,7 @@ def found_gains(n: int, gain: float, correlation: float, comparisons: int) -> fl
     for _ in range(comparisons):
         drawn = rng.normal(size=(4, n)) * np.array(sds)[:, None]
         drawn[0] += gain
-        found += decide([Paired("paired", tuple(row.tolist())) for row in drawn])[0].word == "better"
+        found += decide([PairedDifferences("paired", tuple(row.tolist())) for row in drawn])[0].word == "better"
     return found / comparisons
 
 
@@ -388,7 +389,7 @@ def test_the_interval_covers_the_difference_at_its_rate(n):
     rng = np.random.default_rng([n, 4])
     seed, own, other = rng.normal(size=(3, 4000, n))
     differences = (75 + 2 * seed + 0.5 * own) - (74.3 + 2 * seed + 1.5 * other)
-    bounds = np.array([half_width(sd, n) for sd in differences.std(ddof=1, axis=1)])
+    bounds = np.array([mean_half_width(sd, n) for sd in differences.std(ddof=1, axis=1)])
     assert np.mean(np.abs(differences.mean(1) - 0.7) <= bounds) == pytest.approx(
         0.95, abs=4 * (0.05 * 0.95 / 4000) ** 0.5
     )

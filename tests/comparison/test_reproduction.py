@@ -1,4 +1,4 @@
-"""The join of printed numbers with a suite's: which runs meet which cell, and what they may be called."""
+"""Printed numbers joined with a suite's: which runs a cell is compared with, and its verdict."""
 
 from __future__ import annotations
 
@@ -141,10 +141,7 @@ def test_what_was_not_run_says_why(tmp_path):
     assert cell(folder)["reason"] == "this backbone has no layer 11"
     assert cell(folder, method="GS-InfoNCE")["reason"] == "no scores in this suite"
     assert cell(folder, "is-cse", "Table 1", "IS-CSE")["reason"] == "this score is not in the suite"
-    assert (
-        cell(folder, "is-cse", "Table 8", "Skip-thought", "skip-thought")["reason"]
-        == "trained on data that cannot be had"
-    )
+    assert cell(folder, "is-cse", "Table 8", "Skip-thought", "skip-thought")["reason"] == "training data not available"
     assert set(cells(read_suite(folder))["verdict"]) == {"not run", "inconclusive"}
 
 
@@ -216,7 +213,7 @@ def test_what_has_no_seeds_is_subtracted_from_every_seed(tmp_path):
     both = [*steady(run, [60.0, 61.0, 65.0]), *steady(run, [58.0], setting="paper")]
     found = cell(write_suite(tmp_path, [base, *both]), **delta)
     assert (found["ours"], found["deterministic"]) == ((30.0, 31.0, 35.0), False)
-    assert (found["other_setting"], found["other"]) == ("paper", (28.0,))  # what has one setting serves both
+    assert (found["other_setting"], found["other"]) == ("paper", (28.0,))  # a method with one setting is used for both
 
 
 def test_the_other_setting_of_a_difference_is_that_of_both_runs(tmp_path):

@@ -1,4 +1,4 @@
-"""The rule: known answers, independent oracles, invariants, and its error rates by simulation."""
+"""Verdicts: hand-computed cases, independent oracles, invariants, and simulated error rates."""
 
 from __future__ import annotations
 
@@ -15,17 +15,13 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from bench.comparison.statistics import FEWEST_SEEDS, PRIOR_DF, holm, pooled_sd, predict
 from bench.comparison.verdict import (
-    FEWEST_SEEDS,
-    MEANINGS,
-    PRIOR_DF,
-    SYMBOLS,
     TOLERANCES,
-    Cell,
-    holm,
-    predict,
+    VERDICT_MEANINGS,
+    VERDICT_SYMBOLS,
+    VerdictInput,
     seeds_to_decide,
-    spread,
     tolerance,
     verdict,
     verdicts,
@@ -66,18 +62,18 @@ def test_interval_and_p_value_agree(ours, printed, prior):
 
 def test_prior_counts_as_five_degrees_of_freedom():
     # ours: sd 1, df 2; prior: sd 2, df 5 -> sqrt((5 * 4 + 2 * 1) / 7)
-    assert spread(1.0, 3, 2.0) == pytest.approx((22 / 7) ** 0.5)
+    assert pooled_sd(1.0, 3, 2.0) == pytest.approx((22 / 7) ** 0.5)
     assert predict([1, 2, 3], 2.0).df == 2 + PRIOR_DF == 7
 
 
 @given(spreads, st.integers(2, 100), spreads)
 def test_prior_widens_and_never_narrows(sd, n, prior):
-    assert sd <= spread(sd, n, prior) <= max(sd, prior) * (1 + 1e-12)
+    assert sd <= pooled_sd(sd, n, prior) <= max(sd, prior) * (1 + 1e-12)
 
 
 def test_prior_fades_with_the_number_of_seeds():
-    assert spread(0.5, 100_000, 2.0) == pytest.approx(0.5, rel=1e-3)
-    assert spread(0.5, 1, 2.0) == pytest.approx(2.0)
+    assert pooled_sd(0.5, 100_000, 2.0) == pytest.approx(0.5, rel=1e-3)
+    assert pooled_sd(0.5, 1, 2.0) == pytest.approx(2.0)
 
 
 def test_too_few_scores_predict_nothing():
@@ -140,7 +136,7 @@ def test_seeds_to_decide_are_the_fewest(ours, prior, allowed):
     sd = float(np.std(ours, ddof=1))
 
     def half_width(n: int) -> float:
-        return float(stats.t.ppf(0.975, n - 1 + PRIOR_DF)) * spread(sd, n, prior) * (1 + 1 / n) ** 0.5
+        return float(stats.t.ppf(0.975, n - 1 + PRIOR_DF)) * pooled_sd(sd, n, prior) * (1 + 1 / n) ** 0.5
 
     if n is None:
         assert half_width(1000) > 2 * allowed * (1 - 1e-9)
@@ -168,7 +164,7 @@ def test_holm_on_known_p_values():
     # Adjusted by hand: 0.005 * 4, then max(., 0.01 * 3), max(., 0.03 * 2), max(., 0.04)
     t = {p: stats.t.ppf(1 - p / 2, 9) * (0.5 * 1.2**0.5) for p in (0.01, 0.04, 0.03, 0.005)}
     ours = [74.5, 75.5, 74.5, 75.5, 75.0]
-    table = [Cell(75 + distance, ours, 1.0, prior_sd=0.5) for distance in t.values()]
+    table = [VerdictInput(75 + distance, ours, 1.0, prior_sd=0.5) for distance in t.values()]
     assert [cell.prediction.p_value(cell.printed) for cell in table] == pytest.approx(list(t))
     assert [found.kind for found in verdicts(table)] == ["lower", "consistent", "consistent", "lower"]
     assert [float(found.reason.rpartition("= ")[2]) for found in verdicts(table)[::3]] == [0.03, 0.02]
@@ -177,14 +173,14 @@ def test_holm_on_known_p_values():
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_holm_equals_statsmodels(p_values):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gc, "collect", lambda *_: 0)  # the oracle collects garbage at every call, a tenth of a second
+        patch.setattr(gc, "collect", lambda *_: 0)  # the oracle calls gc.collect every time, which takes 0.1 s
         expected = multipletests(p_values, method="holm")[1].tolist() if p_values else []
     assert holm(p_values) == pytest.approx(expected, rel=1e-12)
 
 
 @given(st.lists(st.tuples(samples, scores), min_size=1, max_size=6), spreads)
 def test_a_table_never_accuses_where_a_single_cell_would_not(rows, prior):
-    table = [Cell(printed, ours, 1.0, prior_sd=prior) for ours, printed in rows]
+    table = [VerdictInput(printed, ours, 1.0, prior_sd=prior) for ours, printed in rows]
     for cell, found in zip(table, verdicts(table), strict=True):
         alone = verdict(cell.printed, cell.ours, tolerance=1.0, prior_sd=prior).kind
         assert found.kind == alone or (alone in ("lower", "higher") and found.kind in ("consistent", "reproduced"))
@@ -192,8 +188,8 @@ def test_a_table_never_accuses_where_a_single_cell_would_not(rows, prior):
 
 def test_deterministic_and_small_cells_do_not_count_for_holm():
     ours = [74.5, 75.5, 74.5, 75.5, 75.0]
-    lone = Cell(76.5, ours, 1.0, prior_sd=0.5)
-    company = [Cell(50.0, [50.0], 0.02, deterministic=True)] * 50 + [Cell(50.0, [50.0, 51.0], 1.0)] * 50
+    lone = VerdictInput(76.5, ours, 1.0, prior_sd=0.5)
+    company = [VerdictInput(50.0, [50.0], 0.02, deterministic=True)] * 50 + [VerdictInput(50.0, [50.0, 51.0], 1.0)] * 50
     assert verdicts([lone])[0] == verdicts([lone, *company])[0]
     assert verdicts([lone])[0].kind == "lower"
 
@@ -225,8 +221,8 @@ def test_unknown_tolerance_names_the_nearest():
 
 
 def test_every_verdict_has_a_sign_of_its_own_and_a_meaning():
-    assert SYMBOLS.keys() == MEANINGS.keys()
-    assert len(set(SYMBOLS.values())) == len(SYMBOLS)
+    assert VERDICT_SYMBOLS.keys() == VERDICT_MEANINGS.keys()
+    assert len(set(VERDICT_SYMBOLS.values())) == len(VERDICT_SYMBOLS)
     assert all(entry.reason for entry in TOLERANCES.values())
 
 
@@ -264,7 +260,7 @@ def judged_columns(backbone: str) -> list[tuple[float | None, float]]:
 def judged_table(
     rng: np.random.Generator, n: int, *, scale: float = 1.0, gap: float = 0.0, normal: bool = False
 ) -> list[str]:
-    """The 64 verdicts of a table of eight rows, two a backbone, each `n` public seeds against one more of them.
+    """The 64 verdicts of a table of eight rows, two per backbone, each with `n` public seeds against one more.
 
     Deviations from the backbone's mean are multiplied by `scale`, while the prior stays as it is; the first row,
     bert-base, prints `gap` points too much in every cell. With `normal`, seeds are drawn from a normal distribution
@@ -280,12 +276,12 @@ def judged_table(
             drawn = seeds[rng.permutation(len(seeds))[: n + 1]]
         columns = (mean + scale * (drawn - mean)).T.tolist()
         for (*ours, printed), (prior, allowed) in zip(columns, judged_columns(backbone), strict=True):
-            table.append(Cell(printed + (gap if row == 0 else 0.0), ours, allowed, prior_sd=prior))
+            table.append(VerdictInput(printed + (gap if row == 0 else 0.0), ours, allowed, prior_sd=prior))
     return [found.kind for found in verdicts(table)]
 
 
 def accusation_rate(n: int, tables: int, **how: Any) -> float:
-    """Share of tables with at least one `lower` or `higher`, although print is a draw like ours."""
+    """Share of tables with at least one `lower` or `higher`, although printed numbers are draws like ours."""
     rng = np.random.default_rng([n, 1])
     return float(np.mean([bool({"lower", "higher"} & set(judged_table(rng, n, **how))) for _ in range(tables)]))
 

@@ -1,4 +1,4 @@
-"""Exports: model folders against a literal interpreter and the library, scores through mteb, tables, event files."""
+"""Exports: model folders against a reference interpreter and the library, scores read by mteb, tables, event files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bench.__main__ import main
-from bench.export import KINDS, export
+from bench.export import EXPORT_FORMATS, export
 from bench.export.card import card
 from bench.export.folders import PROBES
-from bench.export.runs import Exported, read_runs
+from bench.export.runs import ExportedRun, read_runs
 from bench.export.tensorboard import scalars
 from bench.models.encoder import POOLER_NAMES, TransformerEncoder, load_encoder, save_encoder
 from bench.models.sentence_transformers import Normalised, Prompted
@@ -63,13 +63,13 @@ def trained(
 
 @pytest.fixture
 def suite(trained: tuple[Path, str], tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """A copy that a test may modify."""
     return Path(shutil.copytree(trained[0], tmp_path / "mine"))
 
 
 @pytest.fixture
 def with_encoder(suite: Path, trained: tuple[Path, str]) -> Callable[[Any], Path]:
-    """The suite with another encoder in its run's place, as if it had been scored."""
+    """A function that replaces the run's encoder, as if the new one had been scored."""
 
     def put(encoder: Any) -> Path:
         folder, scores = paths.run_folder(suite, trained[1]) / "encoder", paths.scores_file(suite, trained[1])
@@ -112,7 +112,7 @@ def mapped(base: TransformerEncoder, name: str) -> Any:
         return Affine(base, weight, torch.randn(40, generator=draw), tanh=True)
     if name == "normalised, affine":
         return Affine(Normalised(base), torch.randn(8, 32, generator=draw), torch.randn(8, generator=draw))
-    # A cloud far from the origin, stretched a hundredfold: a map in one step would lose digits.
+    # Vectors far from the origin, with scales that differ by a factor of 100: a map in one step would lose digits.
     vectors = torch.randn(400, 32, generator=draw) * torch.logspace(-1, 1, 32) + 20
     return Whitened(base, 16, fitted(vectors.numpy(), 16))
 
@@ -127,12 +127,15 @@ def encoder_of(name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path
 
 NAMES = [f"bert {pooler}" for pooler in POOLER_NAMES] + ["roberta avg", "roberta avg_first_last"]
 NAMES += ["affine", "tanh", "normalised, affine", "whitened"]
+SLOW = pytest.mark.slow  # a second or two each
 
 
 # Model folders
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [name if name in ("bert avg_first_last", "whitened") else pytest.param(name, marks=SLOW) for name in NAMES]
+)
 def test_a_folders_modules_compute_our_vectors(
     name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path, with_encoder: Any, tmp_path: Path
 ) -> None:
@@ -140,11 +143,12 @@ def test_a_folders_modules_compute_our_vectors(
     folder = exported(with_encoder(encoder), tmp_path / "out")
     wanted = encoder.encode(SENTENCES)
     np.testing.assert_allclose(literal(folder, SENTENCES), wanted, **CLOSE)
-    if name != "whitened":  # whose last normalisation reading leaves out
+    if name != "whitened":  # load_encoder skips its final Normalize
         np.testing.assert_allclose(load_encoder(folder).encode(SENTENCES), wanted, **CLOSE)
     assert not list(folder.rglob("*.bin"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_library_computes_our_vectors(
     name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path, with_encoder: Any, tmp_path: Path
@@ -175,7 +179,7 @@ def test_what_the_library_cannot_express_is_refused(
 
 
 def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert: Path, with_encoder: Any, tmp_path: Path) -> None:
-    """A direction in which all sentences agree, a million times enlarged: what is left is the rounding of weights."""
+    """A direction in which all sentences agree, scaled by 1e6, so that only the rounding of weights remains."""
     base = transformer(tiny_bert, "avg")
     vectors = torch.from_numpy(base.encode(PROBES)).double()
     weight = 1e6 * torch.linalg.svd(vectors - vectors.mean(0)).Vh[-1:]
@@ -226,7 +230,7 @@ def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_
     header = text.split("---\n")[1]
     yaml = pytest.importorskip("yaml")
     assert yaml.safe_load(header)["library_name"] == "sentence-transformers"
-    assert "base_model" not in header  # the tiny BERT is on no hub
+    assert "base_model" not in header  # the tiny BERT is not on the hub
     for told in ("simcse@official", "| Seed | 1 |", "tiny-bert", str(provenance["code"]["commit"])):
         assert told in text
     assert provenance["data"]["sha256"] in text
@@ -239,7 +243,7 @@ def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_
     assert "reproduc" not in text.lower()
 
 
-def told(**changes: Any) -> Exported:
+def told(**changes: Any) -> ExportedRun:
     plan = {
         "id": "simcse_s1",
         "method": "simcse",
@@ -255,7 +259,7 @@ def told(**changes: Any) -> Exported:
     }
     record = dict.fromkeys(COLUMNS) | {"task": "STS-B", "split": "test", "metric": "spearman", "aggregation": "all"}
     data = {"data": {"name": changes.pop("data", "senteval")}}
-    return Exported(plan | changes, "finished", data, [record | {"value": 76.25}])
+    return ExportedRun(plan | changes, "finished", data, [record | {"value": 76.25}])
 
 
 @pytest.mark.parametrize(
@@ -310,6 +314,7 @@ def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> No
     assert found["cosine_spearman_wmean"] == values["STS12", "test", "wmean"] / 100
 
 
+@pytest.mark.slow
 def test_mteb_reads_them(trained: tuple[Path, str], tmp_path: Path) -> None:
     mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     from mteb.cache import ResultCache
@@ -398,7 +403,7 @@ def test_parquet_holds_what_the_csv_holds(suite: Path, trained: tuple[Path, str]
 def test_without_pyarrow_one_sentence_says_so(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.export.table.find_spec", lambda name: None)
     remarks = export(suite, "table", tmp_path / "out")
-    assert remarks == ["no Parquet was written, since pyarrow is not installed; pip install pyarrow"]
+    assert remarks == ["no Parquet was written because pyarrow is not installed; pip install pyarrow"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"records.csv", "runs.csv", "export.json"}
 
 
@@ -471,7 +476,7 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
     export(suite, "table", out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"notes\.txt is not of an export, and would be deleted"):
+    with pytest.raises(UserError, match=r"notes\.txt is not part of the export and would be deleted"):
         export(suite, "table", out)
     (out / "notes.txt").unlink()
     (out / "runs.csv").write_text("mine")
@@ -479,7 +484,7 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
         export(suite, "table", out)
     assert (out / "runs.csv").read_text() == "mine"
     (out / "export.json").write_text('{"files"')
-    with pytest.raises(UserError, match=r"no whole export\.json that says they are of an export; name another folder"):
+    with pytest.raises(UserError, match=r"no valid export\.json, so it is not an export; pass another folder"):
         export(suite, "table", out)
     assert (out / "runs.csv").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -487,7 +492,7 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
 
 def test_another_kind_of_export_is_not_replaced(suite: Path, tmp_path: Path) -> None:
     export(suite, "table", tmp_path / "out")
-    with pytest.raises(UserError, match="would be deleted; name another folder"):
+    with pytest.raises(UserError, match="would be deleted"):
         export(suite, "mteb", tmp_path / "out")
     assert (tmp_path / "out" / "records.csv").is_file()
 
@@ -497,7 +502,11 @@ def test_foreign_folders_and_files_are_refused(suite: Path, tmp_path: Path) -> N
     (tmp_path / "foreign" / "thesis.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "foreign")
-    for name, words in {"foreign": "no whole export.json", "file": "is no folder", "link": "is no folder"}.items():
+    for name, words in {
+        "foreign": "no valid export.json",
+        "file": "is not a folder",
+        "link": "is not a folder",
+    }.items():
         with pytest.raises(UserError, match=words):
             export(suite, "table", tmp_path / name)
     assert (tmp_path / "foreign" / "thesis.txt").read_text() == "mine"
@@ -517,19 +526,19 @@ def test_damaged_suites_are_one_sentence(suite: Path, trained: tuple[Path, str],
         with pytest.raises(UserError, match="is damaged"):
             read_runs(suite)
     scores.unlink()
-    assert read_runs(suite)[0].status == "finished"  # its training says so
+    assert read_runs(suite)[0].status == "finished"  # from its training
     write_json(suite / "plan.json", {"runs": [{"id": 3}]})
     with pytest.raises(UserError, match="is not a plan"):
         read_runs(suite)
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(UserError, match="holds no runs"):
+    with pytest.raises(UserError, match="has no runs"):
         read_runs(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("what", EXPORT_FORMATS)
 def test_the_command_line_knows_every_kind(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "--suite", str(tmp_path), "--what", what, "--out", str(tmp_path / "out")]) == 2
-    assert "holds no runs; name a suite's folder" in capsys.readouterr().err
+    assert "has no runs; pass the folder of a suite" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -22,9 +22,9 @@ import pandas as pd
 import pytest
 
 from bench.comparison.against_baseline import against
-from bench.comparison.paired import seeds_to_decide
+from bench.comparison.paired import seeds_to_show
 from bench.comparison.reproduction import leaderboard
-from bench.comparison.verdict import LEVEL
+from bench.comparison.statistics import LEVEL
 from bench.datasets.tasks import STS_TASKS
 from bench.report.tables import score_text
 from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd
@@ -140,7 +140,7 @@ class Gain:
     def seeds(self, correlation: float) -> int:
         """The pairs that would show it among the averages of its paper, which are on two or four backbones."""
         family = 2 if self.method == "SSCL-SimCSE" else 4
-        return seeds_to_decide(self.points, sqrt(2 * (1 - correlation)) * self.s0, LEVEL / family) or 10**9
+        return seeds_to_show(self.points, sqrt(2 * (1 - correlation)) * self.s0, LEVEL / family) or 10**9
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Methods of a suite against one of them: which numbers are paired, what is in print beside them, tables and figure."""
+"""Comparisons with a baseline: which scores are paired, the printed numbers beside them, tables and figure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BASE = "bert-base-uncased"
 
 
 def scored(method: str, seed: int | None, points: float | Mapping[str, float] | None, **more: Any) -> Scored:
-    """A run with these points on every STS task, or on the tasks named; none if it diverged."""
+    """A run with these points on every STS task, or by task; `None` means that it diverged."""
     plan = {"method": method, "setting": more.pop("setting", "official"), "label": method.upper(), "seed": seed}
     plan |= {"backbone": BASE, "corpus": None if seed is None else "wiki1m", "recipe_changes": {}}
     metric, status = more.pop("metric", "spearman"), "finished" if points is not None else "diverged"
@@ -42,7 +42,7 @@ def suite(*runs: Scored, **more: Any) -> Suite:
 
 
 def table(method: str, rows: np.ndarray | list[list[float]], first: int = 0, **more: Any) -> list[Scored]:
-    """One run a row, with points in the order of the STS tasks."""
+    """One run per row, with points in the order of the STS tasks."""
     return [
         scored(method, first + seed, dict(zip(STS_TASKS, map(float, row), strict=True)), **more)
         for seed, row in enumerate(rows)
@@ -246,7 +246,7 @@ def test_a_diverged_seed_leaves_the_comparison_undecided(drawn):
     assert set(frame.query("method == 'sscl'")["verdict"]) == {"undecided"}
     assert set(frame.query("method == 'sscl'")["reason"]) == {"1 of 6 seeds of SSCL diverged"}
     assert row_of(frame, method="is-cse")["verdict"] == "better"
-    # All of them: the comparison is still there, without numbers.
+    # If all seeds diverged, the comparison is still reported, without numbers.
     frame, _ = against(suite(*(scored("sscl", seed, None) for seed in range(2)), *table("simcse", b)), "simcse")
     assert (row_of(frame)["n"], row_of(frame)["reason"]) == (0, "2 of 2 seeds of SSCL diverged")
 
@@ -290,7 +290,7 @@ def test_an_average_in_print_stands_beside_the_average_of_the_same_tasks_alone(t
     ]
     frame, claims = against(suite(*runs), "simcse")
     assert row_of(frame, board=board)["difference"] == 0.5
-    # How many seeds would decide is said of one seed where the spread is known, and it is known of the STS average.
+    # With a single seed, the number of seeds needed is only stated if a prior is known, as for the STS average.
     assert pd.isna(row_of(frame, board=board)["seeds"])
     assert "Avg" not in set(claims["task"])
 
@@ -313,7 +313,7 @@ def test_printed_numbers_stand_beside_their_own_tables_baseline():
     )
     assert claims["comparable"].all()
     assert set(claims["backbone"]) == {BASE}
-    # The abstract prints the average of IS-CSE alone, which its table says already.
+    # The abstract prints only the average of IS-CSE, which is also in the table.
     assert "Abstract" not in set(claims["table"])
 
 
@@ -356,7 +356,7 @@ def test_what_uses_no_backbone_is_compared_once():
 
 
 def test_figures_need_a_folder_for_tables(tmp_path):
-    with pytest.raises(UserError, match="say with --out where the tables go"):
+    with pytest.raises(UserError, match="--figures needs --out"):
         render_versus(tmp_path, "simcse", figures=tmp_path / "figures")
 
 
@@ -426,6 +426,13 @@ def folder(tmp_path_factory):
     return write_suite(tmp_path_factory.mktemp("suite"), runs)
 
 
+@pytest.fixture(scope="module")
+def compared(folder, tmp_path_factory):
+    """The comparison of all methods, its folder and its text."""
+    out = tmp_path_factory.mktemp("compared")
+    return out, render_versus(folder, "simcse", out=out)
+
+
 def test_files_of_a_comparison(folder, tmp_path):
     text = render_versus(folder, "simcse", ["is-cse"], out=tmp_path / "tables", figures=tmp_path / "figures")
     for name, kinds in (("tables", ("csv", "md", "tex", "html")), ("figures", ("csv", "png", "pdf"))):
@@ -445,15 +452,15 @@ def test_files_of_a_comparison(folder, tmp_path):
     assert float(claim["claimed"]) == pytest.approx(2.05)
 
 
-def test_several_methods_show_their_averages_and_write_all(folder, tmp_path):
-    text = render_versus(folder, "simcse", out=tmp_path)
+def test_several_methods_show_their_averages_and_write_all(compared):
+    out, text = compared
     lines = text.splitlines()
     assert lines[0].startswith("Suite paper: Avg of every method on its backbones (A) against simcse@official (B)")
-    assert "then what is in print" in lines[0]
+    assert "last the printed numbers" in lines[0]
     assert "≠" in lines[0]
     assert lines[2].startswith("| Backbone | Method | n |")
     assert len([line for line in lines if line.startswith(f"| {BASE}")]) == 2
-    numbers = list(csv_files.DictReader(io.StringIO((tmp_path / "compare.csv").read_text(encoding="utf-8"))))
+    numbers = list(csv_files.DictReader(io.StringIO((out / "compare.csv").read_text(encoding="utf-8"))))
     assert {row["task"] for row in numbers} == {*STS_TASKS, "Avg"}
     assert {row["method"] for row in numbers} == {"is-cse", "sscl"}
     sscl = next(line for line in lines if "| sscl, official |" in line)
@@ -484,11 +491,11 @@ def test_nothing_is_written_without_a_folder(folder, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_same_files_twice(folder, tmp_path):
-    for name in ("one", "two"):
-        render_versus(folder, "simcse", out=tmp_path / name)
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+def test_the_same_files_twice(folder, compared, tmp_path):
+    out, _ = compared
+    render_versus(folder, "simcse", out=tmp_path)
+    for path in out.iterdir():
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
 
 def test_the_figure_shows_the_numbers():

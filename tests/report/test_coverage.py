@@ -1,4 +1,4 @@
-"""Every printed number has a recipe or a reason, every recipe a place in a plan, every kind of recipe a small run."""
+"""Every printed number has a recipe or a reason, every recipe is planned, every kind of recipe has a smoke run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 
 from bench.comparison.reproduction import cells
-from bench.comparison.verdict import SYMBOLS
+from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
-from bench.report.coverage import CONFIGS, coverage, measured, planned_suite, render_coverage, values, without_recipe
+from bench.report.coverage import (
+    CONFIGS,
+    coverage,
+    coverage_of_numbers,
+    planned_scores,
+    planned_suite,
+    render_coverage,
+    without_recipe,
+)
 from bench.reported import MEASURES, mapped
 from bench.results.suite_results import Suite, read_suite
 from bench.runs import config
@@ -24,19 +32,19 @@ from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.tiny_tasks import Words, write_tasks
 
 ROOT = Path(__file__).parents[2]
-# A published checkpoint is fetched from the hub, which the smoke suite never asks.
+# Published checkpoints are downloaded from the hub, which the smoke suite never uses.
 NOT_SMALL = {"published[model,pooler]"}
 
 Kind = tuple[tuple[str, frozenset[str]], ...]
 
 
 def kind(run: str) -> Kind:
-    """What a run's text does, whatever the values: its parts, each with the keys that it changes."""
+    """The kind of a run: its parts, each with the keys that it changes, without their values."""
     return tuple((name, frozenset(keys)) for name, keys in parse(run)[0])
 
 
 def does(run: Kind, wanted: Kind) -> bool:
-    """Whether a run does what is wanted; it may change more, to be small."""
+    """Whether a run is of the wanted kind; smaller runs may change further keys."""
     return [name for name, _ in run] == [name for name, _ in wanted] and all(
         keys <= changed for (_, changed), (_, keys) in zip(run, wanted, strict=True)
     )
@@ -57,7 +65,7 @@ def smoke() -> Suite:
 
 
 def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
-    found = values(planned)
+    found = coverage_of_numbers(planned)
     assert len(found) == 967
     lost = found[(found["run"] != "") & ~found["planned"]]
     names = lost[["source", "table", "method", "backbone", "variant", "task", "run", "minus"]].to_numpy().tolist()
@@ -88,7 +96,7 @@ def test_few_numbers_that_measure_something_have_no_recipe():
 
 
 def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe(smoke):
-    """A kind is a run's parts and the keys they change; of a difference both sides, on one backbone and seed."""
+    """For differences, both sides must run on the same backbone and seed."""
     recipes = mapped().query("run != ''")
     runs = [(kind(run.plan["method"]), run.plan) for run in smoke.runs if not run.plan["skip"]]
     lost = set()
@@ -110,7 +118,7 @@ def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe(smoke):
 
 
 def test_the_smoke_suite_measures_every_printed_metric(smoke):
-    found = {metric for run in smoke.runs for _, _, metric in measured(run.plan)}
+    found = {metric for run in smoke.runs for _, _, metric in planned_scores(run.plan)}
     assert found >= {metric for metric, _ in MEASURES.values()}
 
 
@@ -123,7 +131,7 @@ def test_kinds():
 
 
 def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
-    """On every task of SentEval the evaluation gives the scores that a plan promises, no more and no fewer."""
+    """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
     for name in ("nested", "split", "tuned_network"):
         monkeypatch.setattr(protocols, name, lambda *_: protocols.Result(1.0, 2.0))
     predicted = np.zeros(30, dtype=np.int64)  # of MRPC, whose F1 is scored too
@@ -133,21 +141,21 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     entry = {"method": "simcse", "seed": 1, "scores": {}, "outcome": {"best_step": 3}, "records": records}
     suite = read_suite(write_suite(tmp_path / "suite", [entry]))
     plan = {"tasks": ["all"], "seed": 1, "skip": None}
-    assert measured(plan) == set(suite.runs[0].scores)
-    assert measured(plan | {"skip": "no such layer"}) == set()
+    assert planned_scores(plan) == set(suite.runs[0].scores)
+    assert planned_scores(plan | {"skip": "no such layer"}) == set()
 
 
 def test_what_is_measured_in_part():
     plan = {"tasks": ["STS-B", "MR"], "seed": None}
     accuracy = {("MR", "test", "accuracy"), ("MR", "dev", "accuracy")}
     spearman = {("STS-B", "test", "spearman"), ("STS-B", "dev", "spearman")}
-    assert measured(plan) == accuracy | spearman
-    assert measured(plan | {"tasks": ["STS-B", "SICK-R"]}) >= {("Avg", "dev", "spearman")}
-    assert ("Avg", "test", "spearman") not in measured(plan | {"tasks": ["STS-B", "SICK-R"]})
-    assert measured(plan | {"analyses": ["alignment"], "tasks": ["MR"]}) == accuracy | {
+    assert planned_scores(plan) == accuracy | spearman
+    assert planned_scores(plan | {"tasks": ["STS-B", "SICK-R"]}) >= {("Avg", "dev", "spearman")}
+    assert ("Avg", "test", "spearman") not in planned_scores(plan | {"tasks": ["STS-B", "SICK-R"]})
+    assert planned_scores(plan | {"analyses": ["alignment"], "tasks": ["MR"]}) == accuracy | {
         ("uniformity", "", "uniformity")
     }
-    assert measured({"tasks": ["CNSD-STS-B"], "seed": 1}) == {
+    assert planned_scores({"tasks": ["CNSD-STS-B"], "seed": 1}) == {
         ("CNSD-STS-B", "test", "spearman"), ("CNSD-STS-B", "dev", "spearman"), ("STS-B", "dev", "best_step")
     }  # fmt: skip
 
@@ -167,10 +175,10 @@ def test_counts_of_a_table(finished):
     assert counts.loc[("is-cse", "Table 1"), columns].tolist() == [200, 200, 200, 16, 8]  # is-cse has not run
     assert counts.loc[("is-cse", "Table 8"), columns].tolist() == [88, 88, 80, 0, 0]
     assert counts.loc[("gs-infonce-v2", "Table 1"), columns].tolist() == [8, 0, 0, 0, 0]
-    # Of a difference both sides must be planned.
+    # For a difference, both sides must be planned.
     assert counts.loc[("gs-infonce-v2", "Main results"), columns].tolist() == [5, 5, 5, 0, 0]
     assert counts.loc[("sscl", "Introduction"), columns].tolist() == [4, 4, 4, 1, 1]
-    verdicts = counts[list(SYMBOLS)]
+    verdicts = counts[list(VERDICT_SYMBOLS)]
     assert (verdicts.sum(axis=1) == counts["recipe"]).all()
     found = cells(suite).query("source == 'gs-infonce-v2' and table == 'Table 2'")["verdict"].value_counts()
     assert {kind: count for kind, count in verdicts.loc[("gs-infonce-v2", "Table 2")].items() if count} == dict(found)
@@ -193,7 +201,7 @@ def test_text_markdown_and_csv(finished, tmp_path):
     assert len(rows) == 967
     row = next(row for row in rows if row["method"] == "SimCSE" and row["table"] == "Table 2" and row["task"] == "Avg")
     assert (row["targets"], row["n"], row["value"]) == ("run000 run001 run002", "3", "76.25")
-    with pytest.raises(UserError, match="let it end in"):
+    with pytest.raises(UserError, match="its extension must be"):
         render_coverage([finished], out=tmp_path / "out.txt")
 
 
@@ -211,7 +219,7 @@ def test_suites_in_any_order_make_one_account(finished, tmp_path):
     from tests.support.synthetic_suite import write_suite
 
     plan = read_json(finished / "plan.json")
-    write_json(tmp_path / "plan.json", plan)  # of this copy nothing has run
+    write_json(tmp_path / "plan.json", plan)  # a copy of the suite without scores
     texts = {render_coverage(order).split("\n", 1)[1] for order in ([finished, tmp_path], [tmp_path, finished])}
     assert texts == {render_coverage([finished]).split("\n", 1)[1]}
     for name in ("a", "b"):

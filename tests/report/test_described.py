@@ -1,4 +1,4 @@
-"""figures.yaml: every figure of the papers is there, its runs exist, and mistakes in it are named."""
+"""figures.yaml: it has every figure of the papers, its runs exist, and errors in it are reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.report.figures.described import KINDS, load_figures
+from bench.report.figures.described import FIGURE_KINDS, load_figures
 from bench.report.figures.measured import ROWS
 from bench.report.figures.papers import DRAW
 from bench.reported import FOLDER, curves, mapped
@@ -22,7 +22,7 @@ def test_every_figure_of_the_papers_is_described():
     figures = load_figures()
     assert [figure.id for figure in figures] == IDS
     assert len({figure.stem for figure in figures}) == len(IDS)
-    assert set(KINDS) == set(ROWS) == set(DRAW) == {figure.kind for figure in figures}
+    assert set(FIGURE_KINDS) == set(ROWS) == set(DRAW) == {figure.kind for figure in figures}
 
 
 def test_stems_are_no_other_figure_s():
@@ -119,34 +119,34 @@ def test_a_good_entry_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (changed(titel="x"), "'titel' is no field; did you mean 'title'?"),
-        (changed(title=None), "lacks the field 'title'"),
-        (changed(kind="sweeep"), "'sweeep' is unknown; did you mean 'sweep'?"),
-        (changed(kind=["sweep"]), r"\['sweep'\] is unknown"),
-        (changed(kind=None), "lacks the field 'kind'"),
-        (changed(source="sccl"), "'sccl' is unknown; did you mean 'sscl'?"),
-        (changed(source=["sscl"]), "is unknown"),
-        (changed(kind="curves"), "'scores' is no field"),
-        (changed(x=None), "lacks the field 'x'"),
-        (changed(x=3), "x should be a text, not 3"),
-        (changed(title=""), "title should be a text"),
-        (changed(scores=["Avg"]), r"'Avg' should be \[task, split\]"),
-        (changed(scores=[["Avg", 1]]), "scores should be a text"),
-        (changed(scores="Avg"), "scores should be a list"),
-        (changed(printed="Table 1"), "printed should be a list"),
-        (changed(printed=[]), "printed should be a list"),
-        (changed(series=[]), "series should be a list"),
-        (changed(series=["simcse"]), "'simcse' is no map of fields"),
-        (series(label=None), "series 1 lacks the field 'label'"),
-        (series(run="simcse@official"), "'run' is no field; did you mean 'runs'?"),
-        (series(runs={"a": "simcse@official"}), "'a' should be a number"),
-        (series(runs={True: "simcse@official"}), "True should be a number"),
-        (series(runs="simcse@official"), "should map numbers to runs"),
-        (series(runs={1: "simcse"}), "'simcse' should be written"),
-        (series(runs={1: []}), "names no run"),
-        (series(runs={1: [2]}), "should be a text, not 2"),
-        (series(backbone=["bert-base-uncased"] * 2), "two series have one label and backbone"),
-        ("text", "'text' is no map of fields"),
+        (changed(titel="x"), "unknown field 'titel'; did you mean 'title'?"),
+        (changed(title=None), "the field 'title' is missing"),
+        (changed(kind="sweeep"), "unknown value 'sweeep'; did you mean 'sweep'?"),
+        (changed(kind=["sweep"]), r"unknown value \['sweep'\]"),
+        (changed(kind=None), "the field 'kind' is missing"),
+        (changed(source="sccl"), "unknown value 'sccl'; did you mean 'sscl'?"),
+        (changed(source=["sscl"]), "unknown value"),
+        (changed(kind="curves"), "unknown field 'scores'"),
+        (changed(x=None), "the field 'x' is missing"),
+        (changed(x=3), "x: expected a non-empty string, got 3"),
+        (changed(title=""), "title: expected a non-empty string"),
+        (changed(scores=["Avg"]), r"expected \[task, split\], got 'Avg'"),
+        (changed(scores=[["Avg", 1]]), "scores: expected a non-empty string"),
+        (changed(scores="Avg"), "scores: expected a non-empty list"),
+        (changed(printed="Table 1"), "printed: expected a non-empty list"),
+        (changed(printed=[]), "printed: expected a non-empty list"),
+        (changed(series=[]), "series: expected a non-empty list"),
+        (changed(series=["simcse"]), "expected a mapping, got 'simcse'"),
+        (series(label=None), "series 1: the field 'label' is missing"),
+        (series(run="simcse@official"), "unknown field 'run'; did you mean 'runs'?"),
+        (series(runs={"a": "simcse@official"}), "expected a number, got 'a'"),
+        (series(runs={True: "simcse@official"}), "expected a number, got True"),
+        (series(runs="simcse@official"), "expected a mapping from numbers to runs"),
+        (series(runs={1: "simcse"}), "'simcse' is not of the form"),
+        (series(runs={1: []}), "expected at least one run"),
+        (series(runs={1: [2]}), "expected a non-empty string, got 2"),
+        (series(backbone=["bert-base-uncased"] * 2), "two series have the same label and backbone"),
+        ("text", "expected a mapping, got 'text'"),
     ],
 )
 def test_mistakes_are_named(tmp_path, entry, message):
@@ -156,9 +156,9 @@ def test_mistakes_are_named(tmp_path, entry, message):
 
 
 def test_names_are_given_once(tmp_path):
-    with pytest.raises(UserError, match="two figures are called 'A'"):
+    with pytest.raises(UserError, match="two figures have the id 'A'"):
         load_figures(write(tmp_path, ENTRY, changed(figure="Figure 8")))
-    with pytest.raises(UserError, match="two figures are called 'sscl_figure-9'"):
+    with pytest.raises(UserError, match="two figures have the stem 'sscl_figure-9'"):
         load_figures(write(tmp_path, ENTRY, changed(id="B", figure="figure 9")))
 
 
@@ -166,7 +166,7 @@ def test_names_are_given_once(tmp_path):
 def test_what_is_no_list_of_figures(tmp_path, text):
     path = tmp_path / "figures.yaml"
     path.write_text(text)
-    with pytest.raises(UserError, match=r"figures\.yaml (needs one list|is not YAML)"):
+    with pytest.raises(UserError, match=r"figures\.yaml (must have one key|is not valid YAML)"):
         load_figures(path)
 
 

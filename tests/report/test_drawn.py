@@ -1,4 +1,4 @@
-"""The papers' figures as they are drawn: every mark stands at its number, nothing covers anything, bytes are equal."""
+"""The papers' figures as drawn: marks are at their values, texts do not overlap, files are reproducible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scipy.stats import gaussian_kde
 
 from bench.report.figures import render_figures
 from bench.report.figures.described import load_figures
-from bench.report.figures.measured import OURS, Measured, measure
+from bench.report.figures.measured import OURS, FigureData, figure_data
 from bench.report.figures.papers import draw, paper_figures
 from bench.report.figures.spreads import _density
 from bench.report.figures.style import LINES, MARKS, STYLE
@@ -40,13 +40,13 @@ def smoke(tmp_path_factory) -> Suite:
 
 
 def drawn(name: str, suite: Suite) -> tuple[Figure, pd.DataFrame]:
-    measured = measure(FIGURES[name], suite)
+    measured = figure_data(FIGURES[name], suite)
     with matplotlib.rc_context(STYLE):
         return draw(suite, FIGURES[name], measured), measured.table
 
 
 def marks(panel: Axes, i: int, marker: str | None = None) -> np.ndarray:
-    """Every point (n, 2) that is drawn in the colour of series i with a mark, by default its own; sorted."""
+    """Every point drawn in the colour of series i with a marker (its own by default), sorted, of shape (n, 2)."""
     return in_order(
         (x, y)
         for line in panel.get_lines()
@@ -70,7 +70,7 @@ def test_sweep(suite):
         assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "0.5", "1", "2", "3", "4", "8", "16"]
         rows = table[(table["task"] == task) & (table["split"] == split)]
         ours = rows[rows["origin"] == OURS]
-        # Both series have a value at 0, so they stand beside each other there.
+        # Both series have a value at 0, so they are shifted there.
         expected = [
             (xs.index(x) + 0.11 * (x == 0), y)
             for x, y in ours.query("series == 'GS-InfoNCE'")[["x", "value"]].to_numpy()
@@ -126,11 +126,11 @@ def test_layers(suite):
 
 
 def test_a_deep_backbone_names_its_last_layer(suite):
-    measured = measure(FIGURES["S1"], suite)
+    measured = figure_data(FIGURES["S1"], suite)
     rows = measured.table.query("series == 'SimCSE' and seed == 42 and reading == 'cls' and layer == 1")
     deep = pd.concat([rows.assign(layer=layer) for layer in range(1, 24)])
     with matplotlib.rc_context(STYLE):
-        figure = draw(suite, FIGURES["S1"], Measured(deep, ()))
+        figure = draw(suite, FIGURES["S1"], FigureData(deep, ()))
     named = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert "23–24" in named
     assert len(named) < 9
@@ -238,7 +238,7 @@ def test_nothing_passes_for_a_reproduction(suite, smoke):
 
 
 def shown(figure: Figure) -> list[Text]:
-    """Every text of a figure; of the numbers of an axis those within its ends."""
+    """Every visible text of a figure; tick labels only within the limits of their axis."""
     texts = list(figure.texts)
     for legend in figure.legends:
         texts += legend.get_texts()
@@ -252,7 +252,7 @@ def shown(figure: Figure) -> list[Text]:
 
 
 def covered(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of texts of which one covers the other, and texts over the edge of the figure."""
+    """Pairs of overlapping texts, and texts that exceed the figure."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in shown(figure)]
@@ -263,7 +263,7 @@ def covered(figure: Figure) -> list[tuple[str, str]]:
         if box.x0 < page.x0 or box.y0 < page.y0 or box.x1 > page.x1 or box.y1 > page.y1
     ]
     for (one, a), (other, b) in combinations(boxes, 2):
-        # A pixel of the page's resolution is no overlap.
+        # Overlaps of up to one pixel are allowed.
         if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1:
             found.append((one, other))
     return found
@@ -272,7 +272,7 @@ def covered(figure: Figure) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_covers_another_one(name, suite, smoke):
     for one in (suite, smoke):
-        if measured := measure(FIGURES[name], one):
+        if measured := figure_data(FIGURES[name], one):
             with matplotlib.rc_context(STYLE):
                 assert covered(draw(one, FIGURES[name], measured)) == []
 
@@ -287,40 +287,42 @@ def test_covering_is_seen(suite):
 @pytest.mark.parametrize("name", ["S6", "I8", "S11"])
 def test_odd_labels_are_texts(name, suite):
     odd = "$x_2^$ <b> & \\alpha {é} " + "a long name " * 3
-    measured = measure(FIGURES[name], suite)
+    measured = figure_data(FIGURES[name], suite)
     table = measured.table.assign(series=odd + "|" + measured.table["series"])
     described = replace(FIGURES[name], title=odd * 2, note=odd * 3)
     with matplotlib.rc_context(STYLE):
-        figure = draw(suite, described, Measured(table, ()))
+        figure = draw(suite, described, FigureData(table, ()))
         found = covered(figure)
     assert odd.strip() in text_of(figure)
-    if name != "S11":  # its headings stand in legends elsewhere
+    if name != "S11":  # its labels are headings, which are not wrapped
         assert found == []
 
 
-def rendered(folder: Path, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+def rendered(suite: Suite, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """The bytes of the papers' figures `names` by file."""
+    monkeypatch.setattr("bench.report.figures.read_suite", lambda _: suite)
+    monkeypatch.setattr("bench.report.figures.cells", lambda _: None)
     monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     monkeypatch.setattr("bench.report.figures.leaderboards", lambda _: {})
     monkeypatch.setattr("bench.report.figures.papers.load_figures", lambda: [FIGURES[name] for name in names])
-    render_figures(folder, out)
+    render_figures(out, out)
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
 @pytest.mark.parametrize(
     "names", [("G5", "I8"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow)], ids=["two", "all"]
 )
-def test_files_hold_the_numbers_and_bytes_are_equal(folder, suite, tmp_path, monkeypatch, names):
-    files = rendered(folder, tmp_path / "one", names, monkeypatch)
+def test_files_hold_the_numbers_and_bytes_are_equal(suite, tmp_path, monkeypatch, names):
+    files = rendered(suite, tmp_path / "one", names, monkeypatch)
     stems = {FIGURES[name].stem for name in names}
     assert set(files) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}
     for name in names:
         data = pd.read_csv(tmp_path / "one" / f"{FIGURES[name].stem}.csv")
-        expected = measure(FIGURES[name], suite).table
+        expected = figure_data(FIGURES[name], suite).table
         assert list(data.columns) == list(expected.columns)
         assert data["series"].tolist() == expected["series"].tolist()
         for column in expected.select_dtypes("number"):
             np.testing.assert_allclose(
                 data[column].astype(float), expected[column].astype(float), rtol=1e-14, err_msg=name
             )
-    assert rendered(folder, tmp_path / "two", names, monkeypatch) == files
+    assert rendered(suite, tmp_path / "two", names, monkeypatch) == files

@@ -1,4 +1,4 @@
-"""Tables in LaTeX: they compile, fit a page, and print what they were given, whatever the texts are."""
+"""Tables in LaTeX: they compile, fit a page, and print their texts unchanged, whatever these contain."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.comparison.reproduction import cells
-from bench.report.coverage import CONFIGS, measured
+from bench.report.coverage import CONFIGS, planned_scores
 from bench.report.formats import latex, latex_text
 from bench.report.tables import (
-    LEGEND,
+    VERDICT_LEGEND,
     captioned,
     leaderboard_caption,
     leaderboards,
@@ -32,7 +32,7 @@ from bench.runs import config
 
 needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 
-# An article as journals ask for it: A4, one column, and what the tables say they need.
+# A typical article: A4, one column, with the packages that the tables need.
 HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}\\usepackage{booktabs,graphicx}\n"
 ODD = [
     "[CLS] first", "*", "* [x]", "\\", "\\input{x}", "100 % & $5 #1 a_b {c} ~ ^", "<mask> | \"it's\" `so`", "a---b",
@@ -54,7 +54,7 @@ def compiled(folder: Path, tables: Iterable[str]) -> str:
 
 
 def complaints(log: str) -> list[str]:
-    """What does not fit or is not known; that references may have changed is said of every first pass."""
+    """Warnings about overfull boxes and missing characters. "Label(s) may have changed" follows every first pass."""
     words = r"Overfull|Float too large|Missing character|LaTeX Font Warning|LaTeX Warning(?!: Label\(s\))"
     return [line for line in log.splitlines() if re.search(words, line)]
 
@@ -65,7 +65,7 @@ def suite() -> Suite:
     draw = np.random.default_rng(7)
     runs = []
     for plan in (run for path in CONFIGS for run in config.plan(config.load(path))["runs"]):
-        scores = {key: float(draw.normal(75, 1)) for key in sorted(measured(plan))}
+        scores = {key: float(draw.normal(75, 1)) for key in sorted(planned_scores(plan))}
         runs.append(Scored(plan, "finished", "", "senteval", scores))
     return Suite("paper", "senteval", {}, runs)
 
@@ -79,7 +79,7 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
         for name, board in leaderboards(suite).items()
     ]
     texts += [
-        latex(shown_table(table), f"{captioned(suite, table)} {LEGEND}.", stem)
+        latex(shown_table(table), f"{captioned(suite, table)} {VERDICT_LEGEND}.", stem)
         for stem, table in printed_tables(all_cells).items()
     ]
     assert len(texts) > 30
@@ -109,7 +109,7 @@ PIECE = re.compile(
 
 
 def read_back(text: str) -> str:
-    """What LaTeX prints of a text of ours, piece by piece; a sign that means something to it must not stand alone."""
+    """What LaTeX prints for an escaped text; fails on unescaped special characters."""
     printed, place = "", 0
     while place < len(text):
         found = PIECE.match(text, place)
@@ -125,7 +125,7 @@ def read_back(text: str) -> str:
 
 @given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–ab', max_size=30))
 def test_texts_read_back(text):
-    """A small reader of LaTeX, which knows nothing of the writer, finds the text again and no stray command."""
+    """An independent reader of the LaTeX subset recovers the text and finds no other command."""
     expected = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
     written = latex_text(text)
     assert written.isascii()

@@ -1,4 +1,4 @@
-"""What a figure is drawn of: numbers of the suite, each where it belongs, and words on what is missing."""
+"""The data of figures: the suite's numbers in the right rows, and remarks on what is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.described import PaperFigure, load_figures
-from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, measure, ranges
+from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, figure_data, ranges
 from bench.report.figures.papers import paper_figures, paper_stems
 from bench.reported import curves, printed
 from bench.results.suite_results import Suite, read_suite
@@ -26,13 +26,13 @@ FIGURES = {figure.id: figure for figure in load_figures()}
 
 
 def table(figure: str, suite: Suite) -> pd.DataFrame:
-    measured = measure(FIGURES[figure], suite)
+    measured = figure_data(FIGURES[figure], suite)
     assert measured is not None
     return measured.table
 
 
 def run(folder: Path, method: str, setting: str = "official", backbone: str = "bert-base-uncased", seed: int = 42):
-    """Scores and analyses of one run as they lie in the suite's files."""
+    """Scores and analyses of one run, read from the suite's files."""
     (name,) = [
         run["id"]
         for run in read_json(folder / "plan.json")["runs"]
@@ -47,7 +47,7 @@ def test_everything_is_there_without_a_remark(suite):
     assert list(found) == list(FIGURES)
     remarks = {name: measured.remarks for name, measured in found.items() if measured.remarks}
     # Its logs go on for longer than the suite's trainings.
-    assert remarks == {"L1": ("What print and released logs have beyond our last step, 3125, is not drawn.",)}
+    assert remarks == {"L1": ("Printed steps and released logs beyond our last step, 3125, are not drawn.",)}
     assert paper_stems(suite) == {figure.stem: figure.heading for figure in FIGURES.values()}
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_there_where_nothing_is(tmp_path):
     rows = dict.fromkeys(STS_TASKS, 70.0)
     write_suite(tmp_path, [{"method": "word-overlap", "setting": "paper", "seed": None, "scores": rows}])
     assert list(paper_figures(read_suite(tmp_path))) == []
-    # A plan of which nothing was run yet has nothing either, and print alone makes no figure.
+    # A plan without runs has no data; printed numbers alone make no figure.
     write_suite(tmp_path / "b", [{"method": "gs-infonce", "seed": 1, "scores": None}])
     assert list(paper_figures(read_suite(tmp_path / "b"))) == []
 
@@ -65,7 +65,7 @@ def test_runs_without_curve_and_analyses_are_scores_alone(tmp_path):
     entries = [{"method": method, "seed": 1, "scores": rows} for method in ("simcse", "sscl")]
     write_suite(tmp_path, entries)
     assert [figure.id for figure, _ in paper_figures(read_suite(tmp_path))] == ["S7"]
-    # One number alone is no sweep.
+    # A single value is no sweep.
     write_suite(tmp_path / "b", entries[:1])
     assert [figure.id for figure, _ in paper_figures(read_suite(tmp_path / "b"))] == []
 
@@ -180,7 +180,7 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
         ours = measured.table[measured.table["origin"] == OURS]
         assert set(ours["measured_on"]) == {"toy-bert"}
         assert set(ours["backbone"]) == {"bert-base-uncased"}
-        assert set(measured.table["backbone"]) == {"bert-base-uncased"}  # of other backbones print is not shown either
+        assert set(measured.table["backbone"]) == {"bert-base-uncased"}  # nor are printed numbers of other backbones
     assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4 to 11.",)
     assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3]@official here.",)
     others = "bert-large-uncased, roberta-base, roberta-large"
@@ -191,14 +191,14 @@ def test_the_first_run_of_several_is_taken(tmp_path):
     rows = dict.fromkeys(STS_TASKS, 70.0)
     entries = [{"method": f"sscl[{key}]", "seed": 1, "scores": rows} for key in ("stack=3", "stack=1", "layer=11")]
     write_suite(tmp_path / "a", entries)
-    measured = measure(FIGURES["S7"], read_suite(tmp_path / "a"))
+    measured = figure_data(FIGURES["S7"], read_suite(tmp_path / "a"))
     assert measured.table.query("origin == @OURS")["run"].tolist() == [
         "sscl[layer=11]@official",
         "sscl[stack=3]@official",
     ]
     assert measured.remarks == ("Not in this suite: SimCSE at 0; SSCL-SimCSE at 2, 4 to 11.",)
     write_suite(tmp_path / "b", entries[:2])
-    measured = measure(FIGURES["S7"], read_suite(tmp_path / "b"))
+    measured = figure_data(FIGURES["S7"], read_suite(tmp_path / "b"))
     assert measured.table.query("origin == @OURS")["run"].tolist() == [
         "sscl[stack=1]@official",
         "sscl[stack=3]@official",
@@ -212,7 +212,7 @@ def test_diverged_trainings_are_told(tmp_path):
     entries += [{"method": "simcse", "seed": 3, "status": "diverged", "reason": "NaN"}]
     entries += [{"method": "sscl[layer=11]", "seed": 1, "scores": rows}]
     write_suite(tmp_path, entries)
-    measured = measure(FIGURES["S6"], read_suite(tmp_path))
+    measured = figure_data(FIGURES["S6"], read_suite(tmp_path))
     assert measured.remarks[0] == "1 of 3 trainings of simcse@official diverged."
     assert measured.table.query("origin == @OURS")["seed"].tolist() == [1, 2, 1]
 
@@ -222,12 +222,12 @@ def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     for path in (tmp_path / "analyses").iterdir():
         content = read_json(path)
         content["analyses"]["layers"] = {"reason": "no transformer"}
-        content["analyses"]["alignment"]["STS-B"]["all"]["alignment"] = None  # no pair is positive
+        content["analyses"]["alignment"]["STS-B"]["all"]["alignment"] = None  # there is no positive pair
         write_json(path, content)
     suite = read_suite(tmp_path)
-    assert measure(FIGURES["S1"], suite) is None
-    assert measure(FIGURES["I8"], suite) is None
-    assert measure(FIGURES["S11"], suite) is not None
+    assert figure_data(FIGURES["S1"], suite) is None
+    assert figure_data(FIGURES["I8"], suite) is None
+    assert figure_data(FIGURES["S11"], suite) is not None
 
 
 @pytest.mark.parametrize("broken", [{}, {"setsim": 3}, {"setsim": ["a"]}, {"setsim": {"cls": None}}], ids=repr)
@@ -239,10 +239,10 @@ def test_a_damaged_analysis_is_named(tmp_path, broken):
     write_json(path, content)
     suite = read_suite(tmp_path)
     if broken == {}:
-        assert measure(FIGURES["S1"], suite).remarks == ("Not in this suite: SimCSE.",)
+        assert figure_data(FIGURES["S1"], suite).remarks == ("Not in this suite: SimCSE.",)
         return
-    with pytest.raises(UserError, match=rf"measured of {path.stem} for S1 is damaged"):
-        measure(FIGURES["S1"], suite)
+    with pytest.raises(UserError, match=rf"run {path.stem} for figure S1 is damaged"):
+        figure_data(FIGURES["S1"], suite)
 
 
 def test_mean_over_seeds_ends_where_the_first_seed_ends():
@@ -272,6 +272,6 @@ def test_ranges_of_fractions():
 
 def test_one_figure_of_its_own(suite):
     own = PaperFigure("X", "sscl", "Figure 0", "t", "sweep", FIGURES["S6"].series, scores=(("STS12", "test"),))
-    rows = measure(own, suite).table
+    rows = figure_data(own, suite).table
     assert set(rows["task"]) == {"STS12"}
     assert set(rows["origin"]) == {OURS}  # it names no printed table

@@ -1,4 +1,4 @@
-"""The page: a folder that fetches nothing, holds the suite's numbers, and takes every foreign text for text."""
+"""The page: it loads nothing from elsewhere, has the suite's numbers, and escapes every text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import bench.report.page
+import bench.report.page_data
 from bench.comparison.reproduction import cells, leaderboard
-from bench.comparison.verdict import SYMBOLS
+from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import board_stem
-from bench.report.page import CURVE, CURVE_POINTS, _curve, render_page
+from bench.report.page import render_page
+from bench.report.page_data import CURVE, CURVE_POINTS, curve_columns
 from bench.report.tables import render_tables
 from bench.reported import LABEL, mapped
 from bench.reported.audit import Finding, findings
@@ -38,7 +39,7 @@ ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77
 
 
 class Outline(HTMLParser):
-    """Checks that tags close in order, and collects them with their attributes and the text inside."""
+    """Checks the nesting of tags, and collects them with attributes and text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -84,7 +85,7 @@ class Outline(HTMLParser):
 
 
 def in_order(all_cells: pd.DataFrame) -> list[Any]:
-    """The cells by printed table and row, as they are numbered on the page."""
+    """The cells by printed table and row, in the order of the page's entries."""
     groups = all_cells.groupby(["source", "table"], sort=False)
     rows = (table.groupby(["method", "backbone", "variant", "split"], sort=False) for _, table in groups)
     return [cell for table in rows for _, row in table for cell in row.itertuples()]
@@ -109,7 +110,7 @@ def curve(steps: int, start: float = 60.0) -> list[dict[str, float]]:
 
 
 def change(suite: Path, run: str, **fields: Any) -> None:
-    """Lay `fields` over the provenance of a run's scores, as written by `write_suite`."""
+    """Update the provenance of a run's scores, as written by `write_suite`, with `fields`."""
     content = read_json(suite / "scores" / f"{run}.json")
     content["provenance"]["outcome"] |= fields.pop("outcome", {})
     content["provenance"] |= fields
@@ -130,7 +131,7 @@ ANALYSES = {
 
 
 def write_project(root: Path) -> Path:
-    """A suite with hostile texts wherever data enters, its tables and figures; where its page goes."""
+    """Write a suite with hostile texts in every field, its tables and figures; return the page's folder."""
     suite, figures = root / "results" / "s", root / "figures" / "s"
     entries = [
         *seeds("simcse", ROWS, label=f"SimCSE {NASTY}"),
@@ -140,7 +141,7 @@ def write_project(root: Path) -> Path:
         *seeds("simcse", ROWS[:2], backbone=f"Backbone {NASTY}", corpus=f"Corpus {NASTY}"),
         {"method": "glove", "backbone": "glove.6B.300d", "scores": dict.fromkeys(STS_TASKS, 61.0)},
         *seeds("simcse", [{"CNSD-STS-B": 63.5}], backbone="bert-base-chinese", label="Chinese SimCSE"),
-        *seeds("sscl", ROWS[:2]),  # two rows that differ in the recipe alone
+        *seeds("sscl", ROWS[:2]),  # two rows that differ only in the recipe
         *seeds("sscl", ROWS[3:], recipe_changes={"learning_rate": 1e-3}),
     ]
     entries[0]["analyses"] = ANALYSES
@@ -159,7 +160,7 @@ def write_project(root: Path) -> Path:
     ):
         (figures / f"{stem}.png").write_bytes(png(40 + number, 20))
         (figures / f"{stem}.csv").write_text("a,b\n")
-    for kind in ("csv", "md", "tex"):  # what `bench compare` leaves
+    for kind in ("csv", "md", "tex"):  # as `bench compare` writes them
         (suite / "tables" / f"compare.{kind}").write_text("")
     (figures / "leaderboard.pdf").write_bytes(b"%PDF-")
     return suite / "report"
@@ -168,11 +169,18 @@ def write_project(root: Path) -> Path:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> tuple[Path, Outline]:
     out = write_project(tmp_path_factory.mktemp("project"))
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
     hostile = Finding("copy", "sscl", NASTY, (f"Row {NASTY}",), f"Text {NASTY}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench.report.page, "findings", lambda: [*findings(), hostile])
+        patch.setattr(bench.report.page_data, "findings", lambda: [*findings(), hostile])
         render_page(out.parent, out.parents[2] / "figures" / "s", out)
     return out, Outline((out / "index.html").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def all_cells(page) -> pd.DataFrame:
+    return cells(read_suite(page[0].parent))
 
 
 def test_foreign_text_is_text(page):
@@ -238,31 +246,31 @@ def test_ids_are_unique_and_labels_exist(page):
     assert all(values["scope"] in ("row", "col") for values, _ in outline.all("th"))
 
 
-def test_every_printed_number_stands_with_ours_and_its_verdict(page):
-    out, outline = page
+def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
+    _, outline = page
     expected = []
-    for cell in in_order(cells(read_suite(out.parent))):
+    for cell in in_order(all_cells):
         text = f"{cell.printed:.0f}" if cell.metric == "best_step" else f"{cell.printed:.2f}"
         if len(cell.ours) > 1:
             text += f" {fmean(cell.ours):.2f} ± {stdev(cell.ours):.2f}"
         elif cell.ours:
             text += f" {cell.ours[0]:.2f}"
-        expected.append((cell.verdict, f"{text} {SYMBOLS[cell.verdict]} {cell.verdict}"))
+        expected.append((cell.verdict, f"{text} {VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}"))
     found = outline.cells()
     assert [(found[number][0]["data-verdict"], found[number][1]) for number in sorted(found)] == expected
     assert {verdict for verdict, _ in expected} >= {"not run", "diverged", "lower", "inconclusive", "not comparable"}
 
 
-def test_a_number_opens_the_runs_that_it_is_made_of(page):
+def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
     out, outline = page
     data, numbers = outline.data, sorted(outline.cells())
-    splits = mapped().drop_duplicates(LABEL).set_index(LABEL)["suite_split"]  # where print names none, or another
+    splits = mapped().drop_duplicates(LABEL).set_index(LABEL)["suite_split"]  # if print names none, or another
     differences = 0
-    for cell, number in zip(in_order(cells(read_suite(out.parent))), numbers, strict=True):
+    for cell, number in zip(in_order(all_cells), numbers, strict=True):
         entry = data["entries"][number]
         facts = dict(entry["facts"])
         assert float(facts["Printed"].split(",")[0]) == cell.printed
-        assert facts["Verdict"].startswith(f"{SYMBOLS[cell.verdict]} {cell.verdict}: ")
+        assert facts["Verdict"].startswith(f"{VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}: ")
         assert cell.reason in facts["Verdict"]
         metric = {"spearman_delta": "spearman"}.get(cell.metric, cell.metric)
         if metric not in ("spearman", "accuracy"):
@@ -281,7 +289,7 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page):
         if not cell.n:
             continue
         assert facts["Ours"].endswith(f"n = {cell.n}")
-        assert float(facts["Ours less printed"].replace("−", "-")) == pytest.approx(cell.difference, abs=0.0051)
+        assert float(facts["Ours - printed"].replace("−", "-")) == pytest.approx(cell.difference, abs=0.0051)
         if cell.minus:
             differences += 1
             pairs = zip(*scores[:2], strict=False)
@@ -297,7 +305,8 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page):
 def test_leaderboards_hold_means_spreads_and_their_runs(page):
     out, outline = page
     suite, data = read_suite(out.parent), outline.data
-    names = [number for number in range(len(data["entries"])) if number not in outline.cells()]
+    printed = outline.cells()
+    names = [number for number in range(len(data["entries"])) if number not in printed]
     boards = [leaderboard(suite, name) for name in ("sts", "chinese")]
     assert len(names) == sum(map(len, boards))
     sorted_by = [values["data-value"] for values, _ in outline.all("td", "data-value")]
@@ -318,7 +327,7 @@ def test_leaderboards_hold_means_spreads_and_their_runs(page):
 @given(st.integers(1, 400), st.sets(st.sampled_from(sorted(CURVE)), min_size=1))
 def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length, names):
     points = [{"step": 5 * index} | dict.fromkeys(names, index * 1.23456789) for index in range(length)]
-    found = _curve(points)
+    found = curve_columns(points)
     assert set(found) == {"step", *names}
     assert len(found["step"]) == min(length, CURVE_POINTS)
     assert (found["step"][0], found["step"][-1]) == (0, 5 * (length - 1))
@@ -331,7 +340,7 @@ def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length, names):
 
 def test_a_curve_may_have_gaps():
     points: list[dict[str, Any]] = [{"step": 1, "dev": None, "loss": 2.0}, {"step": 2, "dev": 70.0, "loss": 1.5}]
-    assert _curve(points) == {"step": [1, 2], "dev": [None, 70.0], "loss": [2.0, 1.5]}
+    assert curve_columns(points) == {"step": [1, 2], "dev": [None, 70.0], "loss": [2.0, 1.5]}
 
 
 def test_curves_and_provenance_of_runs(page):
@@ -387,12 +396,10 @@ def test_the_page_is_light(page):
     assert (out / "page.js").stat().st_size + (out / "page.css").stat().st_size < 30_000
 
 
-def test_foreign_files_stay(page, tmp_path):
+def test_foreign_files_stay(page):
     out, _ = page
-    (tmp_path / "mine.txt").write_text("mine")
-    render_page(out.parent, out.parents[2] / "figures" / "s", tmp_path)
-    assert (tmp_path / "mine.txt").read_text() == "mine"
-    assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "figures", "index.html", "page.css", "page.js"}
+    assert (out / "mine.txt").read_text() == "mine"
+    assert {path.name for path in out.iterdir()} == {"mine.txt", "figures", "index.html", "page.css", "page.js"}
 
 
 def test_a_missing_or_damaged_figure_is_named(page, tmp_path):

@@ -80,6 +80,20 @@ def rendered(tmp_path_factory) -> tuple[Path, Path]:
     return folder, folder / "tables"
 
 
+@pytest.fixture(scope="module")
+def all_cells(rendered) -> pd.DataFrame:
+    return cells(read_suite(rendered[0]))
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *stems: str) -> None:
+    """Render only these printed tables; rendering all takes seconds."""
+    for module in ("tables", "page_data"):
+        monkeypatch.setattr(
+            f"bench.report.{module}.printed_tables",
+            lambda all_cells: {stem: table for stem, table in printed_tables(all_cells).items() if stem in stems},
+        )
+
+
 def test_every_printed_table_in_four_formats(rendered):
     _, out = rendered
     stems = {path.stem for path in out.glob("*.csv")} - {"cells"}
@@ -88,17 +102,18 @@ def test_every_printed_table_in_four_formats(rendered):
         assert {path.stem for path in out.glob(f"*.{suffix}")} == stems
 
 
-def test_a_suite_is_read_once(rendered, tmp_path, monkeypatch):
-    folder, _ = rendered
-    asked = []
-    monkeypatch.setattr(suite_results, "read_scores", lambda path: asked.append(path) or read_scores(path))
+def test_rendering_again_gives_the_same_bytes_and_reads_a_suite_once(rendered, tmp_path, monkeypatch):
+    folder, out = rendered
+    read = []
+    monkeypatch.setattr(suite_results, "read_scores", lambda path: read.append(path) or read_scores(path))
     render_tables(folder, tmp_path)
-    assert sorted(asked) == sorted((folder / "scores").iterdir())
+    assert sorted(read) == sorted((folder / "scores").iterdir())
+    for path in out.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
-def test_lines_of_a_printed_row(rendered):
-    folder, _ = rendered
-    table = cells(read_suite(folder)).query("source == 'gs-infonce-v2' and table == 'Table 2'")
+def test_lines_of_a_printed_row(all_cells):
+    table = all_cells.query("source == 'gs-infonce-v2' and table == 'Table 2'")
     lines = shown_table(table).to_numpy().tolist()
     assert lines[0] == ["bert-base-uncased", "SimCSE", "printed, quoted", "68.40", "82.41", "74.38", "80.91", "78.56",
                         "76.85", "72.23", "76.25", ""]  # fmt: skip
@@ -111,12 +126,11 @@ def test_lines_of_a_printed_row(rendered):
     assert lines[3][-1] == "– not run: no scores in this suite"
 
 
-def test_csv_keeps_unrounded_numbers_that_read_back(rendered):
-    folder, out = rendered
+def test_csv_keeps_unrounded_numbers_that_read_back(rendered, all_cells):
+    _, out = rendered
     read = pd.read_csv(out / "cells.csv")
-    fresh = cells(read_suite(folder))
-    assert len(read) == len(fresh)
-    assert read["mean"].dropna().tolist() == fresh["mean"].dropna().tolist()
+    assert len(read) == len(all_cells)
+    assert read["mean"].dropna().tolist() == all_cells["mean"].dropna().tolist()
     row = read.query("source == 'sscl' and table == 'Table 2' and method == 'SimCSE' and task == 'Avg'").iloc[0]
     assert [float(value) for value in row["ours"].split()] == pytest.approx([75.0, 75.4, 75.8, 76.2, 76.6])
 
@@ -201,10 +215,9 @@ def test_differences_and_steps_in_print(tmp_path):
     assert all(captioned(suite, table) for table in tables.values())  # every metric has a name
 
 
-def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered):
-    folder, _ = rendered
-    suite = read_suite(folder)
-    tables = printed_tables(cells(suite))
+def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered, all_cells):
+    suite = read_suite(rendered[0])
+    tables = printed_tables(all_cells)
     # IS-CSE's Table 4 has an average of the two dev sets under the name of that of seven test sets.
     assert "All scores are of dev sets; Avg is of two, STS-B and SICK-R." in captioned(suite, tables["is-cse_table-4"])
     assert "All scores are of dev sets." in captioned(suite, tables["is-cse_table-5"])
@@ -212,10 +225,9 @@ def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered
     assert " sets" not in captioned(suite, tables["is-cse_table-1"]).replace("data sets", "")
 
 
-def test_the_verdict_is_of_the_cell_that_the_heading_names(rendered):
-    """GS-InfoNCE's text prints the gain on the average first, and that on STS-B behind it."""
-    folder, _ = rendered
-    table = printed_tables(cells(read_suite(folder)))["gs-infonce-v2_main-results"]
+def test_the_verdict_is_of_the_cell_that_the_heading_names(all_cells):
+    """GS-InfoNCE's text prints the gain on the average before that on STS-B."""
+    table = printed_tables(all_cells)["gs-infonce-v2_main-results"]
     table = table[table["backbone"] == "bert-base-uncased"].copy()
     assert table["task"].tolist() == ["Avg", "STS-B"]
     table[["n", "mean", "sd", "reason"]] = 5, 1.0, 0.1, ""
@@ -241,13 +253,13 @@ def test_origins(quoted, told):
     assert origin(pd.Series(quoted)) == told
 
 
-def test_a_rise_and_a_fall_are_told_apart(rendered):
-    folder, _ = rendered
-    shown = shown_table(printed_tables(cells(read_suite(folder)))["is-cse_figure-3-text"])
+def test_a_rise_and_a_fall_are_told_apart(all_cells):
+    shown = shown_table(printed_tables(all_cells)["is-cse_figure-3-text"])
     assert {name.rpartition(", ")[2] for name in shown["Method"] if name} == {"rise", "fall"}
 
 
-def test_a_toy_suite_says_that_it_proves_nothing(tmp_path):
+def test_a_toy_suite_says_that_it_proves_nothing(tmp_path, monkeypatch):
+    only(monkeypatch, "sscl_table-2")
     rows = [dict.fromkeys(STS_TASKS, 60.0)] * 2
     write_suite(
         tmp_path, seeds("simcse", rows, backbone="toy-bert", corpus="world"),
@@ -258,13 +270,6 @@ def test_a_toy_suite_says_that_it_proves_nothing(tmp_path):
         assert "comparable with each other, with no paper" in (tmp_path / "tables" / name).read_text()
     rows = list(csv.DictReader(io.StringIO((tmp_path / "tables" / "cells.csv").read_text())))
     assert {row["verdict"] for row in rows} == {"not run", "not comparable"}
-
-
-def test_rendering_twice_gives_the_same_bytes(rendered, tmp_path):
-    folder, out = rendered
-    render_tables(folder, tmp_path)
-    for path in out.iterdir():
-        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
 def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +286,7 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, m
         ],
         data="mine",
     )
+    only(monkeypatch)  # no printed table or figure shows tasks of one's own
     render_tables(folder, tmp_path / "tables")
     board = pd.read_csv(tmp_path / "tables" / "own_sts.csv").set_index("method")
     assert list(board.index) == ["sscl", "simcse"]
@@ -296,9 +302,7 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, m
     assert found["own_sts", "sts:weather"] == 10.0
     assert found["own_sts", "Avg"] == 10.0
     assert found["own_probing", "probing:negation"] == 1.0
-    monkeypatch.setattr(
-        "bench.report.figures.figure_stems", lambda _: {}
-    )  # no figure of a paper shows tasks of one's own
+    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])
     render_figures(folder, tmp_path / "figures")
     assert (tmp_path / "figures" / "leaderboard_own_sts.png").is_file()

@@ -1,4 +1,4 @@
-"""The audit of printed numbers: what it finds in the papers, that it finds what is planted, and nothing else."""
+"""The audit of printed numbers: its findings in the papers, detection of planted faults, and no false alarms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.audit import frame, report, write
 from bench.reported import printed
-from bench.reported.audit import KINDS, Finding, findings
+from bench.reported.audit import FINDING_KINDS, Finding, findings
 from bench.reported.audit.arithmetic import attainable, items, majority
 from bench.utils.errors import UserError
 from tests.support.audit_faults import ALONGSIDE, FAULTS, Tables
@@ -55,14 +55,14 @@ def test_how_much_is_found(found):
 
 
 def test_findings_stand_in_the_order_of_kinds(found):
-    order = [list(KINDS).index(one.kind) for one in found]
+    order = [list(FINDING_KINDS).index(one.kind) for one in found]
     assert order == sorted(order)
 
 
 LARGE, BASE = "bert-large-uncased", "bert-base-uncased"
 
-# Everything known to contradict itself in the papers' numbers that can be told from the numbers: kind, source, table, a
-# part of one of the rows, and what the text must say.
+# All known inconsistencies of the papers' numbers that the numbers alone show: kind, source, table, part of the name of
+# a row, part of the text.
 KNOWN = [
     # Averages that are not the mean of their row ...
     ("average", "gs-infonce-v2", "Table 2", f"GS-InfoNCE (M=3x), {LARGE}", "78.96, the mean of the row is 79.1329"),
@@ -143,11 +143,17 @@ KNOWN = [
     # Figures that the stated measurement cannot give
     ("chance", "sscl", "Table 4", "BERT", "34.00, below what"),
     ("chance", "sscl", "Table 4", "SSCL-BERT", "42.10, below what"),
-    ("chance", "sscl", "Table 4", "SimCSE", "50.00, just what"),
+    ("chance", "sscl", "Table 4", "SimCSE", "50.00, exactly what"),
     ("unattainable", "sscl", "Table 3", f"SimCSE, {BASE}", "TREC is printed as 89.10"),
     ("unattainable", "sscl", "Table 3", f"SSCL-SimCSE, {BASE}", "TREC is printed as 89.61"),
     ("runs", "sscl", "Table 3", f"BERT (avg), {BASE}", "TREC is printed as 85.12"),
-    ("runs", "sscl", "Table 3", f"BERT (avg), {BASE}", "85.20, the mean of 3 cannot be it, the mean of 5 can be it"),
+    (
+        "runs",
+        "sscl",
+        "Table 3",
+        f"BERT (avg), {BASE}",
+        "mean of 3 cannot give it, the mean of 5 can give it",
+    ),
     ("runs", "is-cse", "Table 8", "IS-BERT", "TREC is printed as 88.64"),
     ("runs", "is-cse", "Table 8", "IS-BERT", "SST2 is printed as 85.96"),
     ("runs", "is-cse", "Table 8", "IS-BERT", "MRPC is printed as 74.24"),
@@ -168,7 +174,7 @@ def test_what_is_known_is_found(found, kind, source, table, row, text):
 
 
 def test_all_findings_are_known(found):
-    """Each is held by a case above, but for prints of one row in another paper and a difference told twice."""
+    """Each is covered by a case above, except rows repeated in another paper and a difference stated twice."""
     known = {
         one
         for kind, source, table, row, text in KNOWN
@@ -190,10 +196,10 @@ def test_own_accuracies_of_is_cse_are_attainable(found):
 # --- No false alarms ---
 
 
-@settings(max_examples=20, phases=[Phase.generate])  # a smaller seed is no simpler table
+@settings(max_examples=20, phases=[Phase.generate])  # shrinking is pointless: a smaller seed is no simpler table
 @given(seed=SEEDS, style=st.sampled_from([*STYLES, "any"]))
 def test_consistent_tables_raise_nothing(seed, style):
-    """But for averages of unrounded or truncated figures, which are told apart from means of the printed ones."""
+    """Except `rounding`, for averages of unrounded or truncated numbers."""
     kinds = {one.kind for one in findings(consistent(seed, style))}
     assert kinds <= (set() if style == "printed" else {"rounding"})
 
@@ -212,7 +218,7 @@ def test_order_and_notes_change_nothing(seed):
 
 
 def test_there_is_a_fault_for_every_kind():
-    assert set(KINDS) <= set(FAULTS)
+    assert set(FINDING_KINDS) <= set(FAULTS)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -372,7 +378,7 @@ def test_frame_and_report_hold_every_finding(found):
         assert "\n" not in one.text
     titles = [line for line in text.split("\n") if line and not line.startswith(" ")][:-1]
     counts = Counter(one.kind for one in found)
-    assert titles == [f"{KINDS[kind]} ({counts[kind]})" for kind in KINDS if counts[kind]]
+    assert titles == [f"{FINDING_KINDS[kind]} ({counts[kind]})" for kind in FINDING_KINDS if counts[kind]]
     assert text.endswith(f"{len(found)} findings about printed numbers.")
 
 

@@ -1,4 +1,4 @@
-"""One test for each printed score: does the suite's verdict bear it out?
+"""One test for each printed score: does the suite reproduce it?
 
 The suite is the folder in SENTBENCH_RESULTS, by default results/paper. What says nothing either way is skipped with
 its reason, so `pytest -m reported -rs` is the account of what is missing.

@@ -1,4 +1,4 @@
-"""The papers' numbers: all there, every label mapped, and where they contradict themselves."""
+"""The papers' numbers: complete, with every label mapped, and known contradictions unchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_known_numbers(source, table, method, backbone, task, value):
 
 
 def test_averages_that_are_not_the_mean_of_their_row():
-    """Contradictions in print, to the hundredth; a change here is a typing mistake of ours or a paper's correction."""
+    """Contradictions in print, to the hundredth; a change means a typo of ours or a correction of the paper."""
     numbers = printed().query("metric == 'spearman' and split == 'test'")
     odd = {}
     for label, row in numbers.groupby(LABEL, sort=False):
@@ -73,7 +73,7 @@ def test_two_versions_of_one_paper_share_their_cells():
 
 
 def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
-    numbers = mapped()  # raises where a row has none or several
+    numbers = mapped()  # raises unless every row matches exactly one entry
     assert len(numbers) == 967
     assert ((numbers["run"] == "") != (numbers["reason"] == "")).all()
     setting = ~numbers["metric"].isin(MEASURES)
@@ -128,10 +128,10 @@ def test_reasons_are_a_closed_list(tmp_path):
     )
     broken = tmp_path / "recipes.yaml"
     for entry, message in [
-        ({"method": "GloVe", "reason": "not told what is measured"}, "did you mean 'not told what was measured'"),
+        ({"method": "GloVe", "reason": "measurement not descirbed"}, "did you mean 'measurement not described'"),
         ({"methd": "GloVe", "reason": content["reasons"][0]}, "did you mean 'method'"),
-        ({"method": "GloVe"}, "either a run or a reason"),
-        ({"method": "GloVe", "reason": content["reasons"][0], "minus": "simcse@official"}, "needs a run that 'minus'"),
+        ({"method": "GloVe"}, "either 'run' or 'reason'"),
+        ({"method": "GloVe", "reason": content["reasons"][0], "minus": "simcse@official"}, "has 'minus' without 'run'"),
     ]:
         broken.write_text(yaml.safe_dump({"reasons": content["reasons"], "entries": [entry]}))
         with pytest.raises(UserError, match=message):

@@ -1,4 +1,4 @@
-"""The `reported` tests pass, fail and skip as they should, on a suite made up to have every verdict."""
+"""The `reported` tests pass, fail and skip as expected, on a suite with every verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def around(mean: float, sd: float, n: int) -> list[dict[str, float]]:
-    """n rows of scores, the same on every task, with exactly this mean and standard deviation (n odd)."""
+    """n rows of scores, equal on all tasks, with exactly this mean and standard deviation (n odd)."""
     half = n // 2
     step = sd * ((n - 1) / (2 * half)) ** 0.5
     return [dict.fromkeys(STS_TASKS, mean + step * (i % 2 * 2 - 1) * (i < 2 * half)) for i in range(n)]
@@ -56,6 +56,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 def test_every_verdict_ends_as_it_should(suite, tmp_path):
     report = tmp_path / "report.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "reported", f"--junitxml={report}"]
@@ -85,6 +86,7 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path):
         assert verdict in texts[name] or outcome == "passed"
 
 
+@pytest.mark.slow
 def test_without_results_there_is_one_skip_and_nothing_else(tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/reported/test_cells.py"]
     environment = os.environ | {"SENTBENCH_RESULTS": str(tmp_path / "none")}

@@ -1,4 +1,4 @@
-"""Figures: printed averages beside ours, the suite's leaderboards, and the papers' own figures of our numbers."""
+"""Figures: printed averages beside ours, the suite's leaderboards, and the papers' figures redrawn from our scores."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from bench.results.suite_results import read_suite
 __all__ = ["board_stem", "figure_stems", "paper_stems", "render_figures"]
 
 
-def render_figures(suite_folder: Path, out: Path) -> None:
-    """Write the leaderboards, `<paper>_<table>` and `<paper>_<figure>` as PNG and PDF, with their data as CSV.
+def render_figures(suite_dir: Path, out: Path) -> None:
+    """Write the leaderboards, `<paper>_<table>` and `<paper>_<figure>` as PNG and PDF, each with its data as CSV.
 
     Raises:
-        UserError: the suite's files are missing or damaged, or `out` cannot be written.
+        UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
     out = Path(out)
-    suite = read_suite(suite_folder)
+    suite = read_suite(suite_dir)
     with matplotlib.rc_context(STYLE):
         for name, board in leaderboards(suite).items():
-            save(board_figure(suite, board, name), out / board_stem(name), board)
+            save(board_figure(suite, board, name), out / board_stem(name), board.drop(columns="run_ids"))
         for stem, table in figure_stems(cells(suite)).items():
             save(comparison(suite, table), out / stem, table)
-        for figure, measured in paper_figures(suite):
-            save(draw(suite, figure, measured), out / figure.stem, measured.table)
+        for figure, data in paper_figures(suite):
+            save(draw(suite, figure, data), out / figure.stem, data.table)

@@ -1,4 +1,4 @@
-"""Our seeds against the printed averages, and the suite's own leaderboards."""
+"""Figures of printed averages beside our seeds, and of the suite's own leaderboards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bench.comparison.verdict import SYMBOLS
+from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import AVERAGED
 from bench.report.figures.style import (
     BLUE,
@@ -28,13 +28,16 @@ from bench.report.tables import printed_tables, row_name, score_text
 from bench.reported import SOURCES
 from bench.results.suite_results import Suite
 
-SCALES = {"spearman": "STS average (Spearman x 100)", "accuracy": "average accuracy (%)"}  # of printed tables
+SCALES = {
+    "spearman": "STS average (Spearman x 100)",
+    "accuracy": "average accuracy (%)",
+}  # axis labels of printed tables
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
 MEAN: dict[str, Any] = {"color": INK, "marker": "|", "ms": 9, "mew": 1.2}
 
 
 def _compared(panel: Axes, backbone: str, rows: pd.DataFrame) -> None:
-    """One backbone: printed values as strokes, our seeds as marks around them, the verdict at the right."""
+    """One backbone: printed values as strokes, our seeds as marks beside them, the verdict at the right."""
     measured = set(rows["measured_on"]) - {"", backbone}
     aside = f"  (ours: {', '.join(sorted(measured))})" if measured else ""
     heading(panel, backbone + aside)
@@ -51,14 +54,15 @@ def _compared(panel: Axes, backbone: str, rows: pd.DataFrame) -> None:
             panel.plot(ends, [y - shift] * 2, color=BLUE if setting == "official" else ORANGE, lw=0.9, zorder=1)
         strong = row.verdict in ("lower", "higher")
         color = ORANGE if strong else GREY if row.verdict == "not run" else INK
+        text = f"{VERDICT_SYMBOLS[row.verdict]} {row.verdict}"
         panel.text(
-            1.02, y, f"{SYMBOLS[row.verdict]} {row.verdict}", transform=panel.get_yaxis_transform(), va="center",
+            1.02, y, text, transform=panel.get_yaxis_transform(), va="center",
             color=color, weight="bold" if strong else "normal",
         )  # fmt: skip
 
 
 def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
-    """The averages of one printed table (rows of `cells`): a panel for each backbone."""
+    """The averages of one printed table (rows of `cells`), a panel per backbone."""
     backbones = table["backbone"].unique()
     parts = [table[table["backbone"] == backbone] for backbone in backbones]
     source, name = table.iloc[0][["source", "table"]]
@@ -71,7 +75,7 @@ def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
             Line2D([], [], **OFFICIAL, label="ours, official settings"),
             Line2D([], [], **PAPER, label="paper settings"),
             Line2D([], [], **UNTRAINED, label=SEEDLESS),
-            Line2D([], [], color=GREY, lw=0.9, label="95 % interval of a further seed"),
+            Line2D([], [], color=GREY, lw=0.9, label="95 % prediction interval"),
         ],
         SCALES[table.iloc[0]["metric"]],
     )
@@ -81,12 +85,12 @@ def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
 
 
 def board_stem(board: str) -> str:
-    """The name of a leaderboard's files."""
+    """The stem of a leaderboard's file names."""
     return "leaderboard" if board == "sts" else f"leaderboard_{board}"
 
 
 def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure:
-    """A `leaderboard` of the suite: a panel for each backbone, a mark for the average of each seed."""
+    """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed."""
     backbones = board["backbone"].unique()
     parts = [board[board["backbone"] == backbone] for backbone in backbones]
     title = f"Suite {suite.name}: every seed of every method, {suite.boards[name].title}"
@@ -113,7 +117,7 @@ def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure
 
 
 def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The printed tables that get a figure, by the name of its files: those of seven tasks and an average."""
+    """The printed tables that get a figure, by the stem of its file names: those with seven tasks and their average."""
     return {
         stem: table[table["task"] == "Avg"]
         for stem, table in printed_tables(all_cells[all_cells["split"] == "test"]).items()

@@ -1,4 +1,4 @@
-"""What the papers' figures show: `bench/reported/figures.yaml`, read and checked."""
+"""The papers' figures as described in `bench/reported/figures.yaml`, read and validated."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bench.report.formats import slug
 from bench.reported import FOLDER, SOURCES
 from bench.utils.errors import UserError, nearest
 
-# Kind of figure -> the fields that it has beside those of every figure.
-KINDS: dict[str, set[str]] = {
+# Kind of figure -> its fields beside those that every figure has.
+FIGURE_KINDS: dict[str, set[str]] = {
     "sweep": {"x", "scores"},  # scores against a number
     "seeds": {"scores"},  # scores of every seed
     "curves": set(),  # dev score against the step
@@ -33,13 +33,13 @@ OPTIONAL = {"note", "printed"}
 
 @dataclass(frozen=True)
 class Series:
-    """What one line, or one kind of mark, stands for.
+    """One line of a figure, or one kind of mark.
 
     Attributes:
-        label: as in the legend; series that differ in the backbone alone share it.
+        label: as in the legend; series that differ only in the backbone share it.
         backbone: as printed.
-        runs: `(x, runs)` for each of its points in a sweep, else one with None for x. Of several runs, as in
-            recipes.yaml, the first one is drawn that the suite has.
+        runs: `(x, runs)` for each point of a sweep; otherwise a single pair with None for x. Runs are written as in
+            recipes.yaml; the first that the suite has is drawn.
     """
 
     label: str
@@ -52,12 +52,12 @@ class PaperFigure:
     """One figure of a paper.
 
     Attributes:
-        id, source, figure, title: its short name, a key of `SOURCES`, its name in print, what it shows.
-        kind: a key of `KINDS`.
-        x: name of the axis of a sweep.
-        scores: (task, split) of each panel, of the kinds that show scores.
-        printed: the printed tables whose numbers stand beside ours, or "released logs".
-        note: what a reader has to know of how it was measured.
+        id, source, figure, title: a short name, a key of `SOURCES`, the name in print, what it shows.
+        kind: a key of `FIGURE_KINDS`.
+        x: axis label of a sweep.
+        scores: (task, split) of each panel, for kinds that show scores.
+        printed: the printed tables whose numbers are drawn beside ours, or "released logs".
+        note: how it was measured, as far as a reader needs to know.
     """
 
     id: str
@@ -73,7 +73,7 @@ class PaperFigure:
 
     @property
     def stem(self) -> str:
-        """The name of its files."""
+        """The stem of its file names."""
         return f"{self.source}_{slug(self.figure)}"
 
     @property
@@ -82,51 +82,51 @@ class PaperFigure:
 
 
 def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
-    """The figures in `path`, in its order.
+    """The figures in `path`, in the order of the file.
 
     Raises:
-        UserError: the file is no such list; the message names the figure, the field and what it should be.
+        UserError: the file is invalid; the message names the figure, the field, and what is expected.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise UserError(f"{path.name} is not YAML: {' '.join(str(error).split())}") from None
+        raise UserError(f"{path.name} is not valid YAML: {' '.join(str(error).split())}") from None
     entries = content.get("figures") if isinstance(content, dict) else None
     if not isinstance(entries, list):
-        raise UserError(f"{path.name} needs one list called 'figures'")
+        raise UserError(f"{path.name} must have one key, 'figures', with a list")
     figures = [_figure(entry, f"{path.name}, figure {place}") for place, entry in enumerate(entries, 1)]
     for name in ("id", "stem"):
         values = [getattr(figure, name) for figure in figures]
         for value in {value for value in values if values.count(value) > 1}:
-            raise UserError(f"{path.name}: two figures are called {value!r}; give each a name of its own")
+            raise UserError(f"{path.name}: two figures have the {name} {value!r}; make them unique")
     return figures
 
 
 def _fields(entry: Any, where: str, needed: set[str], optional: set[str]) -> dict[str, Any]:
     if not isinstance(entry, dict):
-        raise UserError(f"{where}: {entry!r} is no map of fields")
+        raise UserError(f"{where}: expected a mapping, got {entry!r}")
     for field in sorted(set(map(str, entry)) - needed - optional):
-        raise UserError(f"{where}: {field!r} is no field{nearest(field, needed | optional)}")
+        raise UserError(f"{where}: unknown field {field!r}{nearest(field, needed | optional)}")
     for field in sorted(needed - set(entry)):
-        raise UserError(f"{where} lacks the field {field!r}")
+        raise UserError(f"{where}: the field {field!r} is missing")
     return entry
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise UserError(f"{where} should be a text, not {value!r}")
+        raise UserError(f"{where}: expected a non-empty string, got {value!r}")
     return value
 
 
-def _chosen(value: Any, known: Mapping[str, Any], where: str) -> str:
-    if not isinstance(value, str) or value not in known:
-        raise UserError(f"{where}: {value!r} is unknown{nearest(str(value), known)}")
+def _chosen(value: Any, options: Mapping[str, Any], where: str) -> str:
+    if not isinstance(value, str) or value not in options:
+        raise UserError(f"{where}: unknown value {value!r}{nearest(str(value), options)}")
     return value
 
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list) or not value:
-        raise UserError(f"{where} should be a list, not {value!r}")
+        raise UserError(f"{where}: expected a non-empty list, got {value!r}")
     return value
 
 
@@ -134,16 +134,16 @@ def _figure(entry: Any, where: str) -> PaperFigure:
     if isinstance(entry, dict) and "id" in entry:
         where = f"{where} ({entry['id']})"
     if isinstance(entry, dict) and "kind" in entry:
-        own = KINDS[_chosen(entry["kind"], KINDS, f"{where}, kind")]
+        own = FIGURE_KINDS[_chosen(entry["kind"], FIGURE_KINDS, f"{where}, kind")]
     else:
-        own = set[str]().union(*KINDS.values())  # the first mistake is that it has no kind
+        own = set[str]().union(*FIGURE_KINDS.values())  # so that the missing kind is reported first
     fields = _fields(entry, where, NEEDED | own, OPTIONAL)
     texts = {name: _text(fields[name], f"{where}, {name}") for name in ("id", "figure", "title", "kind")}
     texts |= {name: _text(fields[name], f"{where}, {name}") for name in ("x", "note") if name in fields}
     scores = []
     for score in _list(fields["scores"], f"{where}, scores") if "scores" in own else []:
         if not isinstance(score, list) or len(score) != 2:
-            raise UserError(f"{where}, scores: {score!r} should be [task, split]")
+            raise UserError(f"{where}, scores: expected [task, split], got {score!r}")
         scores.append((_text(score[0], f"{where}, scores"), _text(score[1], f"{where}, scores")))
     printed = [_text(name, f"{where}, printed") for name in _list(fields.get("printed", ["-"]), f"{where}, printed")]
     series = [
@@ -152,7 +152,7 @@ def _figure(entry: Any, where: str) -> PaperFigure:
         for one in _series(part, f"{where}, series {place}", sweep=texts["kind"] == "sweep")
     ]
     if len({(one.label, one.backbone) for one in series}) < len(series):
-        raise UserError(f"{where}: two series have one label and backbone; give each a label of its own")
+        raise UserError(f"{where}: two series have the same label and backbone; make the labels unique")
     return PaperFigure(
         **texts,
         source=_chosen(fields["source"], SOURCES, f"{where}, source"),
@@ -163,18 +163,18 @@ def _figure(entry: Any, where: str) -> PaperFigure:
 
 
 def _series(entry: Any, where: str, *, sweep: bool) -> list[Series]:
-    named = "runs" if sweep else "run"
-    fields = _fields(entry, where, {"label", "backbone", named}, set())
+    key = "runs" if sweep else "run"
+    fields = _fields(entry, where, {"label", "backbone", key}, set())
     runs: list[tuple[float | None, tuple[str, ...]]] = []
     if sweep:
-        if not isinstance(fields[named], dict) or not fields[named]:
-            raise UserError(f"{where}, runs should map numbers to runs, not {fields[named]!r}")
-        for x, run in fields[named].items():
+        if not isinstance(fields[key], dict) or not fields[key]:
+            raise UserError(f"{where}, runs: expected a mapping from numbers to runs, got {fields[key]!r}")
+        for x, run in fields[key].items():
             if isinstance(x, bool) or not isinstance(x, int | float):
-                raise UserError(f"{where}, runs: {x!r} should be a number")
+                raise UserError(f"{where}, runs: expected a number, got {x!r}")
             runs.append((float(x), _runs(run, f"{where}, runs")))
     else:
-        runs.append((None, _runs(fields[named], f"{where}, run")))
+        runs.append((None, _runs(fields[key], f"{where}, run")))
     backbones = fields["backbone"] if isinstance(fields["backbone"], list) else [fields["backbone"]]
     label = _text(fields["label"], f"{where}, label")
     return [Series(label, _text(name, f"{where}, backbone"), tuple(runs)) for name in backbones]
@@ -184,7 +184,7 @@ def _runs(value: Any, where: str) -> tuple[str, ...]:
     texts = tuple(_text(text, where) for text in (value if isinstance(value, list) else [value]))
     for text in texts:
         if not re.fullmatch(r"[^@]+@(paper|official)", text):
-            raise UserError(f"{where}: {text!r} should be written method[key=value,...]@paper or @official")
+            raise UserError(f"{where}: {text!r} is not of the form method[key=value,...]@paper or @official")
     if not texts:
-        raise UserError(f"{where} names no run")
+        raise UserError(f"{where}: expected at least one run")
     return texts

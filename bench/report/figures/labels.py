@@ -1,4 +1,4 @@
-"""What legends, titles and headings say of the numbers of a figure."""
+"""Texts of legends, titles and headings that depend on a figure's data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from bench.report.figures.measured import OURS
 
 
 def series_of(table: pd.DataFrame) -> list[str]:
-    """The series of a figure, in its order."""
+    """The labels of a figure's series, in order."""
     return list(table["series"].unique())
 
 
 def counted(table: pd.DataFrame, label: str) -> str:
-    """The label of a series with the number of its seeds; the fewest and the most where that differs."""
+    """The label of a series with its number of seeds, as a range if that differs between points."""
     ours = table[(table["series"] == label) & (table["origin"] == OURS) & table["seed"].notna()]
     if ours.empty:
         return label
@@ -23,12 +23,12 @@ def counted(table: pd.DataFrame, label: str) -> str:
 
 
 def place_of(table: pd.DataFrame, backbone: str) -> str:
-    """A backbone as printed, with the one that stands in for it."""
+    """A backbone as printed, with its stand-in if there is one."""
     ours = table[(table["backbone"] == backbone) & (table["origin"] == OURS)]
     others = sorted(set(ours["measured_on"]) - {backbone})
     return f"{backbone} (ours: {', '.join(others)})" if others else backbone
 
 
 def split_name(task: str, split: str) -> str:
-    """A task and its split, in words."""
+    """A task and its split, as text."""
     return f"{'average of the seven tasks' if task == 'Avg' else task}, {split}"

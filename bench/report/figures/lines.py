@@ -1,4 +1,4 @@
-"""Figures of the papers that are lines: over a sweep, the steps of a training, layers, batch sizes."""
+"""Figures with lines: over a swept value, training steps, layers, or batch sizes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _handles(table: pd.DataFrame, **more: Any) -> list[Line2D]:
 
 
 def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """Scores against a number, in equal steps: every seed, a line through the means, printed values as strokes."""
+    """Scores against a swept value, equally spaced: every seed, a line through the means, printed values as strokes."""
     labels, printed = series_of(table), (table["origin"] == PRINT).any()
     handles = _handles(table, mfc="none") + ([Line2D([], [], **STROKE, label="printed")] if printed else [])
     xs = sorted(table["x"].unique())
     crowded = len(xs) > 12 and len(figure.scores) > 1
     drawn, axes = grid(title, note, handles, columns=len(figure.scores), height=2.3, below=BELOW + 0.12 * crowded)
-    step = 72 * WIDTH * axes[0].get_position().width / len(xs)  # points from one number to the next
+    step = 72 * WIDTH * axes[0].get_position().width / len(xs)  # distance between two values, in points
     stroke = STROKE | {"ms": min(STROKE["ms"], 0.7 * step)}
     for panel, (task, split) in zip(axes, figure.scores, strict=True):
         heading(panel, split_name(task, split))
@@ -47,7 +47,7 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
             own = rows[rows["series"] == label]
             ours, print_ = own[own["origin"] == OURS], own[own["origin"] == PRINT]
             panel.plot([xs.index(x) for x in print_["x"]], print_["value"], **stroke, zorder=2)
-            # Beside each other where several series have a value.
+            # Series are shifted where several have a value.
             shift = 0.22 * (i - (len(labels) - 1) / 2)
             place = {x: xs.index(x) + shift * (rows.loc[rows["x"] == x, "series"].nunique() > 1) for x in xs}
             means = ours.groupby("x")["value"].mean()
@@ -59,7 +59,7 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
 
 
 def draw_curves(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """Dev score against the step: the mean over seeds, their range, the checkpoints kept, and released logs behind."""
+    """Dev score against the step: mean and range over seeds, the kept checkpoints, and released logs."""
     backbones = list(table["backbone"].unique())
     handles: list[Artist] = [
         Line2D([], [], **LINES[i], lw=1.3, label=counted(table, label)) for i, label in enumerate(series_of(table))
@@ -112,7 +112,7 @@ READINGS = {
 
 
 def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """A similarity by layer, or pair of adjacent layers, a panel for each reading: means over seeds, and each seed."""
+    """A similarity by layer, or by pair of adjacent layers, a panel per pooling: means over seeds, and every seed."""
     pairs = figure.kind == "setsim"
     readings = list(table["reading"].unique())
     handles = _handles(table)
@@ -124,7 +124,7 @@ def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
     layers = sorted(table["layer"].unique())
     for panel, reading in zip(axes, readings, strict=True):
         heading(panel, READINGS.get(reading, reading))
-        named = layers[:: -(len(layers) // (8 if pairs else 14) + 1)][::-1]  # the last one in any case
+        named = layers[:: -(len(layers) // (8 if pairs else 14) + 1)][::-1]  # always with the last one
         panel.set_xticks(layers, minor=True)
         panel.set_xticks(named, [f"{layer}–{layer + 1}" if pairs else str(layer) for layer in named])
         panel.set_xlabel("pair of layers" if pairs else "layer")
@@ -143,7 +143,7 @@ RANKS = ["nearest", "2nd", "3rd", "4th"]
 
 
 def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """Cosines of the nearest others in a batch and of the nearest noise, against the size of the batch."""
+    """Cosines of the nearest neighbours in a batch, and of the nearest noise vectors, against the batch size."""
     ranks = sorted(table["rank"].unique())
     handles = [
         Line2D([], [], color=INK, marker=MARKS[(rank - 1) % len(MARKS)], ms=4, ls="", label=_rank(rank))

@@ -1,4 +1,4 @@
-"""What a suite has for a figure of a paper: one table of numbers, of which everything in the figure is drawn."""
+"""The data of a paper's figure, taken from a suite: one table, from which the whole figure is drawn."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from bench.reported import curves, mapped
 from bench.results.suite_results import DAMAGE, Scored, Suite, fault
 from bench.utils.errors import UserError
 
-METRIC = "spearman"  # what all figures of scores show
+METRIC = "spearman"  # of all figures that show scores
 OURS, PRINT, LOG = "ours", "printed", "released log"
-BOUNDS = (1, 2, 3, 4)  # the gold score of a pair is in the first group up to 1, in the last above 4
+BOUNDS = (1, 2, 3, 4)  # bounds of the groups of gold scores: up to 1, ..., above 4
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The numbers of a figure.
+class FigureData:
+    """The data of a figure.
 
     Attributes:
-        table: one row a number, or a point. Columns: `series`, `run`, `backbone` (as printed), `measured_on`, `seed`,
-            `origin` (`OURS`, `PRINT` or `LOG`), in a sweep `x`, and what the kind of figure shows.
-        remarks: sentences on what is missing, or is not what print names.
+        table: one row per number or point. Columns: `series`, `run`, `backbone` (as printed), `measured_on`, `seed`,
+            `origin` (`OURS`, `PRINT` or `LOG`), `x` in a sweep, and the values that the kind of figure shows.
+        remarks: sentences on what is missing or differs from print.
     """
 
     table: pd.DataFrame
@@ -55,31 +55,31 @@ def _path(figure: PaperFigure, run: Scored) -> Rows:
 
 
 def _analysis(run: Scored, name: str) -> Mapping[str, Any]:
-    """A result of `bench.stages.analyse`; empty where there is none, or a reason in its place."""
-    found = run.analyses.get(name, {})
-    return {} if "reason" in found else found
+    """A result of `bench.stages.analyse`; empty if there is none, or only the reason why."""
+    result = run.analyses.get(name, {})
+    return {} if "reason" in result else result
 
 
 def _alignment(figure: PaperFigure, run: Scored) -> Rows:
-    if not (found := _analysis(run, "alignment")):
+    if not (result := _analysis(run, "alignment")):
         return []
-    whole = found["STS-B"]["all"]
-    if whole["alignment"] is None:  # no pair is positive
+    whole = result["STS-B"]["all"]
+    if whole["alignment"] is None:  # there is no positive pair
         return []
     return [whole | {"average": run.scores.get(("Avg", "test", "spearman"))}]
 
 
 def _cosines(figure: PaperFigure, run: Scored) -> Rows:
-    if not (found := _analysis(run, "cosines")):
+    if not (result := _analysis(run, "cosines")):
         return []
-    pairs = zip(found["gold"], found["cosine"], strict=True)
+    pairs = zip(result["gold"], result["cosine"], strict=True)
     return [{"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine} for gold, cosine in pairs]
 
 
 def _by_layer(measure: str, first: int) -> Callable[[PaperFigure, Scored], Rows]:
     def rows(figure: PaperFigure, run: Scored) -> Rows:
-        found = _analysis(run, "layers")
-        readings = found[measure] if found else {}
+        result = _analysis(run, "layers")
+        readings = result[measure] if result else {}
         return [
             {"reading": reading, "layer": layer, "value": value}
             for reading, values in readings.items()
@@ -90,22 +90,29 @@ def _by_layer(measure: str, first: int) -> Callable[[PaperFigure, Scored], Rows]
 
 
 def _tokens(figure: PaperFigure, run: Scored) -> Rows:
-    if not (found := _analysis(run, "tokens")):
+    if not (result := _analysis(run, "tokens")):
         return []
-    pieces = list(enumerate(found["tokens"]))
+    pieces = list(enumerate(result["tokens"]))
     return [
-        {"layer": found["layer"], "row": i, "column": j, "token": one, "other": other, "cosine": found["cosines"][i][j]}
+        {
+            "layer": result["layer"],
+            "row": i,
+            "column": j,
+            "token": one,
+            "other": other,
+            "cosine": result["cosines"][i][j],
+        }
         for i, one in pieces
         for j, other in pieces
     ]
 
 
 def _in_batch(figure: PaperFigure, run: Scored) -> Rows:
-    if not (found := _analysis(run, "in-batch")):
+    if not (result := _analysis(run, "in-batch")):
         return []
     return [
         {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
-        for size, means, noises in zip(found["sizes"], found["mean"], found["noise"], strict=True)
+        for size, means, noises in zip(result["sizes"], result["mean"], result["noise"], strict=True)
         for rank, (mean, noise) in enumerate(zip(means, noises, strict=True), 1)
     ]
 
@@ -124,79 +131,80 @@ ROWS: dict[str, Callable[[PaperFigure, Scored], Rows]] = {
 }
 
 
-def measure(figure: PaperFigure, suite: Suite) -> Measured | None:
-    """The numbers of `figure` in `suite`, or None where none of its runs has any; of a sweep, where there is one alone.
+def figure_data(figure: PaperFigure, suite: Suite) -> FigureData | None:
+    """The data of `figure` in `suite`; None without data, and for a sweep with a single value.
 
     Raises:
-        UserError: an analysis of a run is not of the form that `bench.stages.analyse` writes.
+        UserError: an analysis of a run has not the form that `bench.stages.analyse` writes.
     """
     rows: Rows = []
     remarks: list[str] = []
-    lacking: list[tuple[Series, float | None]] = []
+    missing: list[tuple[Series, float | None]] = []
     for series in figure.series:
         for x, texts in series.runs:
             text, runs = next(
-                ((text, runs) for text in texts if (runs := _found(figure, suite, text, series.backbone))), ("", {})
+                ((text, runs) for text in texts if (runs := _rows_of_runs(figure, suite, text, series.backbone))),
+                ("", {}),
             )
             if not runs:
-                lacking.append((series, x))
+                missing.append((series, x))
                 continue
             if text != texts[0]:
                 remarks.append(f"{series.label}{'' if x is None else f' at {x:g}'} is {text} here.")
             planned = select(suite, text, series.backbone)
             if diverged := sum(run.status == "diverged" for run in planned):
                 remarks.append(f"{diverged} of {len(planned)} trainings of {text} diverged.")
-            for run, found in runs.items():
+            for index, values in runs.items():
                 head: dict[str, Any] = {"series": series.label, "run": text, "backbone": series.backbone}
-                head |= {"measured_on": planned[run].plan["backbone"], "seed": planned[run].plan["seed"]}
+                head |= {"measured_on": planned[index].plan["backbone"], "seed": planned[index].plan["seed"]}
                 head |= {"origin": OURS} | ({} if x is None else {"x": x})
-                rows += [head | row for row in found]
+                rows += [head | row for row in values]
     if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
         return None
     backbones = {row["backbone"] for row in rows}
-    # What print has beyond our own last step would press ours into a corner.
+    # Printed curves that go on far beyond our last step would squeeze ours into a corner.
     last = max((row["step"] for row in rows if "step" in row), default=0)
     printed = [row for series in figure.series if series.backbone in backbones for row in _printed(figure, series)]
     shown = [row for row in printed if row.get("step", last) <= last]
     rows += shown
     if len(shown) < len(printed):
-        remarks.append(f"What print and released logs have beyond our last step, {last}, is not drawn.")
-    if lacking:
-        remarks.append(f"Not in this suite: {_listed(figure, lacking)}.")
-    return Measured(pd.DataFrame(rows).astype({"seed": "Int64"}), tuple(remarks))
+        remarks.append(f"Printed steps and released logs beyond our last step, {last}, are not drawn.")
+    if missing:
+        remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
+    return FigureData(pd.DataFrame(rows).astype({"seed": "Int64"}), tuple(remarks))
 
 
-def _listed(figure: PaperFigure, lacking: list[tuple[Series, float | None]]) -> str:
-    """What is missing, by the label of its series: at which numbers, or on which backbones where there are several."""
+def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> str:
+    """What is missing, by label of the series: the swept values, and the backbones if the figure has several."""
     several = len({series.backbone for series in figure.series}) > 1
     texts = []
-    for label in dict.fromkeys(series.label for series, _ in lacking):
-        xs = [x for series, x in lacking if series.label == label and x is not None]
-        backbones = dict.fromkeys(series.backbone for series, _ in lacking if series.label == label)
+    for label in dict.fromkeys(series.label for series, _ in missing):
+        xs = [x for series, x in missing if series.label == label and x is not None]
+        backbones = dict.fromkeys(series.backbone for series, _ in missing if series.label == label)
         texts.append(label + (f" at {ranges(xs)}" if xs else "") + (f" on {', '.join(backbones)}" if several else ""))
     return "; ".join(texts)
 
 
-def _found(figure: PaperFigure, suite: Suite, text: str, backbone: str) -> dict[int, Rows]:
-    """What each of the planned runs has for the figure, by its place; of the tokens' cosines the first seed's."""
-    found = {}
-    for place, run in enumerate(select(suite, text, backbone)):
+def _rows_of_runs(figure: PaperFigure, suite: Suite, text: str, backbone: str) -> dict[int, Rows]:
+    """The rows of each selected run that has any, by its index; for cosines of tokens, those of the first seed only."""
+    by_index = {}
+    for index, run in enumerate(select(suite, text, backbone)):
         try:
             rows = ROWS[figure.kind](figure, run)
         except DAMAGE as error:
             raise UserError(
-                f"what was measured of {run.plan['id']} for {figure.id} is damaged ({fault(error)}); "
-                "move its file under analyses/ or scores/ away and make it again"
+                f"the data of run {run.plan['id']} for figure {figure.id} is damaged ({fault(error)}); "
+                "move its file under analyses/ or scores/ away and create it again"
             ) from None
         if rows:
-            found[place] = rows
+            by_index[index] = rows
             if figure.kind == "tokens":
                 break
-    return found
+    return by_index
 
 
 def _printed(figure: PaperFigure, series: Series) -> Rows:
-    """What is printed of a series: scores, the best step of a training, or a released log."""
+    """The printed values of a series: scores, the best step of a training, or a released log."""
     numbers = mapped()
     here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
     numbers = numbers[here & numbers["table"].isin(figure.printed)]
@@ -220,13 +228,13 @@ def _printed(figure: PaperFigure, series: Series) -> Rows:
 
 
 def common_mean(rows: pd.DataFrame, by: str, values: list[str]) -> pd.DataFrame:
-    """Means over seeds where every seed has a value: a mean over those that went on longest would jump."""
+    """Means over seeds, at the steps that all seeds have: elsewhere the mean would jump as seeds drop out."""
     groups = rows.groupby(by)
     return groups[values].mean()[groups["seed"].nunique() == rows["seed"].nunique()]
 
 
 def ranges(values: Iterable[float]) -> str:
-    """Numbers as a text in which neighbours are one range.
+    """Numbers as text, with consecutive ones as a range.
 
     >>> ranges([0.5, 4, 5, 6, 8])
     '0.5, 4 to 6, 8'

@@ -1,4 +1,4 @@
-"""The figures of the papers, redrawn from a suite's own measurements."""
+"""The papers' figures, redrawn from a suite's own measurements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from bench.report.figures import lines, spreads
 from bench.report.figures.described import PaperFigure, load_figures
 from bench.report.figures.labels import place_of
-from bench.report.figures.measured import Measured, measure
+from bench.report.figures.measured import FigureData, figure_data
 from bench.results.suite_results import Suite
 
 DRAW: dict[str, Callable[[PaperFigure, pd.DataFrame, str, str], Figure]] = {
@@ -27,26 +27,26 @@ DRAW: dict[str, Callable[[PaperFigure, pd.DataFrame, str, str], Figure]] = {
 }
 
 
-def paper_figures(suite: Suite) -> Iterator[tuple[PaperFigure, Measured]]:
-    """The figures of `figures.yaml` of which the suite has anything, each with its numbers.
+def paper_figures(suite: Suite) -> Iterator[tuple[PaperFigure, FigureData]]:
+    """The figures of `figures.yaml` that the suite has data for, each with its data.
 
     Raises:
         UserError: `figures.yaml` or an analysis of the suite is damaged.
     """
     for figure in load_figures():
-        if measured := measure(figure, suite):
-            yield figure, measured
+        if data := figure_data(figure, suite):
+            yield figure, data
 
 
-def draw(suite: Suite, figure: PaperFigure, measured: Measured) -> Figure:
-    """A figure with its note: how it was measured, what is missing, and what it cannot be compared with."""
-    title, table = figure.heading, measured.table
+def draw(suite: Suite, figure: PaperFigure, data: FigureData) -> Figure:
+    """A figure with a note on how it was measured, what is missing, and what it cannot be compared with."""
+    title, table = figure.heading, data.table
     if len({series.backbone for series in figure.series}) == 1:
         title += f", {place_of(table, figure.series[0].backbone)}"
-    note = " ".join(filter(None, [figure.note, *measured.remarks, suite.remark_on(table["measured_on"])]))
+    note = " ".join(filter(None, [figure.note, *data.remarks, suite.remark_on(table["measured_on"])]))
     return DRAW[figure.kind](figure, table, title, note)
 
 
 def paper_stems(suite: Suite) -> dict[str, str]:
-    """The names of the files of the papers' figures that the suite has, each with its heading."""
+    """The papers' figures that the suite has data for: stem of the file names -> heading."""
     return {figure.stem: figure.heading for figure, _ in paper_figures(suite)}

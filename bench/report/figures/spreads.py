@@ -1,4 +1,4 @@
-"""Figures of the papers that are points, densities and matrices."""
+"""Figures with points, densities or matrices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench.report.figures.measured import OURS, PRINT, common_mean
 from bench.report.figures.style import ABOVE, GREY, INK, LINES, MARKS, PALE, PLAIN, WIDTH, color_bar, grid, heading
 
 LOWER = "{} (lower is better)"
-FEWEST_BOXED = 5  # seeds: a box of fewer would show quartiles that are mostly invented
+FEWEST_BOXED = 5  # seeds; quartiles of fewer mean little
 
 
 def _hollow(i: int) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def _hollow(i: int) -> dict[str, Any]:
 
 
 def draw_seeds(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """Every seed on every task, a panel each; all panels span as many points, so that spreads can be compared."""
+    """Every seed, a panel per task; all panels span the same range in points, so that spreads can be compared."""
     labels = series_of(table)
     handles = [Line2D([], [], **_hollow(i), ms=4, label=counted(table, label)) for i, label in enumerate(labels)]
     handles.append(Line2D([], [], color=INK, lw=1.2, label="mean"))
@@ -69,7 +69,7 @@ def _seeds_of(panel: Axes, rows: pd.DataFrame, i: int) -> None:
 
 
 def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """Alignment against uniformity: a mark's shape is the method, its colour and number the average STS score."""
+    """Alignment against uniformity: the marker is the method, its colour and the number are the average STS score."""
     means = table.groupby(["series", "backbone"], sort=False)[["alignment", "uniformity", "average"]].mean()
     labels = series_of(table)
     handles = [
@@ -100,7 +100,7 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
             text = f"{aside_here}({point['average']:.1f})" if known else aside_here.strip()
             texts.append((point["uniformity"], point["alignment"], text))
     panel.margins(0.15, 0.12)
-    panel.autoscale_view()  # else places on the page are those of an empty panel
+    panel.autoscale_view()  # otherwise transData is still that of an empty panel
     _place(panel, texts, table[["uniformity", "alignment"]].to_numpy())
     panel.set_xlabel(LOWER.format("uniformity"))
     panel.set_ylabel(LOWER.format("alignment"))
@@ -110,10 +110,12 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
 
 
 def _place(panel: Axes, texts: Sequence[tuple[float, float, str]], others: np.ndarray) -> None:
-    """Write texts beside points, each at the first of several places where it covers no text and no point.
+    """Annotate points, each text at the first of several positions where it overlaps no text and no point.
 
     Args:
-        texts: (x, y, text); others: further points (n, 2).
+        panel: the axes.
+        texts: (x, y, text), in data coordinates.
+        others: further points to keep free, of shape (n, 2).
     """
     pixel = panel.figure.dpi / 72
     points = panel.transData.transform([(x, y) for x, y, _ in texts])
@@ -121,7 +123,7 @@ def _place(panel: Axes, texts: Sequence[tuple[float, float, str]], others: np.nd
     marks = [*((x, y, 5 * pixel) for x, y in points), *((x, y, pixel) for x, y in panel.transData.transform(others))]
     taken = [(x - size, y - size, x + size, y + size) for x, y, size in marks]
     for (x, y), (at_x, at_y, text) in zip(points, texts, strict=True):
-        width, height = 4.4 * pixel * len(text), 9 * pixel  # of 7 point letters
+        width, height = 4.4 * pixel * len(text), 9 * pixel  # at 7 points
         around = [(0, rise, side) for rise in (7, -14, 17, -24, 27, -34) for side in ("left", "right", "center")]
         spots = [(7, -3, "left"), (-7, -3, "right"), *around]
         corners = [(x + a * pixel - width * {"left": 0, "center": 0.5, "right": 1}[side], y + b * pixel)
@@ -140,7 +142,7 @@ def _place(panel: Axes, texts: Sequence[tuple[float, float, str]], others: np.nd
 
 
 def draw_path(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """Alignment against uniformity at each selection of a training, from a hollow mark to a full one."""
+    """Alignment against uniformity at each evaluation of a training, from a hollow marker to a filled one."""
     backbones, labels = list(table["backbone"].unique()), series_of(table)
     handles = [
         Line2D([], [], **LINES[i], marker=MARKS[i], ms=4, lw=1.1, label=counted(table, label))
@@ -179,7 +181,7 @@ def _path_of(panel: Axes, x: np.ndarray, y: np.ndarray, i: int) -> None:
 
 
 def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """Densities of cosines in rows, a row for each range of gold scores, the highest at the top; one scale for all."""
+    """Densities of cosines, a row per range of gold scores with the highest at the top; all on the same scale."""
     labels = series_of(table)
     handles = [
         Patch(facecolor=(LINES[i]["color"], 0.18), edgecolor=LINES[i]["color"], ls=LINES[i]["ls"], lw=1.2,
@@ -217,20 +219,20 @@ def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
 
 
 def _density(values: np.ndarray, xs: np.ndarray) -> np.ndarray:
-    """A kernel estimate (Gaussian, Scott's width); flat where fewer than two distinct values make none."""
+    """Kernel density estimate (Gaussian kernel, Scott's bandwidth); zero with fewer than two distinct values."""
     if len(np.unique(values)) < 2:
         return np.zeros_like(xs)
     return np.asarray(gaussian_kde(values)(xs))
 
 
 def draw_tokens(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
-    """The cosines of one sentence's tokens as matrices, side by side on one scale."""
+    """The cosines between the tokens of one sentence as matrices, side by side on the same colour scale."""
     labels = series_of(table)
     sizes = [table.loc[table["series"] == label, "row"].max() + 1 for label in labels]
     widest = max((len(token) for token in table["token"]), default=1)
     room = min(0.062 * widest + 0.12, 1.1)
     side = min((WIDTH - 2 * room - 0.95) / 2, 2.6)
-    rest = WIDTH - len(labels) * (side + room + 0.1)  # what a single matrix, or small ones, leave at the right
+    rest = WIDTH - len(labels) * (side + room + 0.1)  # the margin that few or small matrices leave
     drawn, axes = grid(title, note, [], columns=len(labels), height=side, left=room + 0.1, right=rest, below=room,
                        gap=room + 0.1)  # fmt: skip
     scale = Normalize(np.floor(10 * table["cosine"].min()) / 10, 1)

@@ -1,4 +1,4 @@
-"""What all figures share: palette, margins, titles, notes, and how they are saved. Shapes first, colours second."""
+"""Palette, layout, titles, notes and saving of all figures. Series differ in shape as well as in colour."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ from matplotlib.figure import Figure
 from bench.report.formats import csv
 from bench.utils.files import atomic_file, write_text
 
-# From Okabe and Ito's palette: told apart by all common kinds of colour vision, and by lightness in grey.
+# From Okabe and Ito's palette: distinguishable with all common kinds of colour vision, and by lightness in greyscale.
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 GREY, PALE, INK = "#8A8A8A", "#E6E6E6", "#222222"
 STYLE: Any = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so the bytes are the same on every machine
+    "font.family": "DejaVu Sans",  # bundled with matplotlib, so files are identical on every machine
     "font.size": 8.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
     "axes.edgecolor": GREY,
     "pdf.fonttype": 42,
-    "text.parse_math": False,  # labels are texts, whatever signs they hold
+    "text.parse_math": False,  # labels may contain "$"
 }
-# Inches: the figure's width, its margins, the height of a row and of what a panel needs besides rows.
+# Inches, of `panels`: width of the figure, its margins, height of a row, extra height of a panel, height of a note's
+# line.
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL, LINE = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38, 0.12
-# The same for panels side by side: room for an axis' label and numbers at the left, between two, for numbers and label
-# below, for a heading above or for none; the height of a row of the legend, and of a line of the title.
+# Inches, of `grid`: left margin, gap between panels, space below and above (with and without a heading), height of a
+# legend row and of a title line.
 SIDE, GAP, BELOW, ABOVE, PLAIN, KEYS, TITLE = 0.58, 0.62, 0.42, 0.2, 0.06, 0.16, 0.15
-LETTER, KEY = 0.058, 0.5  # a letter of a legend and the room of its key, inches
-NOTE_WIDTH, TITLE_WIDTH, NAME_WIDTH = 120, 86, 36  # letters of a line
+LETTER, KEY = 0.058, 0.5  # inches: width of a legend letter and of a legend key
+NOTE_WIDTH, TITLE_WIDTH, NAME_WIDTH = 120, 86, 36  # letters per line
 
 PRINTED: dict[str, Any] = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
 OFFICIAL: dict[str, Any] = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
 PAPER: dict[str, Any] = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "mfc": "none"}
 UNTRAINED: dict[str, Any] = {"color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": ""}
-# The series of one figure, in order: lines, and the marks of their points.
+# Line styles and markers of a figure's series, in order.
 LINES: list[dict[str, Any]] = [
     {"color": BLUE, "ls": "-"},
     {"color": ORANGE, "ls": (0, (5, 1.6))},
@@ -57,9 +58,13 @@ MARKS = ["o", "s", "^", "D", "v"]
 def panels(
     rows: Sequence[int], title: str, note: str, handles: Sequence[Artist], scale: str
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with one panel of `rows[i]` rows each, one below the other, over one axis of scores.
+    """A figure with panels below each other, `rows[i]` rows each, that share an axis of scores.
 
-    Between title and panels is a legend of `handles`.
+    Args:
+        rows: number of rows per panel.
+        title, note: texts above and below the panels.
+        handles: of the legend, between title and panels.
+        scale: label of the axis.
     """
     title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
     above = TOP + title.count("\n") * TITLE
@@ -79,7 +84,7 @@ def panels(
         panel.hlines(range(count), 0, 1, transform=panel.get_yaxis_transform(), color=PALE, lw=0.6, zorder=0)
         axes.append(panel)
         top = bottom
-    for last in axes[-1:]:  # none where a suite has nothing to show here
+    for last in axes[-1:]:  # there are none if the suite has no data
         last.tick_params(axis="x", labelbottom=True)
         last.locator_params(axis="x", nbins=8)
         last.set_xlabel(scale)
@@ -105,8 +110,13 @@ def grid(
     """A figure with `rows` x `columns` panels, row by row, and a legend of `handles` between title and panels.
 
     Args:
-        height: of each panel; `left` and `right` are margins, `above` is for its heading, `below` for its axis, `gap`
-            between two beside each other. All in inches.
+        title, note: texts above and below the panels.
+        handles: of the legend.
+        columns, rows: number of panels.
+        height: of each panel, in inches, as all of the following.
+        left, right: margins of the figure.
+        above, below: space for a panel's heading and for its axis.
+        gap: space between two panels in a row.
     """
     title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
     keys = _key_columns([len(str(handle.get_label())) for handle in handles])
@@ -131,7 +141,7 @@ def grid(
 
 
 def _key_columns(lengths: Sequence[int]) -> int:
-    """The most columns in which a legend with labels of these lengths fits; they are filled one after the other."""
+    """The largest number of legend columns that fit, given the lengths of the labels; matplotlib fills by column."""
     for columns in range(len(lengths), 1, -1):
         rows, longer = divmod(len(lengths), columns)
         ends = [0]
@@ -143,7 +153,7 @@ def _key_columns(lengths: Sequence[int]) -> int:
 
 
 def _wrapped(text: str, width: int) -> str:
-    return fill(text, width, break_on_hyphens=False)  # names of backbones stay whole
+    return fill(text, width, break_on_hyphens=False)  # names of backbones are not broken
 
 
 def _frame(figure: Figure, title: str, note: str) -> None:
@@ -158,7 +168,7 @@ def heading(panel: Axes, text: str) -> None:
 
 
 def names(panel: Axes, texts: Sequence[str]) -> None:
-    """The rows' names, from the top; in smaller letters where two lines are not enough."""
+    """Label the rows, from the top; texts of more than two lines get a smaller font."""
     small = [len(wrap(text, NAME_WIDTH)) > 2 for text in texts]
     filled = [fill(text, 48 if little else NAME_WIDTH) for text, little in zip(texts, small, strict=True)]
     panel.set_yticks(range(len(texts)), filled, linespacing=0.9)
@@ -167,7 +177,7 @@ def names(panel: Axes, texts: Sequence[str]) -> None:
 
 
 def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str) -> None:
-    """A legend in `columns`, below the figure's title."""
+    """A legend with `columns` columns, below the figure's title."""
     height = figure.get_size_inches()[1]
     anchor = (0.1 / WIDTH, 1 - (0.09 + TITLE * (title.count("\n") + 1)) / height)
     figure.legend(handles=list(handles), loc="upper left", bbox_to_anchor=anchor, ncols=columns,
@@ -176,7 +186,7 @@ def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str)
 
 
 def color_bar(figure: Figure, panel: Axes, scale: ScalarMappable, text: str) -> None:
-    """A bar at the right of a panel, in its margin."""
+    """A colour bar in the right margin of a panel."""
     box = panel.get_position()
     place = figure.add_axes((box.x1 + 0.12 / WIDTH, box.y0, 0.12 / WIDTH, box.height))
     bar = figure.colorbar(scale, cax=place)
@@ -186,7 +196,7 @@ def color_bar(figure: Figure, panel: Axes, scale: ScalarMappable, text: str) -> 
 
 
 def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
-    """Write PNG and PDF without dates, and the data they show."""
+    """Write PNG and PDF without dates, so that files are reproducible, and their data as CSV."""
     write_text(stem.with_name(stem.name + ".csv"), csv(data))
     for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None})):
         with atomic_file(stem.with_name(f"{stem.name}.{kind}")) as temporary:

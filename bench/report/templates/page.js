@@ -1,5 +1,5 @@
-// What the page does beyond being read: sorting, filters, and what is behind a number. Texts of the data become text
-// nodes only. A classic script, since modules and fetch are closed to pages that open from disk.
+// Sorting, filters, and the dialog with the runs behind a number. Strings from the data are only inserted as text nodes.
+// A classic script: pages opened from disk can use neither modules nor fetch.
 "use strict";
 
 (() => {
@@ -23,7 +23,7 @@
     return made;
   }
 
-  // A button around what a cell holds.
+  // Wrap the content of a cell in a button.
   function pressable(cell, action) {
     const button = element("button", { type: "button" });
     button.append(...cell.childNodes);
@@ -36,7 +36,7 @@
 
   function compare(left, right, numeric) {
     if (left === right) return 0;
-    if (left === "") return 1; // what is missing comes last, whichever way
+    if (left === "") return 1; // missing values come last in either direction
     if (right === "") return -1;
     return numeric ? left - right : left.localeCompare(right, "en", { numeric: true });
   }
@@ -56,7 +56,7 @@
     settle(header.closest("table"));
   }
 
-  // --- One stop of the Tab key for a table's numbers; arrows move among them ---
+  // --- Keyboard: one tab stop per table, arrow keys move between its numbers (roving tabindex) ---
 
   const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -66,7 +66,7 @@
     for (const other of bodyButtons(table)) other.tabIndex = other === button ? 0 : -1;
   }
 
-  // After sorting and filtering: the stop is a button that can be seen.
+  // After sorting and filtering, the tab stop must be a visible button.
   function settle(table) {
     const seen = bodyButtons(table).filter((button) => !button.closest("tr").hidden);
     if (seen.length && !seen.some((button) => button.tabIndex === 0)) stop(table, seen[0]);
@@ -89,7 +89,7 @@
     next.querySelector("button").focus();
   }
 
-  // --- What is behind a number ---
+  // --- The dialog with the runs behind a number ---
 
   const two = (value) => (value == null ? DASH : value.toFixed(2));
 
@@ -105,7 +105,7 @@
 
   const minute = (date) => date.slice(0, 16).replace("T", " ");
 
-  // Columns of a table of runs: what each tells of a run and its score.
+  // Columns of a table of runs: name -> text for a run and its score.
   const COLUMNS = {
     Seed: (run) => run.seed,
     Score: (run, score) => (run.status === "finished" ? two(score) : [run.status, run.reason].filter(Boolean).join(": ")),
@@ -119,18 +119,18 @@
   function runsTable(side) {
     const runs = side.runs.map((number) => data.runs[number]);
     const columns = Object.entries(COLUMNS)
-      .map(([name, tell]) => [name, runs.map((run, index) => tell(run, side.scores[index]))])
-      .filter(([, told]) => told.some((text) => text !== undefined));
+      .map(([name, textOf]) => [name, runs.map((run, index) => textOf(run, side.scores[index]))])
+      .filter(([, texts]) => texts.some((text) => text !== undefined));
     const head = element("tr", {}, ...columns.map(([name]) => element("th", { scope: "col" }, name)));
     const rows = runs.map((_, index) =>
-      element("tr", {}, ...columns.map(([, told]) => element("td", {}, told[index] ?? DASH))));
+      element("tr", {}, ...columns.map(([, texts]) => element("td", {}, texts[index] ?? DASH))));
     const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
     return [element("h3", {}, side.name), scrolling(side.name, table)];
   }
 
   const look = (index) => `curve-${index % 6} dash-${Math.floor(index / 6) % 3}`;
 
-  // One quantity of several runs over the steps.
+  // One quantity over the steps, for several runs.
   function chart(name, title, runs) {
     const [width, height, left, bottom, top] = [280, 130, 40, 16, 8];
     const points = runs.map((run) =>
@@ -266,5 +266,5 @@
   filtering(document.getElementById("printed-filter"), filterPrinted);
   for (const hint of all(".scripted")) hint.hidden = false;
   const dialog = document.getElementById("entry");
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // outside of it
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // a click on the backdrop
 })();

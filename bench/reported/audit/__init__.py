@@ -1,6 +1,6 @@
-"""The printed numbers themselves, checked: do they agree with their rows, with each other, and with what was measured?
+"""Consistency checks of the printed numbers: within their rows, with each other, and with the size of the test sets.
 
-Read are values, labels, sizes of test sets, and who quotes whom. docs/audit.md reasons each rule.
+The checks use values, labels, sizes of test sets, and which paper quotes which. docs/audit.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from bench.reported.audit.claims import differences, quoted_figures, splits, swe
 from bench.reported.audit.copies import copies, labels
 from bench.reported.audit.rows import Finding, read_rows
 
-KINDS = {
-    "average": "Averages that are not the mean of their row, however either was rounded",
-    "rounding": "Averages that only rounding or truncation elsewhere explains",
-    "unattainable": "Accuracies that neither one run on the test set nor the mean of 3 or 5 runs gives",
-    "runs": "Accuracies that one run on the test set cannot give, the mean of several can",
+FINDING_KINDS = {
+    "average": "Averages that are not the mean of their row, whatever the rounding",
+    "rounding": "Averages that only rounding or truncation of other numbers explains",
+    "unattainable": "Accuracies that neither one run on the test set nor the mean of 3 or 5 runs can give",
+    "runs": "Accuracies that one run on the test set cannot give, but the mean of several can",
     "range": "Scores outside their scale",
-    "chance": "Accuracies that naming one class throughout reaches",
-    "copy": "Rows of different models with the same figures",
-    "partial": "Rows of different models that share most figures, not all",
-    "shift": "Rows that differ by one constant in all figures",
-    "swap": "Two figures of a row that have changed places between two prints",
-    "cells": "One label and the same figures, another average",
-    "label": "One label, different figures",
-    "untrained": "Models that are not trained and change with a hyper-parameter of training",
-    "sweep": "Tables of settings that meet the paper's other tables at different settings",
-    "split": "Figures that one paper prints for two splits",
-    "text": "Figures in the text that the tables do not have",
+    "chance": "Accuracies that a constant prediction reaches",
+    "copy": "Rows of different models with the same numbers",
+    "partial": "Rows of different models that share most of their numbers",
+    "shift": "Rows that differ by one constant in all numbers",
+    "swap": "Two numbers of a row that are exchanged between two tables",
+    "cells": "One label with the same numbers but another average",
+    "label": "One label with different numbers",
+    "untrained": "Untrained models whose numbers change with a hyper-parameter of training",
+    "sweep": "Sweeps that agree with the paper's other tables at different settings",
+    "split": "Numbers that one paper prints for two splits",
+    "text": "Numbers in the text that are not in the tables",
     "difference": "Differences in the text that are not those of the tables",
-    "resting": "Differences in the text that rest on a row found above",
+    "resting": "Differences in the text that use a row with another finding",
 }
 
 
 def findings(printed: pd.DataFrame | None = None) -> list[Finding]:
-    """All that the printed numbers say against themselves, in the order of `KINDS` and of print.
+    """All inconsistencies of the printed numbers, in the order of `FINDING_KINDS`, then of print.
 
     Args:
-        printed: rows with the columns `bench.reported.COLUMNS`; by default those of the papers.
+        printed: rows with the columns `bench.reported.COLUMNS`; those of the papers by default.
     """
     rows = read_rows(all_printed() if printed is None else printed)
-    found = [
+    all_findings = [
         *averages(rows), *accuracies(rows), *scales(rows), *copies(rows), *labels(rows),
         *sweeps(rows), *splits(rows), *quoted_figures(rows),
     ]  # fmt: skip
-    found += differences(rows, found)
-    order = list(KINDS)
-    return sorted(found, key=lambda finding: order.index(finding.kind))
+    all_findings += differences(rows, all_findings)
+    order = list(FINDING_KINDS)
+    return sorted(all_findings, key=lambda finding: order.index(finding.kind))

@@ -1,4 +1,4 @@
-"""What one row of figures can tell by itself: its average, its accuracies, its scale."""
+"""Checks of a single printed row: its average, its accuracies, its scale."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bench.datasets.tasks import BOARDS
 from bench.reported.audit.rows import DIFFERENCE, Finding, Row, finding, mean, shown
 from bench.utils.files import read_json
 
-MEANS = (3, 5)  # runs that a printed accuracy may be the mean of
+MEANS = (3, 5)  # numbers of runs that a printed accuracy may average
 
-# The most frequent class of test sets that SentEval splits itself, counted in its files; of probing tasks, which
-# SentEval describes as balanced, the number of classes.
+# Items of the most frequent class in test sets with a fixed split, counted in SentEval's files. CLASSES: number of
+# classes of the probing tasks, which SentEval describes as balanced.
 MOST_FREQUENT = {"SST2": 912, "TREC": 138, "MRPC": 1147}
 CLASSES = {
     "Length": 6,
@@ -25,24 +25,24 @@ CLASSES = {
     **dict.fromkeys(("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion"), 2),
 }
 
-# The tasks that an "Avg" beside them is the mean of.
+# The groups of tasks that an "Avg" can be the mean of.
 _AVERAGED = [board.tasks for board in BOARDS.values() if len(board.tasks) > 1]
 
 
 @cache
 def _counts() -> dict[str, dict[str, int]]:
-    """SentEval's published sizes, by task and by part: a split, or (where it cross-validates) a class."""
+    """SentEval's published sizes: task -> split, or class for cross-validated tasks -> items."""
     content = read_json(Path(__file__).parents[2] / "datasets" / "senteval.json")
     return content["transfer"] | content["probing"]
 
 
 def items(task: str) -> int | None:
-    """The number of items of the one test set behind an accuracy; None where it is a mean over folds."""
+    """Size of a task's test set; None for cross-validated tasks."""
     return _counts().get(task, {}).get("test")
 
 
 def majority(task: str) -> Fraction | None:
-    """The accuracy in points of an answer that is always the same class; None where it is not known."""
+    """Accuracy in points of a constant prediction of the most frequent class; None if unknown."""
     if task in CLASSES:
         return Fraction(100, CLASSES[task])
     if task in MOST_FREQUENT:
@@ -52,7 +52,7 @@ def majority(task: str) -> Fraction | None:
 
 
 def averages(rows: Iterable[Row]) -> Iterator[Finding]:
-    """`average` and `rounding`, as docs/audit.md reasons them."""
+    """Findings `average` and `rounding`: averages that differ from the mean of their row."""
     for row in rows:
         board = next((tasks for tasks in _AVERAGED if {*tasks, "Avg"} <= row.cells.keys()), None)
         if board is None:
@@ -61,18 +61,18 @@ def averages(rows: Iterable[Row]) -> Iterator[Finding]:
         gap = printed - center
         if abs(gap) <= row.unit / 2:
             continue
-        said = f"{row.who}: the average is printed as {shown(printed)}, "
-        said += f"the mean of the row is {float(center):.4f} ({float(gap):+.4f})"
+        text = f"{row.who}: the average is printed as {shown(printed)}, "
+        text += f"the mean of the row is {float(center):.4f} ({float(gap):+.4f})"
         if abs(gap) > row.unit * 3 / 2:
-            yield finding("average", [row], said)
+            yield finding("average", [row], text)
         else:
-            yield finding("rounding", [row], f"{said}; unrounded figures, or truncated ones, can give both")
+            yield finding("rounding", [row], f"{text}; unrounded or truncated figures can give both")
 
 
 def attainable(value: Fraction, unit: Fraction, n: int, runs: int = 1) -> bool:
     """Whether the mean accuracy of `runs` runs on `n` items, rounded or truncated to `unit`, can be `value`.
 
-    The runs may have been rounded before their mean was taken, where that changes anything.
+    Each run may have been rounded before averaging.
     """
     slack = unit / 2 if runs > 1 and Fraction(100, n) % unit else Fraction(0)
     step = Fraction(100, runs * n)
@@ -82,7 +82,7 @@ def attainable(value: Fraction, unit: Fraction, n: int, runs: int = 1) -> bool:
 
 
 def accuracies(rows: Iterable[Row]) -> Iterator[Finding]:
-    """`unattainable` and `runs`: accuracies against the number of test items."""
+    """Findings `unattainable` and `runs`: accuracies that no whole number of correct test items gives."""
     for row in rows:
         if row.metric != "accuracy" or row.split != "test":
             continue
@@ -92,25 +92,25 @@ def accuracies(rows: Iterable[Row]) -> Iterator[Finding]:
                 continue
             correct = value * n // 100
             near = " or ".join(shown(Fraction(100 * count, n)) for count in (correct, correct + 1))
-            said = f"{row.who}: {task} is printed as {shown(value)}; one run on its {n:,} items gives {near}"
+            text = f"{row.who}: {task} is printed as {shown(value)}; one run on its {n:,} items gives {near}"
             able = {k: attainable(value, row.unit, n, k) for k in MEANS}
             for k in MEANS:
-                said += f", the mean of {k} can{'' if able[k] else 'not'} be it"
-            yield finding("runs" if any(able.values()) else "unattainable", [row], said)
+                text += f", the mean of {k} {'can' if able[k] else 'cannot'} give it"
+            yield finding("runs" if any(able.values()) else "unattainable", [row], text)
 
 
 def scales(rows: Iterable[Row]) -> Iterator[Finding]:
-    """`range` and `chance`."""
+    """Findings `range` and `chance`: scores outside their scale, and accuracies of a constant prediction."""
     for row in rows:
         least, most = (0, 100) if row.metric.startswith("accuracy") else (-100, 100)
         if row.metric.endswith(DIFFERENCE):
             least, most = least - most, most - least
         for task, value in row.cells.items():
-            said = f"{row.who}: {task} is printed as {shown(value)}"
+            text = f"{row.who}: {task} is printed as {shown(value)}"
             always = majority(task) if row.metric == "accuracy" else None
             if not least <= value <= most:
-                yield finding("range", [row], f"{said}, outside {least} to {most}")
+                yield finding("range", [row], f"{text}, outside {least} to {most}")
             elif always is not None and value <= always:
-                relation = "just what" if value == always else "below what"
-                said += f", {relation} naming one class throughout gives ({shown(always)})"
-                yield finding("chance", [row], said)
+                relation = "exactly what" if value == always else "below what"
+                text += f", {relation} a constant prediction gives ({shown(always)})"
+                yield finding("chance", [row], text)

@@ -1,4 +1,4 @@
-"""What rows say of each other: equal figures under different labels, different figures under one label."""
+"""Checks between rows: equal numbers under different labels, different numbers under one label."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from itertools import combinations
 
 from bench.reported.audit.rows import ANONYMOUS, Finding, Row, finding, listed, mean, shown
 
-FEWEST = 3  # figures that must agree before rows count as alike; fewer may agree by chance
+FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
 
 Figures = tuple[Fraction, ...]
-# What can be compared (metric, split, tasks) -> figures -> the rows that have them.
+# (metric, split, tasks) -> numbers -> the rows that have them. Rows of one key can be compared.
 Blocks = dict[tuple[str, str, tuple[str, ...]], dict[Figures, list[Row]]]
 
 
 def leading(rows: Sequence[Row]) -> list[Row]:
-    """The rows, the one that a finding is filed under first.
+    """The rows, with the one that a finding is reported for first.
 
-    That is the one whose figures fewest of them have; of several, one that quotes no named source; then the first.
+    That is the row whose numbers are shared by the fewest others; among several, one that quotes no named source; then
+    the first.
     """
 
     def rank(row: Row) -> tuple[int, bool]:
@@ -30,12 +31,12 @@ def leading(rows: Sequence[Row]) -> list[Row]:
     return [first, *(row for row in rows if row is not first)]
 
 
-def _told(rows: Iterable[Row]) -> str:
-    """Rows by label, with the places of each: `BERT (cls), bert-base-uncased [sscl Table 2 and sscl Table 7]`."""
+def _described(rows: Iterable[Row]) -> str:
+    """Rows by label, each with its places: `BERT (cls), bert-base-uncased [sscl Table 2 and sscl Table 7]`."""
     places: dict[str, list[str]] = {}
     for row in rows:
         places.setdefault(row.who, []).append(row.place)
-    return " and ".join(f"{who} [{listed(found)}]" for who, found in places.items())
+    return " and ".join(f"{who} [{listed(tables)}]" for who, tables in places.items())
 
 
 def _blocks(rows: Iterable[Row]) -> Blocks:
@@ -47,13 +48,13 @@ def _blocks(rows: Iterable[Row]) -> Blocks:
 
 
 def _shift(first: Figures, second: Figures) -> Fraction | None:
-    """The constant by which all figures of the first are above those of the second, if there is one."""
+    """The constant difference first - second, if all numbers differ by the same."""
     differences = {one - other for one, other in zip(first, second, strict=True)}
     return differences.pop() if len(differences) == 1 else None
 
 
 def _swapped(first: Figures, second: Figures) -> tuple[int, int] | None:
-    """The two positions that have changed places, where nothing else differs."""
+    """The two positions whose numbers are exchanged, if nothing else differs."""
     differing = [index for index, (one, other) in enumerate(zip(first, second, strict=True)) if one != other]
     if len(differing) != 2:
         return None
@@ -62,16 +63,16 @@ def _swapped(first: Figures, second: Figures) -> tuple[int, int] | None:
 
 
 def copies(rows: Iterable[Row]) -> Iterator[Finding]:
-    """`copy`, `partial` and `shift`: rows that are more alike than their labels say."""
+    """Findings `copy`, `partial` and `shift`: rows of different labels with equal or shifted numbers."""
     for block in _blocks(rows).values():
         for alike in block.values():
-            # A row that quotes the paper of another one may call it what it likes.
+            # A row that quotes the paper of another row may use another label.
             independent = [row for row in alike if not any(row.quotes(other) for other in alike)]
             if len({row.model for row in independent}) > 1:
                 averages = {row.cells.get("Avg") for row in alike}
                 what = "figures and the same average" if len(averages) == 1 and None not in averages else "figures"
                 ordered = leading(alike)
-                yield finding("copy", ordered, f"{_told(ordered)} have the same {len(ordered[0].tasks)} {what}")
+                yield finding("copy", ordered, f"{_described(ordered)} have the same {len(ordered[0].tasks)} {what}")
         for pair in combinations(block.values(), 2):
             if _alike(*pair):
                 first = leading([*pair[0], *pair[1]])[0]
@@ -83,42 +84,44 @@ def _equal(one: Row, other: Row) -> int:
 
 
 def _alike(ones: list[Row], others: list[Row]) -> bool:
-    """Whether rows differ by a constant, or have most of their figures in common under different labels."""
+    """Whether rows differ by a constant, or share most of their numbers under different labels."""
     if _shift(ones[0].figures, others[0].figures) is not None:
         return True
     equal = _equal(ones[0], others[0])
-    # Of one label, different figures are the finding (`labels`), and not that most are equal.
+    # Rows of one label are left to `labels`.
     labelled = {row.label for row in ones} & {row.label for row in others}
     return equal >= FEWEST and 2 * equal > len(ones[0].figures) and not labelled
 
 
 def _compared(ones: list[Row], others: list[Row]) -> Finding:
-    """`shift` or `partial`, of rows that are `_alike`."""
+    """The finding `shift` or `partial` about rows that are `_alike`."""
     one, other = ones[0], others[0]
     shift = _shift(one.figures, other.figures)
     if shift is not None:
-        said = f"each of the {len(one.tasks)} figures of {_told(ones)} is {shown(abs(shift))} "
-        said += f"{'above' if shift > 0 else 'below'} that of {_told(others)}"
+        text = f"each of the {len(one.tasks)} figures of {_described(ones)} is {shown(abs(shift))} "
+        text += f"{'above' if shift > 0 else 'below'} that of {_described(others)}"
         gaps = [a.cells["Avg"] - b.cells["Avg"] for a in ones for b in others if "Avg" in a.cells and "Avg" in b.cells]
-        said += ", and so is the average" if shift in gaps else ""
-        said += " in one print of several" if shift in gaps and len(set(gaps)) > 1 else ""
-        return finding("shift", [*ones, *others], said)
+        text += ", and so is the average" if shift in gaps else ""
+        text += " in one print of several" if shift in gaps and len(set(gaps)) > 1 else ""
+        return finding("shift", [*ones, *others], text)
     differing = [task for task in one.tasks if one.cells[task] != other.cells[task]]
-    said = f"{_equal(one, other)} of {len(one.tasks)} figures of {_told(ones)} are those of {_told(others)}, but not "
-    said += listed(f"{task} ({shown(one.cells[task])}, there {shown(other.cells[task])})" for task in differing)
+    text = f"{_equal(one, other)} of {len(one.tasks)} figures of {_described(ones)} "
+    text += f"are those of {_described(others)}, but not "
+    text += listed(f"{task} ({shown(one.cells[task])}, there {shown(other.cells[task])})" for task in differing)
     if "Avg" in one.cells and one.cells["Avg"] == other.cells.get("Avg"):
-        said += f"; the average, {shown(one.cells['Avg'])}, is the same"
+        text += f"; the average, {shown(one.cells['Avg'])}, is the same"
         fitting = [row for row in (one, other) if _misfit(row) <= row.unit * 3 / 2]
-        said += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
-    return finding("partial", [*ones, *others], said)
+        text += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
+    return finding("partial", [*ones, *others], text)
 
 
 def _misfit(row: Row) -> Fraction:
+    """How far the printed average is from the mean of the row."""
     return abs(row.cells["Avg"] - mean(row.figures))
 
 
 def labels(rows: Sequence[Row]) -> Iterator[Finding]:
-    """`label`, `cells`, `swap` and `untrained`: one label, printed in several places, with figures that differ."""
+    """Findings `label`, `cells`, `swap` and `untrained`: one label printed several times with different numbers."""
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if not row.in_text:
@@ -131,29 +134,31 @@ def labels(rows: Sequence[Row]) -> Iterator[Finding]:
         contested = {task: values for task, values in printed.items() if len(values) > 1}
         if contested:
             concerned = [row for row in group if contested.keys() & row.cells.keys()]
-            kind, said = _contradiction(concerned, list(contested), len(printed))
+            kind, text = _contradiction(concerned, list(contested), len(printed))
             if not kind:
                 continue
-            # Of many figures one stands for all.
-            told = list(contested) if len(contested) <= 2 else [t for t in ("Avg", *contested) if t in contested][:1]
-            for task in told:
+            # Of many tasks, one is given as an example.
+            examples = (
+                list(contested) if len(contested) <= 2 else [t for t in ("Avg", *contested) if t in contested][:1]
+            )
+            for task in examples:
                 parts = [f"{shown(value)} [{listed(row.place for row in at)}]" for value, at in contested[task].items()]
-                said += f"; {task} is {listed(parts)}"
+                text += f"; {task} is {listed(parts)}"
             ordered = leading(concerned)
-            if kind == "cells":  # filed under the average that fits its row less
+            if kind == "cells":  # reported for the average that fits its row worse
                 ordered = sorted(concerned, key=_misfit, reverse=True)
             if kind == "label":
-                said += _between(ordered[0], contested.get("Avg", ()), rows)
-            yield finding(kind, ordered, f"{ordered[0].who}: {said}")
+                text += _between(ordered[0], contested.get("Avg", ()), rows)
+            yield finding(kind, ordered, f"{ordered[0].who}: {text}")
 
 
 def _contradiction(concerned: list[Row], contested: list[str], figures: int) -> tuple[str, str]:
-    """The kind of contradiction between rows of one label, and how it is put; no kind where `copies` says it."""
+    """The kind of a contradiction between rows of one label, and its text; empty if `copies` reports it."""
     for place in dict.fromkeys(row.place for row in concerned):
         set_up = [row for row in concerned if row.place == place and row.training_words]
         if len({row.figures or row.cells["Avg"] for row in set_up}) > 1:
-            told = listed(sorted(word for row in set_up for word in row.training_words))
-            return "untrained", f"the model is not trained, yet with {told} its figures are not the same"
+            words = listed(sorted(word for row in set_up for word in row.training_words))
+            return "untrained", f"the model is not trained, yet with {words} its figures are not the same"
     whole = [row for row in concerned if len(row.tasks) >= FEWEST]
     if contested == ["Avg"] and whole == concerned:
         return "cells", "the same figures have another average"
@@ -168,7 +173,7 @@ def _contradiction(concerned: list[Row], contested: list[str], figures: int) -> 
 
 
 def _between(row: Row, averages: Iterable[Fraction], rows: Iterable[Row]) -> str:
-    """The paper's own rows beside `row` that lie between its `averages`, as the end of a sentence."""
+    """The paper's own rows that lie between the `averages` of `row`, as the end of a sentence."""
     values = sorted(averages)
     own = [
         other
@@ -179,5 +184,5 @@ def _between(row: Row, averages: Iterable[Fraction], rows: Iterable[Row]) -> str
         and values
         and values[0] < other.cells.get("Avg", values[0]) < values[-1]
     ]
-    told = listed(f"{other.method} ({shown(other.cells['Avg'])})" for other in own) if own else ""
-    return f"; between them, in {row.place}: {told}" if own else ""
+    names = listed(f"{other.method} ({shown(other.cells['Avg'])})" for other in own) if own else ""
+    return f"; between them, in {row.place}: {names}" if own else ""

@@ -1,4 +1,4 @@
-"""Printed numbers as rows, exactly: what every check of the audit reads, and what it hands back."""
+"""Printed numbers as rows of exact fractions, the input of every check, and findings, their output."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import pandas as pd
 from bench.reported import COLUMNS
 
 SCORES = ("spearman", "accuracy")  # metrics of printed scores
-DIFFERENCE = "_delta"  # ends the metric of a printed difference "A minus B"
-ANONYMOUS = ("", "unknown")  # in quoted_from: an own result, or a source that print does not name
+DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
+ANONYMOUS = ("", "unknown")  # values of quoted_from: the paper's own result, or an unnamed source
 
-# What is not trained by the papers' recipes. Of these a hyper-parameter of training is no part of the label.
+# Models that the papers do not train, so that hyper-parameters of training are not part of their label.
 UNTRAINED = ("GloVe", "BERT", "RoBERTa")
-# Hyper-parameters of training as variants of rows write them, before the "=".
+# Hyper-parameters of training, as variants spell them before the "=".
 TRAINING = ("bs", "batch_size", "lr", "learning_rate", "tau", "temperature", "epochs", "steps", "seed")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that printed numbers say against themselves or each other.
+    """An inconsistency of printed numbers.
 
     Attributes:
-        kind: a key of `KINDS`.
-        source, table: where it stands, that of the first of its rows.
-        rows: the rows concerned, as `Row.name` gives them.
-        text: what it is, in one sentence.
+        kind: a key of `FINDING_KINDS`.
+        source, table: those of the first row.
+        rows: the rows concerned, by `Row.name`.
+        text: the finding in one sentence.
     """
 
     kind: str
@@ -42,7 +42,12 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A printed row: the figures of one label, split and metric in one table or place of the text."""
+    """A printed row: the numbers of one label, split and metric in one table or place of the text.
+
+    Attributes:
+        order: position in print.
+        cells: task -> number, in points. The other attributes are columns of `bench.reported.printed`.
+    """
 
     order: int
     source: str
@@ -53,7 +58,7 @@ class Row:
     split: str
     metric: str
     quoted_from: str
-    cells: Mapping[str, Fraction]  # by task, in points
+    cells: Mapping[str, Fraction]
 
     @property
     def place(self) -> str:
@@ -74,60 +79,60 @@ class Row:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """The parts of its variant: `bs=64, cls` has two."""
+        """The parts of the variant: `bs=64, cls` has two."""
         return frozenset(filter(None, (word.strip() for word in self.variant.strip("()").split(","))))
 
     @property
     def training_words(self) -> frozenset[str]:
-        """Those of its words that set a hyper-parameter of training, for a model that is not trained; else none."""
+        """For untrained models, the words that set a hyper-parameter of training; empty for others."""
         if self.method not in UNTRAINED:
             return frozenset()
         return frozenset(word for word in self.words if word.partition("=")[0].strip() in TRAINING)
 
     @property
     def paper(self) -> str:
-        """Its source, whichever version."""
+        """The source without its version."""
         return re.sub(r"-v\d+$", "", self.source)
 
     @property
     def label(self) -> tuple[str, str, frozenset[str], str]:
-        """What its figures should depend on: rows of one label say the same.
+        """What determines the numbers: rows with equal labels should have equal numbers.
 
-        A paper's own run of a trained method is another one than what others quote or have run.
+        A paper's own run of a trained method is distinct from quoted numbers and from other papers' runs.
         """
         origin = "" if self.method in UNTRAINED else "quoted" if self.quoted_from else self.paper
         return (*self.model, self.words - self.training_words, origin)
 
     @property
     def in_text(self) -> bool:
-        """Whether it stands in running text or a caption and not in a table or figure itself."""
+        """Whether the row is from running text or a caption, not from a table or figure."""
         return not re.fullmatch(r"(Table|Figure) \w+", self.table)
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
-        """Those of its cells, without the average; in one order for all rows, however they are printed."""
+        """The tasks without the average, sorted, so that rows can be compared whatever their order in print."""
         return tuple(sorted(self.cells.keys() - {"Avg"}))
 
     @cached_property
     def figures(self) -> tuple[Fraction, ...]:
-        """The cells of its tasks."""
+        """The numbers of `tasks`."""
         return tuple(self.cells[task] for task in self.tasks)
 
     @cached_property
     def unit(self) -> Fraction:
-        """The last decimal place that is printed, judged from all of its tasks: one figure may end in a zero.
+        """The last printed decimal place, taken over all tasks because single numbers may end in a zero.
 
-        So a row of seven figures with one decimal each, quoted from a work that printed one, is held to one.
+        A row quoted from a paper that prints one decimal therefore has the unit 0.1.
         """
         return Fraction(1, 10 ** max(map(decimals, self.figures or self.cells.values())))
 
     def quotes(self, other: Row) -> bool:
-        """Whether it names the paper of another row as its source."""
+        """Whether the row names the paper of another row as its source."""
         return bool(re.search(rf"(?<![\w-]){re.escape(other.paper)}(?![\w-])", self.quoted_from.lower()))
 
 
 def exact(value: float) -> Fraction:
-    """The decimal number that was printed, not the binary one next to it."""
+    """The decimal number that is printed, rather than the nearest binary fraction."""
     return Fraction(repr(float(value)))
 
 
@@ -149,18 +154,18 @@ def mean(values: Iterable[Fraction]) -> Fraction:
 
 
 def listed(parts: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`; each once."""
+    """An enumeration without repetitions: `a`, `a and b`, `a, b and c`."""
     *most, last = dict.fromkeys(parts)
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def finding(kind: str, rows: Sequence[Row], text: str) -> Finding:
-    """A finding that stands where the first of its rows does."""
+    """A finding about `rows`, reported for the first of them."""
     return Finding(kind, rows[0].source, rows[0].table, tuple(dict.fromkeys(row.name for row in rows)), text)
 
 
 def read_rows(printed: pd.DataFrame) -> list[Row]:
-    """The rows of scores and of differences of scores, in the order of print. Other metrics are no scores."""
+    """The rows of scores and of differences of scores, in the order of print; other metrics are left out."""
     metrics = [*SCORES, *(f"{metric}{DIFFERENCE}" for metric in SCORES)]
     fields = [name for name in COLUMNS if name not in ("task", "value")]
     rows: list[Row] = []
