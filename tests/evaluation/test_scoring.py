@@ -325,7 +325,7 @@ def test_an_evaluation_interrupted_between_tasks_goes_on(
     interrupt(protocols, "nested", call)
     assert run(tiny_bert, data, out, *names) == 130
     error = capsys.readouterr()
-    assert error.err.splitlines()[-1] == "interrupted; start again to go on from what is finished"
+    assert error.err.splitlines()[-1] == "interrupted; run the same command again to continue from what is finished"
     assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
     classified.clear()
     interrupt(TransformerEncoder, "encode", 1)  # nothing is left to encode

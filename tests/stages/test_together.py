@@ -73,7 +73,7 @@ def test_real_commands_run_and_their_mistakes_are_said(capfd: pytest.CaptureFixt
     with pytest.raises(UserError, match="one of 2 processes failed"):
         run_together([["--help"], ["plan", "--suite", "paper"]])
     said = capfd.readouterr()
-    assert "usage" in said.out
+    assert "Usage" in said.out
     assert "error: plan has nothing to do" in said.err
 
 

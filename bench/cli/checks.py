@@ -1,0 +1,87 @@
+"""Commands that check methods, devices and whole suites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.parameters import Command, Suite, exactly_one
+
+app = typer.Typer()
+
+
+@app.command(cls=Command)
+def reference(
+    suite: Suite,
+    reference: Annotated[Path, typer.Option(metavar="FILE.json", help="The reference distribution.")],
+    check: Annotated[bool, typer.Option("--check", help="Check that the suite is within the reference.")] = False,
+    arithmetics: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write the reference, with the suites that make portable left here."),
+    ] = None,
+) -> None:
+    """Check a suite against a reference, or write one.
+
+    A reference is a distribution of scores over seeds and processors. Exactly one of --check and --arithmetics is
+    needed.
+    """
+    from bench.checks import regression
+
+    exactly_one(check=check, arithmetics=arithmetics)
+    if arithmetics is None:
+        print(regression.check(suite, reference))
+    else:
+        regression.write(suite, arithmetics, reference)
+
+
+@app.command("check-method", cls=Command)
+def check_method(
+    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="A file with methods.")],
+) -> int:
+    """Check a file of methods against their contract.
+
+    Prints one line per clause. The exit status is 1 if one does not hold.
+    """
+    from bench.checks.method_contract import check
+
+    faults = 0
+    for clause in check(file):
+        print(clause, flush=True)
+        faults += bool(clause.fault)
+    print(f"{faults} {'fault' if faults == 1 else 'faults'}" if faults else "all hold")
+    return int(faults > 0)
+
+
+@app.command("gpu_smoke", cls=Command)
+def gpu_smoke(
+    suite: Suite,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write.")],
+) -> None:
+    """Repeat the runs of a finished suite on a GPU.
+
+    Needs only the core dependencies, so it works on a bare GPU image.
+    """
+    from bench.checks.gpu_smoke import gpu_smoke as run_all
+
+    run_all(suite, out)
+
+
+@app.command(cls=Command)
+def timing(
+    shape: Annotated[
+        list[str], typer.Argument(metavar="SHAPE", help="bert-base, bert-large, roberta-base, roberta-large, toy")
+    ],
+    steps: Annotated[int, typer.Option(metavar="N", help="Number of steps to time, a multiple of 125.")] = 500,
+) -> None:
+    """Time training on published model shapes on this device.
+
+    Uses random weights and generated sentences, so nothing is downloaded.
+    """
+    from bench.checks.timing import report, time_shape
+    from bench.stages import gpu_lease
+
+    with gpu_lease.lease() as device:
+        for name in shape:
+            print(report(time_shape(name, steps, device)), flush=True)

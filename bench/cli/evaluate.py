@@ -1,0 +1,120 @@
+"""Commands that score any encoder, and that confirm or cross-check scores."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.parameters import Command, Data, Mode, OptionalSuite, Pooler, Tasks, one_of, read_tasks
+from bench.utils.errors import UserError
+
+app = typer.Typer()
+
+
+@app.command(cls=Command)
+def evaluate(
+    model: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL",
+            help="Hub id, folder (Hugging Face, sentence-transformers, or of a run), or module:function. Several may "
+            "have options of their own: MODEL[pooler=avg,prompt=query,normalize].",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="PATH", help="FILE.json for the records; a folder for several models.")],
+    pooler: Pooler = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="One of the model's prompts, '' for none; its default prompt if omitted."),
+    ] = None,
+    normalize: Annotated[
+        bool, typer.Option("--normalize", help="Scale vectors to length 1, which changes what classifiers see.")
+    ] = False,
+    tasks: Tasks = ["sts"],
+    mode: Mode = "test",
+    data: Data = "senteval",
+) -> int:
+    """Score one or more encoders, print a table and write records."""
+    from bench.models.from_name import Model
+    from bench.runs import paths
+    from bench.stages import gpu_lease
+    from bench.stages.jobs import score_model, score_models
+
+    common = Model("", pooler, prompt, normalize)
+    models = [Model.read(word, common) for word in model]
+    if len(models) == 1:  # score_models checks each of several
+        models[0].check()
+    folder = paths.data_folder(data, Path("."))  # after the check, since it may download
+    task_names = read_tasks(tasks)
+    with gpu_lease.lease() as device:
+        if len(models) == 1:
+            print(score_model(models[0], None, task_names, mode, folder, out, device))
+            return 0
+        table, errors = score_models(models, task_names, mode, folder, out, device)
+    if table:
+        print(table)
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    return 2 if errors else 0
+
+
+@app.command(cls=Command)
+def verify(
+    result: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT", help="results/<suite>/scores/<run>.json, or a file written by evaluate."),
+    ],
+    suite: OptionalSuite = None,
+    data: Annotated[str | None, typer.Option(metavar="NAME", help="The data, if not where RESULT says.")] = None,
+    device: Annotated[
+        str | None, typer.Option(**one_of(["cpu", "cuda"]), help="By default a GPU if one is available.")
+    ] = None,
+) -> int:
+    """Recompute results from their encoders and compare.
+
+    --suite names the folder with the run's encoder if RESULT is not in it. The exit status is 0 if all results are
+    confirmed, 1 if one is not, and 2 if one cannot be recomputed.
+    """
+    from contextlib import nullcontext
+
+    from bench.checks.verify import verify as verify_result
+    from bench.stages import gpu_lease
+
+    status = 0
+    with nullcontext("cpu") if device == "cpu" else gpu_lease.lease() as leased:
+        if device == "cuda" and leased != "cuda":
+            raise UserError("no GPU is visible; leave --device out, or write --device cpu")
+        for path in result:
+            try:
+                verified = verify_result(path, suite, data, leased)
+                print(verified.report(), flush=True)
+                status = max(status, int(not verified.confirmed))
+            except UserError as error:  # the other results are still verified
+                print(f"error: {error}", file=sys.stderr)
+                status = 2
+    return status
+
+
+@app.command(cls=Command)
+def crosscheck(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Hub id, Hugging Face folder, or the folder of a suite's run.")
+    ],
+    pooler: Pooler = None,
+    tasks: Tasks = ["sts"],
+    data: Data = "senteval",
+) -> None:
+    """Score an encoder with the original SentEval too.
+
+    Prints both scores. The original SentEval must be importable.
+    """
+    from bench.checks.original_senteval import crosscheck as compare
+    from bench.runs import paths
+    from bench.stages import gpu_lease
+
+    folder = paths.data_folder(data, Path("."))
+    with gpu_lease.lease() as device:
+        print(compare(model, pooler, read_tasks(tasks), folder, device))

@@ -1,0 +1,95 @@
+"""The program: all commands, and how a command line is parsed and run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from bench.cli import checks, data, evaluate, report, runs
+from bench.utils.errors import UserError, nearest
+from bench.utils.version import __version__
+
+CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+COMPLETION = "_SENTBENCH_COMPLETE"  # set by the shell's completion script, with the name that typer derives
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Benchmark suite for unsupervised sentence embeddings."""
+
+
+@cache
+def commands() -> TyperGroup:
+    """The parser with all commands. Without rich, which takes longer to load than everything else here."""
+    app = typer.Typer(
+        callback=_program,
+        epilog="COMMAND --help shows the arguments of a command. README.md has examples.",
+        subcommand_metavar="COMMAND ...",
+        context_settings=CONTEXT,
+        rich_markup_mode=None,
+    )
+    for module in (runs, evaluate, data, report, checks):
+        app.add_typer(module.app)
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
+
+
+def run(words: list[str]) -> int:
+    """Run a command line without the program's name; the exit status.
+
+    Raises:
+        UserError: the command line is wrong, or what the command works on.
+    """
+    group, name = commands(), _program_name(words)
+    if os.environ.get(COMPLETION):
+        group.main(words, prog_name=CONSOLE_COMMAND, complete_var=COMPLETION)  # ends the process
+    if not words:
+        with redirect_stdout(sys.stderr):
+            run(["--help"])
+        return 2
+    command = group if words[0].startswith("-") else group.commands.get(words[0])
+    if command is None:
+        raise UserError(
+            f"unknown command '{words[0]}'{nearest(words[0], group.commands)}; {name} --help lists all commands"
+        )
+    if command is not group:  # not through the group, whose own options would load pydantic: 0.15 s for --help
+        name, words = f"{name} {words[0]}", words[1:]
+    try:
+        with command.make_context(name, words, **CONTEXT) as context:
+            return command.invoke(context) or 0
+    except typer.Exit as ended:
+        return ended.exit_code
+    except typer.TyperException as error:
+        raise UserError(_sentence(error, name)) from None
+
+
+def _program_name(words: list[str]) -> str:
+    """How this program was started. Shells complete only the console command."""
+    completion = any(word.startswith(("--install-completion", "--show-completion")) for word in words[:1])
+    return CONSOLE_COMMAND if completion or Path(sys.argv[0]).name == CONSOLE_COMMAND else "python -m bench"
+
+
+def _sentence(error: typer.TyperException, name: str) -> str:
+    """The message of a parser's error in the form of the other messages."""
+    message = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    return f"{message[0].lower()}{message[1:]}; see {context.command_path if context else name} --help"
