@@ -54,11 +54,11 @@ def test_scores_round_trip(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"value": "99"}, "STS12 test spearman is '99', which is no number"),
-        ({"value": True}, "is True, which is no number"),
-        ({"value": 999.0}, "is 999.0, and points end at 100"),
+        ({"value": "99"}, "STS12 test spearman is '99', which is not a number"),
+        ({"value": True}, "is True, which is not a number"),
+        ({"value": 999.0}, "is 999.0, outside -100 to 100"),
         ({"task": 3}, "a record lacks one of task"),
-        ({"value": None}, "is None, which is no number"),
+        ({"value": None}, "is None, which is not a number"),
     ],
 )
 def test_what_is_no_score_is_refused_wherever_scores_are_read(

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.results.suite_results import DAMAGE, fault, read_suite
+from bench.results.readers import DAMAGE, describe_damage
+from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import write_suite
@@ -55,8 +56,8 @@ def twice(records: list[dict[str, Any]]) -> None:
         (lambda c: c["provenance"]["run"].update(id="run001"), "holds those of run001"),
         (lambda c: c["provenance"]["run"].update(seed=77), "it says that its seed is 77, which is 1 in the plan"),
         (lambda c: c["provenance"]["run"].update(method="sscl"), "it says that its method is 'sscl'"),
-        (lambda c: twice(c["records"]), "STS12 test spearman stands twice"),
-        (lambda c: c["records"][0].update(value=101), "points end at 100"),
+        (lambda c: twice(c["records"]), "STS12 test spearman is in it twice"),
+        (lambda c: c["records"][0].update(value=101), "outside -100 to 100"),
         (lambda c: c["records"][0].update(value="many"), "not a scores file"),
         (lambda c: c["records"][0].update(value=None), "not a scores file"),
         (lambda c: c["records"].append(3), "not a scores file"),
@@ -131,4 +132,4 @@ def test_damaged_plans_are_named(tmp_path, change):
 )
 def test_damage_is_told_in_words(error, words):
     assert isinstance(error, DAMAGE)
-    assert fault(error) == words
+    assert describe_damage(error) == words
