@@ -226,7 +226,7 @@ def test_a_share_that_is_no_sample_cannot_be_held_out(samples: int, enough: bool
     if enough:
         assert 0 <= protocols.kfold(train, train, 2, ours, ignore).test <= 100
         return
-    with pytest.raises(UserError, match="holds out 5% of its training part, which is no sample of 19"):
+    with pytest.raises(UserError, match="holds out 5% of its training part, which is less than one of 19 samples"):
         protocols.kfold(train, train, 2, ours, ignore)
 
 

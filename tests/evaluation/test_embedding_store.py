@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from bench.evaluation import embedding_store
 from bench.evaluation.embedding_store import KEY, VectorStore
-from bench.models.encoder import TransformerEncoder, load_encoder
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 
 CHUNK, WIDTH = 2, 3
@@ -249,7 +250,10 @@ def test_a_folder_that_cannot_be_written(place: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "problem"),
     [
-        ((CHUNK, WIDTH + 1), r"shape \(2, 4\) for 2 sentences; it must give one vector per sentence, all of one len"),
+        (
+            (CHUNK, WIDTH + 1),
+            r"shape \(2, 4\) for 2 sentences; it must return one vector per sentence, all of the same w",
+        ),
         ((CHUNK + 1, WIDTH), r"shape \(3, 3\) for 2 sentences"),
         ((CHUNK,), r"shape \(2,\) for 2 sentences"),
     ],

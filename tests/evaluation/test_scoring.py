@@ -265,14 +265,14 @@ def test_finished_tasks_are_not_computed_again(
     classified.clear()
     interrupt(protocols, "nested", 2)
     with pytest.raises(KeyboardInterrupt):
-        score(tasks, look_up, kept=tmp_path)
+        score(tasks, look_up, finished=tmp_path)
     assert classified == ["MR", "Tense", "CR"]
     assert len(list(tmp_path.iterdir())) == 2
     classified.clear()
-    assert score(tasks, look_up, kept=tmp_path) == expected
+    assert score(tasks, look_up, finished=tmp_path) == expected
     assert classified == ["CR", "TREC"]
     classified.clear()
-    assert score(tasks, look_up, kept=tmp_path) == expected
+    assert score(tasks, look_up, finished=tmp_path) == expected
     assert classified == []
     assert [progress.done == progress.total for progress in watched] == [True, False, True, True]
 
@@ -281,8 +281,8 @@ def test_what_is_kept_is_of_one_mode_and_of_the_same_sentences(
     data: Path, tmp_path: Path, quick: None, classified: list[str]
 ) -> None:
     tasks = read_tasks(["MR", "TREC"], data)
-    test = score(tasks, look_up, kept=tmp_path)
-    dev = score(tasks, look_up, mode="dev", kept=tmp_path)
+    test = score(tasks, look_up, finished=tmp_path)
+    dev = score(tasks, look_up, mode="dev", finished=tmp_path)
     assert classified == ["MR", "TREC"] * 2
     assert score(tasks, look_up, mode="dev") == dev != test
     classified.clear()
@@ -290,7 +290,7 @@ def test_what_is_kept_is_of_one_mode_and_of_the_same_sentences(
     other = replace(samples, columns=((*samples.columns[0][:-1], "another sentence"),))
     flipped = replace(samples, labels=1 - samples.labels)
     for changed in (other, flipped):
-        score([replace(tasks[0], splits={"all": changed})], look_up, kept=tmp_path)
+        score([replace(tasks[0], splits={"all": changed})], look_up, finished=tmp_path)
     assert classified == ["MR", "MR"]
 
 
