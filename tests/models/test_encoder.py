@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from bench.models.encoder import POOLER_NAMES, TransformerEncoder, length_batches, load_encoder, save_encoder
+from bench.models.encoder import TransformerEncoder, length_batches
+from bench.models.load import load_encoder, save_encoder
+from bench.models.poolers import POOLER_NAMES
 from bench.models.transformer import load_backbone, longest_input
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
@@ -272,7 +274,7 @@ def refused(action: Callable[[], Any], *words: str) -> None:
 def test_pickled_weights_are_refused(copy: Path) -> None:
     (copy / "model.safetensors").unlink()
     (copy / "pytorch_model.bin").write_bytes(b"\x80\x04never read")
-    refused(lambda: encoder(copy), str(copy), "pytorch_model.bin", "refused", "safetensors")
+    refused(lambda: encoder(copy), str(copy), "pytorch_model.bin", "which can run code", "safetensors")
 
 
 @pytest.mark.parametrize(
@@ -320,15 +322,15 @@ def test_broken_descriptions_are_one_sentence(copy: Path, name: str, content: st
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"intermediate_size": 64}, ("intermediate.dense.bias is of shape [48] in the weights and [64] by config",)),
-        ({"vocab_size": 99}, ("word_embeddings.weight is of shape [103, 32] in the weights and [99, 32]",)),
-        ({"max_position_embeddings": 65}, ("position_embeddings.weight is of shape [64, 32] in the weights and [65",)),
+        ({"intermediate_size": 64}, ("intermediate.dense.bias has shape [48] in the weights and [64] by config",)),
+        ({"vocab_size": 99}, ("word_embeddings.weight has shape [103, 32] in the weights and [99, 32]",)),
+        ({"max_position_embeddings": 65}, ("position_embeddings.weight has shape [64, 32] in the weights and [65",)),
         ({"hidden_size": "x"}, ("'hidden_size' expected int",)),
         ({"model_type": "t5"}, ("'classifier_dropout' with value None",)),
         ({"pad_token_id": 10**6}, ("pad_token_id must be within",)),
         ({"num_attention_heads": 5}, ("hidden size (32) is not a multiple of the number of attention heads (5);",)),
         ({"hidden_act": "no-such"}, ("KeyError 'no-such'",)),
-        ({"model_type": "gpt2"}, ("no place for the weights encoder.layer.0.", "of another kind of model")),
+        ({"model_type": "gpt2"}, ("no place for the weights encoder.layer.0.", "they are of different models")),
     ],
 )
 def test_a_description_of_another_model_is_one_sentence(
@@ -342,7 +344,7 @@ def test_a_description_of_another_model_is_one_sentence(
 def test_weights_of_another_prefix_are_refused(copy: Path) -> None:
     weights = {f"roberta.{name}": tensor for name, tensor in load_file(copy / "model.safetensors").items()}
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    refused(lambda: encoder(copy), "no place for the weights roberta.encoder.layer.0.", "of another kind of model")
+    refused(lambda: encoder(copy), "no place for the weights roberta.encoder.layer.0.", "they are of different models")
 
 
 def test_weights_that_lack_a_layer_are_refused(copy: Path) -> None:
@@ -437,7 +439,7 @@ def test_odd_values_in_an_encoder_file_are_one_sentence(tmp_path: Path, content:
 @pytest.mark.parametrize("content", ["[]", '{"weight_map": ["a"]}', '{"weight_map": {"a": 3}}'])
 def test_odd_lists_of_weights_are_one_sentence(copy: Path, content: str) -> None:
     (copy / "model.safetensors.index.json").write_text(content)
-    refused(lambda: encoder(copy), "model.safetensors.index.json lists no files of weights")
+    refused(lambda: encoder(copy), "model.safetensors.index.json lists no weight files")
 
 
 def test_a_vocabulary_beyond_the_embeddings_is_refused(copy: Path) -> None:
@@ -496,9 +498,13 @@ def test_the_pooling_is_the_one_that_the_modules_name(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("pooling", "kinds", "message"),
     [
-        ({"pooling_mode_max_tokens": True}, ("Transformer", "Pooling"), "pools by pooling_mode_max_tokens"),
-        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}, ("Transformer", "Pooling"), "pools by"),
-        ({}, ("Transformer", "Pooling"), "pools by nothing known"),
+        ({"pooling_mode_max_tokens": True}, ("Transformer", "Pooling"), "has the pooling pooling_mode_max_tokens"),
+        (
+            {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
+            ("Transformer", "Pooling"),
+            "has the pooling",
+        ),
+        ({}, ("Transformer", "Pooling"), "has the pooling none, which is not supported"),
         ({"pooling_mode_mean_tokens": True}, ("Transformer", "Pooling", "Dense"), "has a module 'Dense'"),
     ],
 )
@@ -524,7 +530,7 @@ def test_other_sentence_transformers_folders_ask_for_a_pooler(
 def test_odd_sentence_transformers_files_are_one_sentence(copy: Path, name: str, content: str) -> None:
     as_sentence_transformers(copy, {"pooling_mode_mean_tokens": True})
     (copy / name).write_text(content)
-    refused(lambda: load_encoder(copy), str(copy), "name a pooler with --pooler")
+    refused(lambda: load_encoder(copy), str(copy), "choose a pooler with --pooler")
     assert load_encoder(copy, pooler="avg").encode(["a"]).shape == (1, 32)
 
 

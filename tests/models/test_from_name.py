@@ -16,8 +16,8 @@ import torch
 import bench
 from bench.__main__ import main
 from bench.datasets.tasks import STS_TASKS
-from bench.models.encoder import load_encoder
 from bench.models.from_name import FunctionEncoder, Model, files
+from bench.models.load import load_encoder
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
@@ -102,13 +102,13 @@ def test_a_function_is_scored_as_what_it_computes(mine: str, name: str, tiny_dat
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("few", "gave an array of shape ("),
-        ("words", "gave a list that is no array of real numbers"),
-        ("imaginary", "gave a ndarray that is no array of real numbers"),
-        ("flat", "gave an array of shape ("),
+        ("few", "returned an array of shape ("),
+        ("words", "returned a list that is not an array of real numbers"),
+        ("imaginary", "returned a ndarray that is not an array of real numbers"),
+        ("flat", "returned an array of shape ("),
         ("broken", "my_encoders_of_a_test.py, line 18: 0"),
         ("leters", "has no 'leters'; did you mean 'letters'?"),
-        ("number", "is no function"),
+        ("number", "is not a function"),
         ("held.encod", "has no 'encod'"),
     ],
 )
@@ -138,7 +138,7 @@ def test_modules_that_cannot_be_imported_are_one_sentence(mine: str, tmp_path: P
 
 def test_options_of_transformers_are_refused_for_functions(mine: str) -> None:
     for model in (Model(f"{mine}:letters", pooler="avg"), Model(f"{mine}:letters", prompt="query")):
-        with pytest.raises(UserError, match="leave both out"):
+        with pytest.raises(UserError, match="omit both"):
             model.load("cpu")
     vectors = Model(f"{mine}:letters", normalize=True).load("cpu").encode(["a sea", "bread"])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
@@ -165,7 +165,7 @@ def test_no_file_makes_a_function_run(mine: str, tiny_data: Path, tmp_path: Path
     with pytest.raises(UserError):
         load_encoder("leaves_a_trace:encode", pooler="avg")
     for described in ({"function": True}, {"function": False}, {}):
-        with pytest.raises(UserError, match="never run because a file names it"):
+        with pytest.raises(UserError, match="not run only because a file names it"):
             Model.stored({"model": "leaves_a_trace:encode", **described}).load("cpu")
     assert not (tmp_path / "ran").exists()
 
@@ -203,10 +203,10 @@ def test_options_stand_in_brackets() -> None:
         "a[poler=avg]": "did you mean 'pooler'?",
         "a[pooler]": "cannot read 'pooler'",
         "a[normalize=2]": "cannot read 'normalize=2'",
-        "a[]": "has an option ''",
-        "a[pooler=avg": "'a[pooler=avg' has a bracket without its other half",
-        "a]": "has a bracket without its other half",
-        "a[pooler=avg]/b": "or something behind it; write MODEL[pooler=avg,prompt=query,normalize]",
+        "a[]": "has an unknown option ''",
+        "a[pooler=avg": "'a[pooler=avg' has an unmatched bracket",
+        "a]": "has an unmatched bracket",
+        "a[pooler=avg]/b": "or text after the bracket; write MODEL[pooler=avg,prompt=query,normalize]",
     }.items():
         with pytest.raises(UserError) as caught:
             Model.read(word)
@@ -309,7 +309,7 @@ def test_names_of_files_are_as_short_as_tells_all_apart(tmp_path: Path, monkeypa
     assert named("a/x/encoder", "a/x/encoder[normalize]") == ["encoder.json", "encoder-normalize.json"]
     (tmp_path / "link").symlink_to(tmp_path / "a/x/encoder")
     for same in ("./a/x/encoder", "link", "a/x/encoder"):
-        with pytest.raises(UserError, match=r"would both be written to encoder\.json; leave one out"):
+        with pytest.raises(UserError, match=r"would both be written to encoder\.json; omit one"):
             named("a/x/encoder", same, "b/x/encoder")
     with pytest.raises(UserError, match=r"'owner/model' and 'owner-model' would both be written to owner-model\.json"):
         named("owner/model", "owner-model")
@@ -321,7 +321,7 @@ def test_a_model_that_is_named_twice_is_refused(
     (tmp_path / "tiny-bert").symlink_to(tiny_bert)
     words = [str(tiny_bert), str(tmp_path / "tiny-bert"), "--pooler", "avg"]
     assert evaluated(tiny_data, tmp_path / "out", *words) == 2
-    assert "would both be written to tiny-bert-pooler-avg.json; leave one out" in capsys.readouterr().err
+    assert "would both be written to tiny-bert-pooler-avg.json; omit one" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     (tmp_path / "file").write_text("mine")
     assert evaluated(tiny_data, tmp_path / "file", *words[:1], "a/b", "--pooler", "avg") == 2

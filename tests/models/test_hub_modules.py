@@ -12,7 +12,7 @@ from huggingface_hub import constants
 
 from bench import download
 from bench.download import pins
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 from tests.models.test_sentence_transformers import MEAN, SENTENCES, TABLE, dense, pooling, prompts, static, write
 from tests.support.fake_hub import FakeHub, fake_hub

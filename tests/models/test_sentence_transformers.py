@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from bench.models.encoder import load_encoder, save_encoder
+from bench.models.load import load_encoder, save_encoder
 from bench.utils.errors import UserError
 from tests.conftest import CLOSE
 from tests.oracles.literal_modules import literal
@@ -229,7 +229,7 @@ def refused(action: Callable[[], Any], *words: str) -> None:
 @pytest.mark.parametrize("kind", ["CNN", "LSTM", "BoW", "Router", "WordEmbeddings", "evil"])
 def test_unknown_modules_are_named(copy: Path, kind: str) -> None:
     write(copy, [pooling(**MEAN), {"kind": kind}])
-    refused(lambda: load_encoder(copy), f"has a module '{kind}', which is not built here", "--pooler")
+    refused(lambda: load_encoder(copy), f"has a module '{kind}', which is not supported", "--pooler")
 
 
 @pytest.mark.parametrize("path", ["../elsewhere", "/etc", "1_Pooling/../.."])
@@ -238,21 +238,21 @@ def test_no_module_lies_outside_of_its_folder(copy: Path, path: str) -> None:
     modules = json.loads((copy / "modules.json").read_text())
     modules[1]["path"] = path
     (copy / "modules.json").write_text(json.dumps(modules))
-    refused(lambda: load_encoder(copy), path, "not within it")
+    refused(lambda: load_encoder(copy), path, "outside the model's folder")
 
 
 def test_modules_in_another_order_are_refused(copy: Path) -> None:
     write(copy, [dense(32, 32, 1), pooling(**MEAN)])
-    refused(lambda: load_encoder(copy), "pools by nothing known")
+    refused(lambda: load_encoder(copy), "has the pooling none, which is not supported")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"activation_function": "os.system"}, ("'Dense' with system",)),
-        ({"activation_function": "torch.nn.modules.activation.GELU"}, ("'Dense' with GELU",)),
-        ({"use_residual": True}, ("'Dense' of another kind",)),
-        ({"module_input_name": "token_embeddings"}, ("'Dense' of another kind",)),
+        ({"activation_function": "os.system"}, ("'Dense' with unsupported activation system",)),
+        ({"activation_function": "torch.nn.modules.activation.GELU"}, ("'Dense' with unsupported activation GELU",)),
+        ({"use_residual": True}, ("'Dense' with unsupported settings",)),
+        ({"module_input_name": "token_embeddings"}, ("'Dense' with unsupported settings",)),
     ],
 )
 def test_other_dense_modules_are_refused(copy: Path, change: dict[str, Any], words: tuple[str, ...]) -> None:
@@ -265,7 +265,7 @@ def test_other_dense_modules_are_refused(copy: Path, change: dict[str, Any], wor
 def test_pickled_weights_of_a_module_are_refused(copy: Path) -> None:
     write(copy, [pooling(**MEAN), dense(32, 8, 1)])
     (copy / "2_Dense" / "model.safetensors").rename(copy / "2_Dense" / "pytorch_model.bin")
-    refused(lambda: load_encoder(copy), "'Dense'", "pickled weights are refused")
+    refused(lambda: load_encoder(copy), "'Dense'", "its weights are pickled")
     (copy / "2_Dense" / "pytorch_model.bin").unlink()
     refused(lambda: load_encoder(copy), "'Dense'", "holds no model.safetensors")
     (copy / "2_Dense" / "model.safetensors").write_bytes(b"12345678")
@@ -277,17 +277,17 @@ def test_pickled_weights_of_a_module_are_refused(copy: Path) -> None:
 )
 def test_a_dense_module_without_its_tensors_is_refused(copy: Path, tensors: dict[str, torch.Tensor]) -> None:
     write(copy, [pooling(**MEAN), dense(32, 8, 1) | {"tensors": tensors}])
-    refused(lambda: load_encoder(copy), "holds no linear map")
+    refused(lambda: load_encoder(copy), "holds no linear layer")
 
 
 def test_prompts_that_are_not_there_are_named(copy: Path, tmp_path: Path) -> None:
     prompts(write(copy, [pooling(**MEAN)]), query="a ", document="b ")
     refused(lambda: load_encoder(copy, prompt="querry"), "no prompt 'querry'; did you mean 'query'?", "--prompt ''")
-    refused(lambda: load_encoder(copy, prompt="query", pooler="avg"), "leave --prompt out")
+    refused(lambda: load_encoder(copy, prompt="query", pooler="avg"), "omit --prompt")
     prompts(copy, default="gone", query="a ")
     refused(lambda: load_encoder(copy), "no prompt 'gone'")
     (copy / "config_sentence_transformers.json").write_text('{"prompts": ["a"]}')
-    refused(lambda: load_encoder(copy), "does not hold prompts")
+    refused(lambda: load_encoder(copy), "does not map names to prompts")
     (copy / "modules.json").unlink()
     refused(lambda: load_encoder(copy, prompt="query"), "has no prompts")
     prompts(
@@ -297,7 +297,7 @@ def test_prompts_that_are_not_there_are_named(copy: Path, tmp_path: Path) -> Non
         ),
         query="a ",
     )
-    refused(lambda: load_encoder(tmp_path / "cls", prompt="query"), "pools without its prompt")
+    refused(lambda: load_encoder(tmp_path / "cls", prompt="query"), "excludes its prompt from a pooling")
     assert load_encoder(tmp_path / "cls").encode(["a"]).shape == (1, 32)
 
 
@@ -314,7 +314,7 @@ def test_weights_of_layers_that_no_pooler_has_are_refused(copy: Path) -> None:
         "tensors": {"layer_weights": torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])},
     }
     write(copy, [mixing, pooling(**MEAN)])
-    refused(lambda: load_encoder(copy), "weighs layers as no pooler here does")
+    refused(lambda: load_encoder(copy), "has layer weights that no supported pooler has")
     save_file(
         {"layer_weights": torch.tensor([0.0, 0.0, 0.0, 0.5, 0.5])}, copy / "1_WeightedLayerPooling/model.safetensors"
     )
@@ -328,7 +328,7 @@ def test_a_static_table_shorter_than_its_vocabulary_is_refused(tmp_path: Path) -
     refused(
         lambda: load_encoder(static(tmp_path / "a", {"embedding.weight": TABLE[:4].clone()})), "ids up to 4", "4 rows"
     )
-    refused(lambda: load_encoder(static(tmp_path / "b", {"else": TABLE})), "holds no table of vectors")
+    refused(lambda: load_encoder(static(tmp_path / "b", {"else": TABLE})), "holds no embedding table")
     folder = static(tmp_path / "c", {"embedding.weight": TABLE})
     (folder / "tokenizer.json").write_text("{}")
-    refused(lambda: load_encoder(folder), "is no tokenizer")
+    refused(lambda: load_encoder(folder), "is not a tokenizer")
