@@ -73,7 +73,7 @@ def _tasks(arguments: argparse.Namespace) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> Run:
-    from bench.runs.run import resolve
+    from bench.runs.resolve import resolve
 
     recipe: dict[str, Any] = {}
     for item in arguments.recipe:
@@ -138,7 +138,7 @@ def analyse(arguments: argparse.Namespace) -> None:
 
 def runs(arguments: argparse.Namespace) -> int:
     """Train, score and analyse runs of a suite's plan, without a workflow: in this process, or several at once."""
-    from bench.results.suite_results import read_plan
+    from bench.results.readers import read_plan
     from bench.stages import gpu_lease
     from bench.stages.jobs import planned, run_plan
     from bench.utils.progress import Progress

@@ -60,7 +60,7 @@ def find(suite: Suite, text: str) -> Candidate:
     Raises:
         UserError: the text cannot be read, or no such method is planned (with the nearest planned ones).
     """
-    from bench.runs.run import parse
+    from bench.runs.resolve import parse
 
     def value(text: str) -> float | str:
         try:

@@ -2,7 +2,7 @@
 
 What a pooler or a map needs is written as the library's own modules: [CLS] and the mean as Pooling, a mean of two
 layers as WeightedLayerPooling, the model's own pooler and affine maps as Dense, a whitening as two Dense and Normalize.
-Anything else is refused. Each folder is read back by `bench.models.encoder` and compared before it counts.
+Anything else is refused. Each folder is read back by `bench.models.load` and compared before it counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from torch import Tensor
 
 from bench.export.card import card
 from bench.export.runs import Exported
-from bench.models.encoder import FIRST_ONLY, TransformerEncoder, load_encoder
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder
+from bench.models.poolers import FIRST_ONLY
 from bench.models.sentence_transformers import LAYERS, Normalised, layer_weights
 from bench.models.transformer import longest_input
 from bench.runs import paths

@@ -32,7 +32,7 @@ from bench.datasets import corpora
 from bench.download import archive, http, pins
 from bench.download.backbones import _fetch_snapshot
 from bench.download.hub import list_files
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 from tests.download.test_fetch import left_behind, member, tar
 from tests.support.fake_hub import FakeHub, Fault, fake_hub
@@ -704,7 +704,7 @@ def test_nothing_planted_in_a_local_folder_is_run(hub: FakeHub, planted: Path, t
     folder = local_copy(hub, tmp_path / "own")
     assert load_encoder(folder, pooler="avg").encode(["a dog"]).shape == (1, 32)
     assert not planted.exists()
-    with pytest.raises(UserError, match=r"has a module 'EvilModel', which is not built here"):
+    with pytest.raises(UserError, match=r"has a module 'EvilModel', which is not supported"):
         load_encoder(folder)
     assert not planted.exists()
 
@@ -746,7 +746,7 @@ def test_an_index_does_not_lead_to_pickles_that_another_program_fetched(hub: Fak
     files["model.safetensors.index.json"] = b'{"weight_map": {"a": "pytorch_model.bin"}}'
     huggingface_hub.HfApi(endpoint=hub.endpoint).hf_hub_download(MODEL, "pytorch_model.bin", revision=hub.commit(MODEL))
     for _ in range(2):
-        with pytest.raises(UserError, match=r"names weights in 'pytorch_model.bin', which is no safetensors file"):
+        with pytest.raises(UserError, match=r"names weights in 'pytorch_model.bin', which is not a safetensors file"):
             download.fetch_backbone(MODEL)
     assert not planted.exists()
 

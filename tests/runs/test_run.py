@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from bench.registry import backbones
 from bench.registry.methods import method_classes
 from bench.runs.recipe import RECIPE_FIELDS, Recipe
-from bench.runs.run import Run, parse, resolve
+from bench.runs.resolve import parse, resolve
+from bench.runs.run import Run
 from bench.utils.errors import UserError
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
@@ -335,16 +336,16 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("simcse@", "unknown setting ''"),
         ("", "cannot read ''"),
         ("simcse+", "cannot read ''"),
-        ("simcse[temperature=0.1", "'simcse[temperature=0.1' has a bracket without its other half; write method[key="),
-        ("published[model=a/b@c", "has a bracket without its other half"),
-        ("simcse[temperature=0.1]]@paper", "has a bracket without its other half"),
-        ("simcse+whitening]", "has a bracket without its other half"),
+        ("simcse[temperature=0.1", "'simcse[temperature=0.1' has an unmatched bracket; write method[key="),
+        ("published[model=a/b@c", "has an unmatched bracket"),
+        ("simcse[temperature=0.1]]@paper", "has an unmatched bracket"),
+        ("simcse+whitening]", "has an unmatched bracket"),
         (
             "published[model=a/b@c]@papr",
             "unknown setting 'papr' in 'published[model=a/b@c]@papr'; did you mean 'paper'?",
         ),
         ("simcse[temperature]", "cannot read 'temperature' in 'simcse[temperature]'; write key=value"),
-        ("simcse[temperature=0.1,temperature=0.2]", "'temperature' stands twice"),
+        ("simcse[temperature=0.1,temperature=0.2]", "'temperature' is given twice"),
         ("simcse[temprature=0.1]", "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?"),
         ("simcse[bach_size=3]", "did you mean 'batch_size'?"),
         ("simcse[temperature=hot]", "'temperature' should be a number, not 'hot'"),
@@ -367,21 +368,21 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("gs-infonce+is-cse[temperature=0.1]", "decided by the method written first, 'gs-infonce'"),
         (
             "gs-infonce+sscl[batch_size=32]",
-            "'batch_size' belongs to the recipe, which the method written first decides",
+            "'batch_size' is a recipe field, which only the first method may set",
         ),
         ("untrained[batch_size=32]", "unknown key 'batch_size' of 'untrained'"),
         ("untrained[pooler=avgg]", "avgg"),
         ("untrained@official", "has no released code"),
-        ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; leave it out to keep them all"),
+        ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; omit it to keep all layers"),
         ("simcse[layers=0]", "'layers' should be at least 1, not 0"),
         ("simcse[scored_layers=13]", "'scored_layers' is 13, but only 12 are trained"),
         ("simcse[layers=9,scored_layers=10]", "'scored_layers' is 10, but only 9 are trained"),
         ("simcse[dimension=0]", "'dimension' should be at least 1, not 0"),
-        ("simcse[dimension=128,pooler=avg]", "the head that pooler 'cls_mlp' trains, and 'avg' has none"),
-        ("is-bert[dimension=128]", "the head that pooler 'cls_mlp' trains, and 'avg' has none"),
-        ("promptbert[dimension=128]", "'promptbert' scores vectors of its own, which 'dimension' says nothing of"),
-        ("ct-bert[scored_layers=3]", "'ct-bert' scores vectors of its own, which 'scored_layers' says nothing of"),
-        ("simcse+gs-infonce[layers=3]", "'layers' belongs to the recipe"),
+        ("simcse[dimension=128,pooler=avg]", "the training head of pooler 'cls_mlp'; 'avg' has none"),
+        ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp'; 'avg' has none"),
+        ("promptbert[dimension=128]", "'promptbert' builds its own encoder, which 'dimension' does not affect"),
+        ("ct-bert[scored_layers=3]", "'ct-bert' builds its own encoder, which 'scored_layers' does not affect"),
+        ("simcse+gs-infonce[layers=3]", "'layers' is a recipe field"),
         ("untrained[layers=3]", "unknown key 'layers' of 'untrained'"),
         ("sscl[layer=-1]", "from none with 0, not from -1"),
         ("untrained+projection[kind=svd]", "'kind' of 'projection' is one of pca, random, not 'svd'"),

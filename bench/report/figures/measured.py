@@ -13,7 +13,8 @@ import pandas as pd
 from bench.comparison.reproduction import select
 from bench.report.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
-from bench.results.suite_results import DAMAGE, Scored, Suite, fault
+from bench.results.readers import DAMAGE, describe_damage
+from bench.results.suite_results import Scored, Suite
 from bench.utils.errors import UserError
 
 METRIC = "spearman"  # what all figures of scores show
@@ -185,7 +186,7 @@ def _found(figure: PaperFigure, suite: Suite, text: str, backbone: str) -> dict[
             rows = ROWS[figure.kind](figure, run)
         except DAMAGE as error:
             raise UserError(
-                f"what was measured of {run.plan['id']} for {figure.id} is damaged ({fault(error)}); "
+                f"what was measured of {run.plan['id']} for {figure.id} is damaged ({describe_damage(error)}); "
                 "move its file under analyses/ or scores/ away and make it again"
             ) from None
         if rows:
