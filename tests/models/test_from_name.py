@@ -1,4 +1,4 @@
-"""Any encoder in the field: functions, options beside a model, several models in one table."""
+"""Models by name: functions, options, and several models in one table."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def evaluated(data: Path, out: Path, *words: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["letters", "tensor", "held.encode"])
-def test_a_function_is_scored_as_what_it_computes(mine: str, name: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_scores_of_a_function_equal_plain_loops(mine: str, name: str, tiny_data: Path, tmp_path: Path) -> None:
     """Cosines by plain loops over the file, and their rank correlation by scipy."""
     from scipy.stats import spearmanr
 
@@ -112,7 +112,7 @@ def test_a_function_is_scored_as_what_it_computes(mine: str, name: str, tiny_dat
         ("held.encod", "has no 'encod'"),
     ],
 )
-def test_a_functions_faults_are_one_sentence(
+def test_errors_of_functions_are_one_sentence(
     mine: str, name: str, sentence: str, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "scores.json", f"{mine}:{name}") == 2
@@ -136,7 +136,7 @@ def test_modules_that_cannot_be_imported_are_one_sentence(mine: str, tmp_path: P
         assert "\n" not in str(caught.value)
 
 
-def test_options_of_transformers_are_refused_for_functions(mine: str) -> None:
+def test_functions_reject_pooler_and_prompt(mine: str) -> None:
     for model in (Model(f"{mine}:letters", pooler="avg"), Model(f"{mine}:letters", prompt="query")):
         with pytest.raises(UserError, match="omit both"):
             model.load("cpu")
@@ -144,7 +144,7 @@ def test_options_of_transformers_are_refused_for_functions(mine: str) -> None:
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
 
-def test_a_functions_identity_is_what_it_says_of_itself() -> None:
+def test_the_identity_of_a_function_is_its_attribute() -> None:
     def silent(texts: list[str]) -> Any:
         return np.ones((len(texts), 2))
 
@@ -159,7 +159,7 @@ def test_a_functions_identity_is_what_it_says_of_itself() -> None:
     assert FunctionEncoder(speaks, "m:f").identity != known
 
 
-def test_no_file_makes_a_function_run(mine: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_functions_named_in_files_are_not_run(mine: str, tiny_data: Path, tmp_path: Path) -> None:
     """Configurations and results go through `load_encoder` and `Model.stored`, which import nothing."""
     (tmp_path / "leaves_a_trace.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     with pytest.raises(UserError):
@@ -191,7 +191,7 @@ def test_a_model_by_folder_from_python(tiny_bert: Path, tiny_data: Path, tmp_pat
 # Words of the command line
 
 
-def test_options_stand_in_brackets() -> None:
+def test_options_are_parsed_from_brackets() -> None:
     common = Model("", pooler="avg", normalize=True)
     assert Model.read("a/b") == Model("a/b")
     assert Model.read("a/b", common) == Model("a/b", pooler="avg", normalize=True)
@@ -227,7 +227,7 @@ def several(tiny_bert: Path, tiny_roberta: Path, mine: str) -> list[str]:
     return [f"{tiny_bert}[pooler=avg]", f"{tiny_bert}[pooler=cls_before_pooler]", f"{mine}:letters"]
 
 
-def test_several_models_are_one_table_and_a_file_each(
+def test_several_models_give_one_table_and_one_file_each(
     several: list[str], tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "out", *several) == 0
@@ -244,7 +244,7 @@ def test_several_models_are_one_table_and_a_file_each(
     assert read_scores(alone)[1] == read_scores(tmp_path / "out" / f"{files[0]}.json")[1]
 
 
-def test_one_that_fails_does_not_stop_the_others(
+def test_a_failing_model_does_not_stop_the_others(
     several: list[str], tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "out", "/nowhere/model", *several[:1]) == 2
@@ -254,7 +254,7 @@ def test_one_that_fails_does_not_stop_the_others(
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny-bert-pooler-avg.json"]
 
 
-def test_what_is_there_already_is_not_scored_again(
+def test_existing_results_are_not_computed_again(
     several: list[str], tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "out", *several[:2]) == 0
@@ -277,7 +277,7 @@ def test_what_is_there_already_is_not_scored_again(
     assert read_scores(second)[0]["versions"]["torch"] == torch.__version__
 
 
-def test_folders_of_one_name_are_told_apart_by_those_above(
+def test_folders_of_equal_name_are_distinguished_by_parent_folders(
     tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     places = [tmp_path / run / "encoder" for run in ("first", "second")]
@@ -291,7 +291,7 @@ def test_folders_of_one_name_are_told_apart_by_those_above(
     assert found == {f"{place.parent.name}-encoder-pooler-avg.json": str(place) for place in places}
 
 
-def test_names_of_files_are_as_short_as_tells_all_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_names_are_the_shortest_unique_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a/x/encoder", "b/x/encoder", "b/y/encoder"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -315,7 +315,7 @@ def test_names_of_files_are_as_short_as_tells_all_apart(tmp_path: Path, monkeypa
         named("owner/model", "owner-model")
 
 
-def test_a_model_that_is_named_twice_is_refused(
+def test_duplicate_models_are_rejected(
     tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tiny-bert").symlink_to(tiny_bert)
@@ -329,7 +329,7 @@ def test_a_model_that_is_named_twice_is_refused(
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_all_sts_tasks_have_their_average(several: list[str], tiny_data: Path, tmp_path: Path, capsys: Any) -> None:
+def test_all_sts_tasks_give_an_average(several: list[str], tiny_data: Path, tmp_path: Path, capsys: Any) -> None:
     words = ["evaluate", several[0], several[2], "--data", str(tiny_data), "--out", str(tmp_path / "out")]
     assert main(words) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["spearman", "test", *STS_TASKS, "Avg"]

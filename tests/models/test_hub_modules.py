@@ -40,7 +40,7 @@ def put(hub: FakeHub, folder: Path) -> None:
     }
 
 
-def test_a_hub_id_brings_its_modules_and_prompts(hub: FakeHub, tiny_bert: Path, tmp_path: Path) -> None:
+def test_modules_and_prompts_of_a_hub_id_are_downloaded(hub: FakeHub, tiny_bert: Path, tmp_path: Path) -> None:
     folder = write(Path(shutil.copytree(tiny_bert, tmp_path / "local")), [pooling(**MEAN), dense(32, 8, 1)])
     prompts(folder, query="a dog ")
     (folder / "2_Dense" / "evil.py").write_text("raise SystemExit")
@@ -58,7 +58,7 @@ def test_a_hub_id_brings_its_modules_and_prompts(hub: FakeHub, tiny_bert: Path, 
         load_encoder(NAME)
 
 
-def test_a_static_model_of_the_hub(hub: FakeHub, tmp_path: Path) -> None:
+def test_a_static_model_is_downloaded(hub: FakeHub, tmp_path: Path) -> None:
     folder = static(tmp_path / "local", {"embedding.weight": TABLE})
     (folder / "config.json").write_text("{}")
     put(hub, folder)

@@ -1,4 +1,4 @@
-"""Suite configurations: mistakes are named, sweeps unfold, and what is shipped resolves as its comments say."""
+"""Suite configurations: validation errors, expansion of sweeps, and the shipped suites."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def runs(**changes: Any) -> list[Run]:
 @pytest.mark.parametrize(
     "changes", [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}, {"recipe": {"select_on": "sts:other"}}]
 )
-def test_what_the_data_lack_is_noticed_before_anything_runs(changes: dict[str, Any], tiny_data: Path) -> None:
+def test_tasks_missing_in_the_data_are_reported_before_anything_runs(changes: dict[str, Any], tiny_data: Path) -> None:
     with pytest.raises(UserError, match=r"the data set \S+ lists no (MR|sts:other); choose another task or data"):
         runs(**{"data": str(tiny_data), "tasks": ["STS-B"]} | changes)
 
@@ -114,7 +114,7 @@ def test_what_the_data_lack_is_noticed_before_anything_runs(changes: dict[str, A
         ({"stand_ins": {"toy-bert": "glove"}}, "which no paper reports; did you mean 'glove.6B.300d'? (known: bert-"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_schema_errors_name_the_key(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load(suite(**changes), tmp_path)
     assert message in str(caught.value)
@@ -140,9 +140,7 @@ def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, t
         ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "'toy-bert' is a transformer; choose another"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_the_content_is_named(
-    changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_errors_name_the_key(changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_DATA", raising=False)
     with pytest.raises(UserError) as caught:
         runs(**changes)
@@ -150,12 +148,12 @@ def test_a_mistake_in_the_content_is_named(
 
 
 @pytest.mark.parametrize("content", ["", "a list", ["simcse"], 3])
-def test_what_is_no_map_is_refused(content: Any, tmp_path: Path) -> None:
+def test_a_configuration_must_be_a_mapping(content: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="'the top level' is"):
         load(content, tmp_path)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"missing\.yaml does not exist"):
         suites.load(tmp_path / "missing.yaml")
     for name, content in (("tabs.yaml", b"suite:\t- a\n\tb: ["), ("latin.yaml", b"suite: caf\xe9")):
@@ -168,11 +166,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         suites.load(tmp_path / "deep.yaml")
 
 
-def test_the_largest_seed_is_kept_whole() -> None:
+def test_the_largest_seed_is_valid() -> None:
     assert [run.seed for run in runs(seeds=[0, 2**63 - 1], backbones={"toy-bert": None})] == [0, 2**63 - 1]
 
 
-def test_tasks_of_another_source_need_other_data() -> None:
+def test_xprobe_tasks_need_other_data_than_the_world() -> None:
     suites.validate(suite(data="senteval", tasks=["xprobe"]))
 
 
@@ -186,7 +184,7 @@ def test_tasks_of_another_source_need_other_data() -> None:
         ("recipe: {[a]: 2}", "a key is not a string; put it in quotes"),
     ],
 )
-def test_a_key_that_would_be_lost_is_named_with_its_line(line: str, sentence: str, tmp_path: Path) -> None:
+def test_duplicate_and_non_string_keys_are_reported_with_their_line(line: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(f"suite: mine\nseeds: [1]\n{line}\n")
     with pytest.raises(UserError) as caught:
@@ -220,7 +218,7 @@ def test_backbones_and_their_seeds() -> None:
     assert runs(methods=[{"method": "simcse", "backbones": "all"}]) == runs()
 
 
-def test_an_entry_runs_on_the_backbones_its_method_can_work_on() -> None:
+def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
     both = {"toy-glove": None, "toy-bert": None, "toy-roberta": None}
     entries = ["glove", {"method": "simcse", "seeds": [1]}, {"method": "untrained", "backbones": "all"}, "word-overlap"]
     found = [(run.text, run.backbone.name) for run in runs(backbones=both, methods=entries)]
@@ -241,7 +239,7 @@ def test_an_entry_runs_on_the_backbones_its_method_can_work_on() -> None:
     assert len(runs(backbones={"toy-glove": None}, methods=["word-overlap", "skip-thought"])) == 1 + 2
 
 
-def test_sweeps_take_every_combination() -> None:
+def test_sweeps_expand_to_every_combination() -> None:
     entry = {
         "method": "is-cse[alpha={alpha},buffer={buffer}]",
         "sweep": {"alpha": [0.01, 0.05], "buffer": [64, 256, 512]},
@@ -255,19 +253,19 @@ def test_sweeps_take_every_combination() -> None:
     assert len(found) == 12
 
 
-def test_what_is_written_twice_runs_once() -> None:
+def test_duplicate_entries_run_once() -> None:
     assert len(runs(methods=["simcse", "simcse[temperature=0.05]", "simcse@official"])) == len(runs())
     assert len(runs(methods=["untrained"])) == 2  # no seed
     assert len(runs(methods=["word-overlap"])) == 1  # no backbone either
 
 
-def test_the_suites_recipe_reaches_every_run() -> None:
+def test_the_recipe_of_a_suite_applies_to_every_run() -> None:
     found = runs(recipe={"batch_size": 7, "learning_rate": 1}, methods=["simcse", "gs-infonce", "sscl@paper"])
     assert {(run.recipe.batch_size, run.recipe.learning_rate) for run in found} == {(7, 1.0)}
     assert all(run.recipe_changes == {"batch_size": 7, "learning_rate": 1.0} for run in found)
 
 
-def test_lines_that_meet_in_a_run_add_up() -> None:
+def test_entries_that_resolve_to_one_run_are_merged() -> None:
     content = suite(
         methods=[
             "simcse",
@@ -293,7 +291,7 @@ def test_lines_that_meet_in_a_run_add_up() -> None:
     assert (entry["tasks"], entry["analyses"]) == (["sts", "TREC"], ["layers", "memory"])
 
 
-def test_a_plan_is_plain_data() -> None:
+def test_a_plan_is_json_serialisable() -> None:
     import json
 
     content = suite(stand_ins={"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", "roberta-large"]})
@@ -319,9 +317,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_no_network")
 @pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
-def test_what_is_shipped_resolves_without_network(
-    path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_shipped_suites_resolve_without_network(path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: Any) -> None:
     # wiki-mini's backbone is a user's; any folder of that name will do here.
     (tmp_path / "wiki-minilm").symlink_to(tiny_bert)
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
@@ -334,7 +330,7 @@ def test_what_is_shipped_resolves_without_network(
         run.build()
 
 
-def test_the_paper_suite_is_what_the_papers_report() -> None:
+def test_the_paper_suite_covers_the_papers() -> None:
     found = suites.runs(suites.load(ROOT / "config" / "paper.yaml"))
     per_row = Counter((run.text, run.setting, run.backbone.name) for run in found if run.trained)
     ten = [(text, "official", "roberta-large") for text in ("simcse", "dclr", "is-cse")]  # IS-CSE, Figure 5
@@ -356,8 +352,8 @@ def test_the_paper_suite_is_what_the_papers_report() -> None:
     assert {run.corpus for run in found if run.trained and run.own_corpus} == {"nli", "sts"}  # IS-BERT, ConSERT
 
 
-def test_the_smoke_suite_stands_alone() -> None:
-    """Snakemake would merge configurations: a key that smoke left out would be the paper suite's."""
+def test_the_smoke_suite_sets_every_key_of_the_paper_suite() -> None:
+    """Snakemake merges configurations: a key missing here would be taken from the paper suite."""
     smoke, paper = (suites.load(ROOT / "config" / f"{name}.yaml") for name in ("smoke", "paper"))
     assert paper.keys() <= smoke.keys()
     assert not set(smoke["backbones"]) & set(paper["backbones"])
@@ -381,7 +377,7 @@ def test_the_smoke_suite_stands_alone() -> None:
     }
 
 
-def test_reseeded_runs_have_these_seeds_alone() -> None:
+def test_reseeded_runs_have_only_the_new_seeds() -> None:
     content = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
     found = suites.runs(suites.reseeded(content, range(1, 4)))
     assert len(found) == 2 * 2 * 3
