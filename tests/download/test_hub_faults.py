@@ -746,7 +746,7 @@ def test_an_index_does_not_lead_to_pickles_that_another_program_fetched(hub: Fak
     files["model.safetensors.index.json"] = b'{"weight_map": {"a": "pytorch_model.bin"}}'
     huggingface_hub.HfApi(endpoint=hub.endpoint).hf_hub_download(MODEL, "pytorch_model.bin", revision=hub.commit(MODEL))
     for _ in range(2):
-        with pytest.raises(UserError, match=r"names weights in 'pytorch_model.bin', which is not a safetensors file"):
+        with pytest.raises(UserError, match=r"names weights in 'pytorch_model.bin', which is no safetensors file"):
             download.fetch_backbone(MODEL)
     assert not planted.exists()
 
