@@ -109,7 +109,7 @@ class Negatives:
     weights: Tensor | None = None
 
 
-# What a backbone's hidden states can be pooled to (methods.md a.2, b.1); `bench.models.encoder` computes them.
+# What a backbone's hidden states can be pooled to (methods.md a.2, b.1); `bench.models.poolers` computes them.
 POOLERS = ("cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last")
 
 

@@ -210,7 +210,7 @@ def train_tiny(
     tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
     """Train a run's text on the tiny BERT and return its folder; equal settings share one unless `fresh`."""
-    from bench.runs.run import resolve
+    from bench.runs.resolve import resolve
     from bench.training.loop import train
 
     done: dict[object, Path] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from bench.results.readers import read_plan
 from bench.results.records import read_scores
-from bench.results.suite_results import read_plan
 from bench.runs import paths
 from bench.stages import gpu_lease
 from bench.stages.jobs import planned, run_plan

@@ -16,11 +16,11 @@ import torch
 
 from bench.checks.method_trial import HALF, STEPS, Fault, Trial, advance, first_loss, make_inputs
 from bench.evaluation.scoring import encoded, read_tasks, score_tasks
-from bench.models.encoder import load_encoder, save_encoder
+from bench.models.load import load_encoder, save_encoder
 from bench.registry.methods import method_classes
 from bench.registry.plugins import FAILURES, files_of, name_paths, read_file, said
 from bench.runs.recipe import RECIPE_FIELDS, convert, convert_recipe
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.training.checkpoint import Checkpoints
 from bench.training.loop import Training
 from bench.utils.errors import UserError, nearest

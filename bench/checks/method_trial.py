@@ -18,7 +18,8 @@ from torch import Tensor
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.registry.backbones import backbone
 from bench.registry.plugins import type_name
-from bench.runs.run import Run, resolve
+from bench.runs.resolve import resolve
+from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.training.loop import Diverged, Training
 from methods.base import Method, Step, Transform, stream_seed

@@ -21,7 +21,7 @@ from bench.download import cache_folder
 from bench.evaluation.classifier import MODES
 from bench.evaluation.embedding_store import VectorStore
 from bench.evaluation.scoring import read_tasks, score_encoder
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 
 REPOSITORY = "https://github.com/princeton-nlp/SimCSE"

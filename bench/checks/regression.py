@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from bench.results.readers import read_plan
 from bench.results.records import Record, read_scores
-from bench.results.suite_results import read_plan
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 

@@ -66,7 +66,7 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     Raises:
         UserError: no such shape, or a number of steps that holds no whole selections.
     """
-    from bench.runs.run import resolve
+    from bench.runs.resolve import resolve
     from bench.training.loop import train
 
     if name not in SHAPES:

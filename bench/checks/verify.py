@@ -24,13 +24,14 @@ from bench.datasets.sts import StsTask
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
-from bench.models.encoder import Encoder, load_encoder
+from bench.models.encoder import Encoder
 from bench.models.from_name import Model
+from bench.models.load import load_encoder
 from bench.results.provenance import provenance, task_sums
+from bench.results.readers import DAMAGE, describe_damage
 from bench.results.records import Record, no_scores, read_scores
-from bench.results.suite_results import DAMAGE, fault
 from bench.runs import paths
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.stages.jobs import run_encoder
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
@@ -227,7 +228,7 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
         if (mode := described.get("mode", "test")) not in MODES:
             raise ValueError(f"there is no mode {mode!r}")
     except DAMAGE as error:
-        raise no_scores(result, fault(error)) from None
+        raise no_scores(result, describe_damage(error)) from None
     return described, stored, list(_label_faults(described, records))
 
 

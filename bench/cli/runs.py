@@ -35,7 +35,7 @@ app = typer.Typer()
 
 
 def _resolve(method: str, backbone: str, corpus: str, data: str, seed: int | None, fields: list[str]) -> Run:
-    from bench.runs.run import resolve
+    from bench.runs.resolve import resolve
 
     recipe: dict[str, Any] = {}
     for field in fields:

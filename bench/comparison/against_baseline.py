@@ -64,7 +64,7 @@ def find(suite: Suite, text: str) -> Candidate:
     Raises:
         UserError: the name cannot be parsed, or no such method is planned. The message lists the closest names.
     """
-    from bench.runs.run import parse
+    from bench.runs.resolve import parse
 
     def value(text: str) -> float | str:
         try:

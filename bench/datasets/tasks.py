@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.utils.errors import UserError, guess
@@ -31,10 +31,12 @@ XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopC
 # Chinese STS-B: an STS set with a name of its own, in no average.
 CHINESE_TASKS = ("CNSD-STS-B",)
 
-# An STS set of a user's own is called so, whatever follows; its data folder's manifest says where it is.
+# An STS set of a user's own is called so, whatever follows; its data folder's manifest says where
+# it is.
 OWN_STS = "sts:"
 
-# A probing task of a user's own is called so: the file probing/NAME.txt, whose sizes that manifest says.
+# A probing task of a user's own is called so: the file probing/NAME.txt, whose sizes that manifest
+# says.
 OWN_PROBING = "probing:"
 
 GROUPS = {
@@ -48,6 +50,9 @@ GROUPS = {
 
 # What an "Avg" is the mean of, in print and in files of scores, by its metric.
 AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
+
+# The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
+DEV_AVERAGE = ("STS-B", "SICK-R")
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,49 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
             listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
             raise UserError(f"unknown task '{name}'{guess(name, (*GROUPS, *KNOWN_TASKS))} (known: {listed})")
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
+
+
+def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
+    """The (task, split, metric) that a scoring of single tasks gives, with the averages of complete groups.
+
+    Sets that a manifest describes are taken to have a dev split.
+    """
+    tasks = set(tasks)
+    cells: set[tuple[str, str, str]] = set()
+    for task in tasks:
+        if kind_of(task) == "sts":
+            splits = ("test", "dev") if task in DEV_AVERAGE or is_described(task) else ("test",)
+            metrics: tuple[str, ...] = ("spearman",)
+        else:
+            splits = ("test", "dev")
+            metrics = ("accuracy",) if kind_of(task) == "transfer" else ("accuracy", "accuracy_mlp")
+        cells |= {(task, split, metric) for split in splits for metric in metrics}
+    if "MRPC" in tasks:
+        cells.add(("MRPC", "test", "f1"))
+    cells |= {("Avg", "test", metric) for metric, group in AVERAGED.items() if set(group) <= tasks}
+    if set(DEV_AVERAGE) <= tasks:
+        cells.add(("Avg", "dev", "spearman"))
+    return cells
+
+
+def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """The papers' "Avg." by metric, of each group in `AVERAGED` all of whose tasks have a score.
+
+    Args:
+        scores: points on the test split by (task, metric).
+    """
+    means = {}
+    for metric, group in AVERAGED.items():
+        mean = average_of_all([scores.get((task, metric)) for task in group])
+        if mean is not None:
+            means[metric] = mean
+    return means
+
+
+def average_of_all(values: Sequence[float | None]) -> float | None:
+    """`average`, or None if a value is missing: averages of different tasks are not comparable."""
+    present = [value for value in values if value is not None]
+    return average(present) if len(present) == len(values) else None
 
 
 def average(values: Sequence[float]) -> float:

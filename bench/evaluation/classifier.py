@@ -1,12 +1,13 @@
-"""SentEval's classifier (methods.md d.3), many heads at once.
+"""SentEval's classifiers (methods.md d.3), many of them trained at once.
 
-SentEval trains one logistic regression, or one small network, after another: 410 for a nested task. All of them start
-from the same weights and shuffle with the same seed, so heads whose training parts are equally long see the same
-sequence of places, each in its own rows. Here they take every step together: what differs is a batch dimension. Each
-head keeps its own best weights and its own early-stopping counter.
+SentEval trains its logistic regressions and small networks one after another: 410 for a task with
+nested cross-validation. All start from the same weights and shuffle with the same seed. Heads whose
+training parts have equal length therefore see the same sequence of row indices, each within its own
+part. Here they take every step together, as a batch dimension. Each head keeps its own best weights
+and its own early-stopping counter.
 
-Same arithmetic, other order of summation: in float64 accuracies equal those of the one-by-one loop, in float32 they
-differ by rounding alone.
+Only the order of summation differs: in float64 the accuracies equal those of the one-by-one loop,
+in float32 they differ by rounding.
 """
 
 from __future__ import annotations
@@ -20,22 +21,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
-HELD_OUT = 0.05  # share of the training part that stops it early where no dev part is given
-BLOCK = 32  # folds trained at once: enough to hide what a call costs, few enough to stay in the processor's cache
+SEED = 1111  # SentEval's seed for weights, permutations, dropout and folds
+HELD_OUT = 0.05  # fraction of the training part used for early stopping if there is no dev part
+BLOCK = 32  # folds trained at once: enough to hide call overhead, few enough for the CPU's cache
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How classifiers are trained (methods.md d.3); the two that SimCSE's evaluation offers are `MODES`.
+    """How classifiers are trained (methods.md d.3). `MODES` are those of SimCSE's evaluation.
 
-    `epoch_size` and `max_epoch` count passes over the training part; it ends once more than `max_epoch` are done.
+    `epoch_size` and `max_epoch` count passes over the training part. Training ends after more than
+    `max_epoch` passes.
     """
 
     folds: int
-    optimiser: str  # "adam" (rate 1e-3) or "rmsprop" (rate 1e-2), with torch's other defaults
+    optimiser: str  # "adam" (learning rate 1e-3) or "rmsprop" (1e-2), otherwise torch's defaults
     batch_size: int
-    tenacity: int  # checks without improvement that are forgiven, over the whole training
+    tenacity: int  # checks without improvement that are allowed, over the whole training
     epoch_size: int  # passes between two checks
     max_epoch: int = 200
 
@@ -48,12 +50,13 @@ MODES = {
 
 @dataclass(frozen=True)
 class Fold:
-    """One training part and the heads trained on it.
+    """A training part and the heads trained on it.
 
     Attributes:
-        train: rows of the features, int64[n].
-        dev: rows that stop the training early; None holds out 5 % of `train`, as SentEval draws them.
-        heads: (weight decay, dropout) of each head. All folds of one `fit` have equally many.
+        train: row indices of the features, int64 (n,).
+        dev: row indices for early stopping; None holds out 5 % of `train`, drawn as in SentEval.
+        heads: (weight decay, dropout) of each head. All folds of one `fit` have the same number of
+            heads.
     """
 
     train: np.ndarray
@@ -63,28 +66,33 @@ class Fold:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The heads of one fold at their best, one entry a head: dev accuracy (a share), passes trained, weights."""
+    """The best state of each head of one fold: dev accuracy (0 to 1), passes trained, weights."""
 
     accuracies: list[float]
     passes: list[int]
     weights: list[list[Tensor]]
 
     def predict(self, head: int, features: Tensor) -> np.ndarray:
-        """Labels int64[n] that one head gives to features [n, d]; the first on ties."""
+        """Labels, int64 (n,), that one head predicts for features (n, d).
+
+        Ties go to the lowest label.
+        """
         states = [weight.unsqueeze(0) for weight in self.weights[head]]
         with torch.inference_mode():
             return _forward(states, _with_ones(features).unsqueeze(0), None)[0].argmax(1)[0].cpu().numpy()
 
 
 def _with_ones(features: Tensor) -> Tensor:
-    """Features with a column of ones, so that a bias is a weight like any other (SentEval decays both)."""
+    """Append a column of ones, so that the bias is part of the weights (SentEval decays both)."""
     return torch.cat([features, features.new_ones(len(features), 1)], dim=1)
 
 
 def initial_weights(width: int, classes: int, hidden: int = 0) -> list[Tensor]:
-    """SentEval's first weights, float32 on the CPU, bias as the last column: [(classes, width + 1)].
+    """SentEval's initial weights, float32 on the CPU, with the bias as last column.
 
-    With hidden units there are two layers, (hidden, width + 1) and (classes, hidden + 1).
+    Returns:
+        One layer (classes, width + 1), or with hidden units two, (hidden, width + 1) and (classes,
+            hidden + 1).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
@@ -94,11 +102,16 @@ def initial_weights(width: int, classes: int, hidden: int = 0) -> list[Tensor]:
 
 
 def _forward(weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Logits [heads, classes, n] of inputs [folds, n, d + 1], whose heads stand fold by fold; and the hidden units.
+    """Logits and hidden units.
 
     Args:
-        weights: one layer (heads, classes, d + 1), or two with hidden units between.
-        masks: dropout of the hidden units before the sigmoid, [heads, hidden, n].
+        weights: one layer (heads, classes, d + 1), or two with hidden units between. Heads are
+            ordered by fold.
+        inputs: (folds, n, d + 1).
+        masks: dropout of the hidden units before the sigmoid, (heads, hidden, n).
+
+    Returns:
+        Logits (heads, classes, n), and hidden units (heads, hidden, n) or None.
     """
     heads, folds = len(weights[0]), len(inputs)
     by_fold = weights[0].reshape(folds, -1, inputs.shape[2])
@@ -110,7 +123,7 @@ def _forward(weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None) ->
 
 
 def _gradients(weights: Sequence[Tensor], inputs: Tensor, targets: Tensor, masks: Tensor | None) -> list[Tensor]:
-    """Gradients of each head's mean cross-entropy; targets are one-hot [folds, classes, n]."""
+    """Gradients of each head's mean cross-entropy. Targets are one-hot, (folds, classes, n)."""
     logits, units = _forward(weights, inputs, masks)
     heads, classes, n = logits.shape
     folds = len(inputs)
@@ -125,14 +138,14 @@ def _gradients(weights: Sequence[Tensor], inputs: Tensor, targets: Tensor, masks
 
 
 class _Optimiser:
-    """Adam or RMSProp as torch has them, with weight decay in the gradient, one coefficient a head."""
+    """Adam or RMSProp as in torch, with L2 weight decay and one decay coefficient per head."""
 
     def __init__(self, name: str, weights: list[Tensor], decays: Tensor) -> None:
         self.name, self.decays, self.steps = name, decays.view(-1, 1, 1), 0
         self.squares = [torch.zeros_like(weight) for weight in weights]
         self.means = [torch.zeros_like(weight) for weight in weights] if name == "adam" else []
 
-    def keep(self, heads: Tensor) -> None:
+    def select(self, heads: Tensor) -> None:
         self.decays = self.decays[heads]
         self.squares = [square[heads] for square in self.squares]
         self.means = [mean[heads] for mean in self.means]
@@ -162,16 +175,20 @@ def fit(
     hidden: int = 0,
     advance: Callable[[int], object] = lambda heads: None,
 ) -> list[Fitted]:
-    """Train all heads of all folds; what is computed, on which device and in which precision is that of `features`.
+    """Train all heads of all folds, on the device and in the dtype of `features`.
 
     Args:
-        features: [n, d], of all folds.
-        labels: int64[n], 0 to classes - 1.
-        hidden: units of a hidden layer with sigmoid (and dropout before it); 0 for logistic regression.
-        advance: told how many more heads are done.
+        features: (n, d), shared by all folds.
+        labels: int64 (n,), 0 to classes - 1.
+        classes: number of labels.
+        folds: training parts and heads.
+        settings: optimiser, batch size and early stopping.
+        hidden: units of a hidden layer with sigmoid, and dropout before it; 0 for logistic
+            regression.
+        advance: called with the number of heads that were finished.
 
     Returns:
-        One `Fitted` for each fold.
+        One `Fitted` per fold, in order.
     """
     inputs = _with_ones(features)
     fitted: list[Fitted | None] = [None] * len(folds)
@@ -188,7 +205,7 @@ def fit(
 
 
 class _Cohort:
-    """Folds whose training parts are equally long, so that one sequence of permutations serves all."""
+    """Folds with training parts of equal length, which share one sequence of permutations."""
 
     def __init__(
         self, inputs: Tensor, labels: Tensor, classes: int, folds: Sequence[Fold], settings: Settings, hidden: int
@@ -213,7 +230,7 @@ class _Cohort:
         self.generators = [self._dropout_generator(classes) for _ in self.dropouts]
 
     def _dropout_generator(self, classes: int) -> torch.Generator:
-        """SentEval's generator as the first weights leave it."""
+        """SentEval's random generator after the initial weights were drawn."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             if self.hidden:
@@ -222,7 +239,7 @@ class _Cohort:
 
     @torch.no_grad()
     def train(self, advance: Callable[[int], object]) -> Iterator[tuple[int, Fitted]]:
-        """Yield (place in this cohort, its heads) as folds end."""
+        """Yield (index of the fold in this cohort, its heads) as folds finish."""
         members = list(range(len(self.rows)))
         shape = (len(members), self.heads)
         best_correct, misses = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
@@ -236,9 +253,9 @@ class _Cohort:
             trained[running] = passes
             correct = torch.stack([self._correct(place) for place in range(len(members))]).cpu()
             better = running & (correct > best_correct)
-            chosen = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
-            for kept, weight in zip(best, self.weights, strict=True):
-                kept[chosen] = weight[chosen]
+            improved = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
+            for best_weight, weight in zip(best, self.weights, strict=True):
+                best_weight[improved] = weight[improved]
             best_correct = torch.where(better, correct, best_correct)
             missed = running & ~better
             running &= ~(missed & (misses >= self.settings.tenacity))
@@ -249,7 +266,7 @@ class _Cohort:
             for place in ended.nonzero().squeeze(1).tolist():
                 own = slice(place * self.heads, (place + 1) * self.heads)
                 accuracies = [count / len(self.dev[place]) for count in best_correct[place].tolist()]
-                layers = [kept[own].clone() for kept in best]
+                layers = [weight[own].clone() for weight in best]
                 yield (
                     members[place],
                     Fitted(accuracies, trained[place].tolist(), [list(layer) for layer in zip(*layers, strict=True)]),
@@ -261,17 +278,18 @@ class _Cohort:
                 state[staying] for state in (best_correct, misses, running, trained)
             )
             heads = (~ended).repeat_interleave(self.heads).nonzero().squeeze(1).to(self.rows.device)
-            best = [kept[heads] for kept in best]
-            self._keep(staying, heads)
+            best = [weight[heads] for weight in best]
+            self._select(staying, heads)
 
-    def _keep(self, folds: Tensor, heads: Tensor) -> None:
+    def _select(self, folds: Tensor, heads: Tensor) -> None:
+        """Drop finished folds and their heads."""
         self.dev = [self.dev[place] for place in folds.tolist()]
         self.rows = self.rows[folds.to(self.rows.device)]
         self.weights = [weight[heads] for weight in self.weights]
-        self.optimiser.keep(heads)
+        self.optimiser.select(heads)
 
     def _pass(self) -> None:
-        """One pass over the training rows, in a new order; the last batch may be short."""
+        """One pass over the training rows in a new order. The last batch may be smaller."""
         order = torch.from_numpy(self.shuffle.permutation(self.rows.shape[1])).to(self.rows.device)
         for places in order.split(self.settings.batch_size):
             rows = self.rows[:, places]
@@ -281,16 +299,21 @@ class _Cohort:
             self.optimiser.step(self.weights, _gradients(self.weights, inputs, targets.transpose(1, 2), masks))
 
     def _masks(self, count: int, folds: int) -> Tensor:
-        drawn = [
+        """Scaled dropout masks, (folds x heads, hidden, count); the heads of all folds share one
+        draw.
+        """
+        masks = [
             torch.empty(count, self.hidden).bernoulli_(1 - dropout, generator=generator).to(self.inputs) / (1 - dropout)
             if dropout
             else self.inputs.new_ones(count, self.hidden)
             for dropout, generator in zip(self.dropouts, self.generators, strict=True)
         ]
-        return torch.stack(drawn).transpose(1, 2).repeat(folds, 1, 1)
+        return torch.stack(masks).transpose(1, 2).repeat(folds, 1, 1)
 
     def _correct(self, place: int) -> Tensor:
-        """How many dev samples of one fold each of its heads gets right, int64[heads]."""
+        """Number of dev samples of one fold that each of its heads classifies correctly, int64
+        (heads,).
+        """
         own = slice(place * self.heads, (place + 1) * self.heads)
         rows = self.dev[place]
         logits, _ = _forward([weight[own] for weight in self.weights], self.inputs[rows].unsqueeze(0), None)

@@ -1,4 +1,7 @@
-"""Vectors of sentences on disk: each distinct sentence is encoded once, and an interrupted encoding goes on."""
+"""Sentence vectors on disk.
+
+Each distinct sentence is encoded once, and interrupted encodings can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from bench.utils.progress import Progress
 
-CHUNK = 2048  # sentences between two writes: what an interruption can cost
-FILES = ("encoder.json", "keys", "vectors.f32")  # what a store consists of
-KEY = 16  # bytes of a sentence's sum
+CHUNK = 2048  # sentences between two writes, the most that an interruption loses
+FILES = ("encoder.json", "keys", "vectors.f32")  # all files of a store
+KEY = 16  # bytes of a sentence's hash
 
 
 def _key(sentence: str) -> bytes:
@@ -25,16 +28,17 @@ def _key(sentence: str) -> bytes:
 
 
 class VectorStore:
-    """A folder with the vectors of one encoder, float32 [n, d], found by the sum of their sentence.
+    """A folder with vectors of one encoder, float32 (n, d), looked up by the hash of the sentence.
 
-    `vectors.f32` and `keys` only grow, vectors first: what a crash leaves is a valid store, one chunk shorter.
+    `vectors.f32` and `keys` are append-only and written in this order, so a crash loses at most the
+    last chunk.
     """
 
     def __init__(self, folder: Path, encoder: Encoder) -> None:
-        """Open or begin a store.
+        """Open or create a store. Vectors of another encoder are discarded.
 
         Raises:
-            UserError: the folder cannot be written, holds another encoder's vectors, or is in use.
+            UserError: the folder cannot be written, or is used by another process.
         """
         self.folder, self.encoder = Path(folder), encoder
         self._description = self.folder / "encoder.json"
@@ -51,11 +55,11 @@ class VectorStore:
         except OSError:
             raise UserError(f"{self.folder} is in use by another process; wait for it or write elsewhere") from None
         self.identity = encoder.identity
-        known = read_json(self._description) if self._description.is_file() else None
-        if known is None or known["encoder"] != self.identity:
-            known = {"encoder": self.identity, "width": 0}  # of no width there are no rows, so the files are emptied
-            write_json(self._description, known)
-        self.width = int(known["width"])
+        description = read_json(self._description) if self._description.is_file() else None
+        if description is None or description["encoder"] != self.identity:
+            description = {"encoder": self.identity, "width": 0}  # width 0 makes `_read_keys` empty the files
+            write_json(self._description, description)
+        self.width = int(description["width"])
         self._rows = self._read_keys()
 
     def _read_keys(self) -> dict[bytes, int]:
@@ -68,10 +72,11 @@ class VectorStore:
         return {content[i * KEY : (i + 1) * KEY]: i for i in range(count)}
 
     def add(self, sentences: Iterable[str]) -> None:
-        """Encode what is not there yet, longest first, so that the time left is never promised too short.
+        """Encode the sentences that are missing, longest first, so that the progress bar never
+        underestimates.
 
         Raises:
-            UserError: the encoder does not give one vector per sentence, all of one length.
+            UserError: the encoder does not return one vector per sentence, all of the same width.
         """
         missing = [text for text in dict.fromkeys(sentences) if _key(text) not in self._rows]
         missing.sort(key=lambda text: (-len(text), text))
@@ -84,8 +89,8 @@ class VectorStore:
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
         if vectors.ndim != 2 or len(vectors) != len(sentences) or self.width not in (0, vectors.shape[1]):
             raise UserError(
-                f"the encoder gave an array of shape {vectors.shape} for {len(sentences)} sentences; "
-                f"it must give one vector per sentence, all of one length"
+                f"the encoder returned an array of shape {vectors.shape} for {len(sentences)} sentences; "
+                f"it must return one vector per sentence, all of the same width"
             )
         if not self.width:
             self.width = vectors.shape[1]
@@ -97,11 +102,11 @@ class VectorStore:
         self._rows |= {key: row for row, key in enumerate(keys, start=len(self._rows))}
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
-        """Vectors float32 [n, d] of sentences that were added."""
+        """Vectors of sentences that were added, float32 (n, d)."""
         mapped = np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=(len(self._rows), self.width))
         return mapped[[self._rows[_key(text)] for text in sentences]]
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files and release the lock."""
         self._vectors.close()
         self._keys.close()

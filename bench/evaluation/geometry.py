@@ -1,7 +1,8 @@
-"""Geometry of vectors: how near positive pairs are, how evenly all lie on the sphere, how alike layers and tokens are.
+"""Geometry of sentence vectors: alignment, uniformity, and similarity of layers and tokens.
 
-Torch tensors on any device, computed in their own type: float32 in a training, float64 where a result is kept. A vector
-of zeros has no direction and stays as it is. Definitions and what they are taken from: docs/analyses.md.
+Functions take torch tensors on any device and compute in their dtype: float32 during training,
+float64 for stored results. Zero vectors stay zero when normalised. Definitions and sources:
+docs/analyses.md.
 """
 
 from __future__ import annotations
@@ -14,25 +15,27 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-POSITIVE = 4.0  # the gold score above which a pair of STS-B is positive
-BATCH = 128  # pairs that DCLR's code looks at together
-ROWS = 256  # rows of one block of products: 40 MB in float64 against 20,000 others
+POSITIVE = 4.0  # pairs of STS-B with a higher gold score are positive
+BATCH = 128  # pairs per batch in DCLR's code
+ROWS = 256  # rows per block of a similarity matrix: 40 MB in float64 against 20,000 other rows
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Vectors (..., d) of length 1."""
+    """Normalise vectors (..., d) to length 1."""
     lengths = vectors.norm(dim=-1, keepdim=True)
     return vectors / lengths.where(lengths > 0, 1)
 
 
 @torch.no_grad()
 def alignment(first: Tensor, second: Tensor, gold: Tensor, *, with_four: bool = False) -> float | None:
-    """Mean squared distance of the unit vectors of positive pairs, 0 to 4; None where no pair is positive.
+    """Mean squared distance between the unit vectors of positive pairs, 0 to 4; None if no pair is
+    positive.
 
     Args:
-        first, second: (n, d), the two sides of each pair.
-        gold: (n,), 0 to 5.
-        with_four: a gold score of exactly 4 counts as positive too, as in DCLR's code.
+        first: (n, d), one side of each pair.
+        second: (n, d), the other side.
+        gold: gold scores (n,), 0 to 5.
+        with_four: count pairs with a gold score of exactly 4 as positive, as in DCLR's code.
     """
     positive = gold >= POSITIVE if with_four else gold > POSITIVE
     if not positive.any():
@@ -42,10 +45,11 @@ def alignment(first: Tensor, second: Tensor, gold: Tensor, *, with_four: bool = 
 
 @torch.no_grad()
 def uniformity(vectors: Tensor) -> float:
-    """Log of the mean of exp(-2 |x - y|²) over all pairs of different rows, unit vectors: 0 (all alike) down to -8.
+    """Log of the mean of exp(-2 |x - y|²) over all pairs of rows, as unit vectors: 0 (all equal)
+    down to -8.
 
     Args:
-        vectors: (n, d), n at least 2; equal rows count as often as they stand there.
+        vectors: (n, d) with n >= 2. Duplicate rows count separately.
     """
     rows = unit(vectors)
     squares = rows.square().sum(1)
@@ -58,21 +62,26 @@ def uniformity(vectors: Tensor) -> float:
 
 
 def in_batches(first: Tensor, second: Tensor, gold: Tensor) -> tuple[float | None, float]:
-    """Alignment and uniformity as DCLR's code has them: of each `BATCH` pairs, then the plain mean over batches.
+    """Alignment and uniformity as in DCLR's code: computed per batch of `BATCH` pairs, then
+    averaged.
 
-    A batch without a positive pair, which makes that code's alignment NaN, is left out.
+    Batches without a positive pair are skipped; in DCLR's code they make the alignment NaN.
     """
     batches = list(zip(first.split(BATCH), second.split(BATCH), gold.split(BATCH), strict=True))
-    near = [found for batch in batches if (found := alignment(*batch, with_four=True)) is not None]
-    return fmean(near) if near else None, fmean(uniformity(torch.cat([left, right])) for left, right, _ in batches)
+    aligned = [value for batch in batches if (value := alignment(*batch, with_four=True)) is not None]
+    return fmean(aligned) if aligned else None, fmean(
+        uniformity(torch.cat([left, right])) for left, right, _ in batches
+    )
 
 
 @torch.no_grad()
 def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[float]:
-    """The 1st, 2nd, ... largest cosine of each row with the others, each rank's mean over the rows.
+    """Mean over rows of the largest, second largest, ... cosine similarity with other rows.
 
     Args:
-        vectors, others: unit vectors (n, d), n above `ranks`; a row is not compared with the other of its own place.
+        vectors: unit vectors (n, d), n above `ranks`.
+        others: unit vectors (n, d). Row i is not compared with `others[i]`.
+        ranks: number of similarities.
     """
     cosines = (vectors @ others.T).fill_diagonal_(-math.inf)
     return cosines.topk(ranks).values.double().mean(0).tolist()
@@ -80,10 +89,12 @@ def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[fl
 
 @torch.no_grad()
 def token_similarity(states: Tensor, mask: Tensor) -> Tensor:
-    """TokSim of each sentence: the mean cosine of two different tokens, (n,); 0 where there are fewer than two.
+    """TokSim of each sentence, (n,): the mean cosine of pairs of different tokens; 0 for fewer than
+    two tokens.
 
     Args:
-        states: (n, length, d); mask: (n, length), 1 at the tokens that count.
+        states: (n, length, d).
+        mask: (n, length), 1 for the tokens to include.
     """
     rows = unit(states) * mask.unsqueeze(-1)
     count = mask.sum(1)
@@ -93,14 +104,18 @@ def token_similarity(states: Tensor, mask: Tensor) -> Tensor:
 
 @torch.no_grad()
 def layer_similarities(states: Sequence[Tensor], mask: Tensor) -> Tensor:
-    """SetSim and TokSim of each sentence, float64 (n, 4L + 2), of L layers and the embeddings before them.
-
-    Columns: SetSim between layers i and i + 1 from 0 on, first of the first token (L), then of the mean of all tokens
-    (L); TokSim of layers 0 to L without special tokens (L + 1), then with them (L + 1). The special tokens are the
-    first and the last of a sentence.
+    """SetSim and TokSim of each sentence, for L layers and the embeddings.
 
     Args:
-        states: of all layers, embeddings first, (n, length, d) each; mask: the attention mask, padding on the right.
+        states: of all layers, embeddings first, each (n, length, d).
+        mask: attention mask (n, length), padding on the right.
+
+    Returns:
+        float64 (n, 4L + 2). SetSim between layers i and i + 1, for the first token (L columns) and
+            the mean of all
+        tokens (L); TokSim of layers 0 to L without special tokens (L + 1) and with them (L + 1).
+            Special tokens are
+        the first and the last token of a sentence.
     """
     inner = mask.clone()
     inner[:, 0] = 0
@@ -109,7 +124,7 @@ def layer_similarities(states: Sequence[Tensor], mask: Tensor) -> Tensor:
     for layer in states:
         exact = layer.double()
         first.append(unit(exact[:, 0]))
-        mean.append(unit((exact * mask.unsqueeze(-1)).sum(1)))  # the cosine of a sum is that of the mean
+        mean.append(unit((exact * mask.unsqueeze(-1)).sum(1)))  # the sum has the same direction as the mean
         without.append(token_similarity(exact, inner))
         whole.append(token_similarity(exact, mask))
     adjacent = [(lower * upper).sum(1) for side in (first, mean) for lower, upper in pairwise(side)]

@@ -1,4 +1,6 @@
-"""SentEval's three protocols around its classifier (methods.md d.4): which parts train, choose and test."""
+"""SentEval's three evaluation protocols (methods.md d.4): which parts train, select and test its
+classifiers.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from bench.datasets.labelled import KFOLD, NESTED
 from bench.evaluation.classifier import HELD_OUT, SEED, Fold, Settings, fit
 from bench.utils.errors import UserError
 
-DECAYS = tuple(10**power for power in range(-5, -1))  # the grid of weight decay, of every task
-# SentEval's advice for probing: a network with sigmoid, tuned on dev; its own weight decay where none is tuned.
+DECAYS = tuple(10**power for power in range(-5, -1))  # grid of weight decays, for every task
+# Probing, as SentEval recommends: a network with sigmoid, tuned on dev, at SentEval's default
+# weight decay.
 HIDDEN, DROPOUTS, NO_DECAY = (50, 100, 200), (0.0, 0.1, 0.2), 1e-9
 
 Advance = Callable[[int], object]
@@ -23,7 +26,9 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Result:
-    """Accuracies in points, rounded to two decimals as SentEval does; labels int64[n] given to a fixed test part."""
+    """Accuracies in points, rounded to two decimals as in SentEval; predicted labels of a fixed
+    test part, int64 (n,).
+    """
 
     dev: float
     test: float
@@ -32,26 +37,29 @@ class Result:
 
 @dataclass(frozen=True)
 class Part:
-    """Features [n, d] and labels int64[n] on one device."""
+    """Features (n, d) and labels, int64 (n,), on one device."""
 
     features: Tensor
     labels: Tensor
 
 
 def heads(protocol: str, settings: Settings) -> int:
-    """How many classifiers a protocol of `bench.datasets.labelled` trains; networks are not counted."""
+    """Number of classifiers that a protocol of `bench.datasets.labelled` trains, without networks."""
     k, grid = settings.folds, len(DECAYS)
     return k * (grid * k + 1) if protocol == NESTED else grid * k + 1 if protocol == KFOLD else grid
 
 
 def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Result:
-    """k-fold within k-fold: weight decay is chosen inside each outer training part.
+    """Nested k-fold cross-validation: the weight decay is selected inside each outer training part.
 
     Args:
-        advance: told how many more classifiers are done, here as below.
+        data: all samples.
+        classes: number of labels.
+        settings: of the classifiers.
+        advance: called with the number of classifiers that were finished, here and below.
 
     Raises:
-        UserError: there are too few samples of a label for the folds, or to hold any out.
+        UserError: a label has too few samples for the folds, or no sample can be held out.
     """
     labels = data.labels.cpu().numpy()
     outer = list(_folds(labels, settings.folds))
@@ -60,8 +68,9 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
         for train, _ in outer
         for inner_train, inner_dev in _folds(labels[train], settings.folds)
     ]
-    found = [fitted.accuracies for fitted in fit(data.features, data.labels, classes, inner, settings, advance=advance)]
-    scores = [_means(found[i : i + settings.folds]) for i in range(0, len(found), settings.folds)]
+    fitted_inner = fit(data.features, data.labels, classes, inner, settings, advance=advance)
+    accuracies = [fitted.accuracies for fitted in fitted_inner]
+    scores = [_means(accuracies[i : i + settings.folds]) for i in range(0, len(accuracies), settings.folds)]
     refit = [_without_dev(train, score) for (train, _), score in zip(outer, scores, strict=True)]
     tests = []
     for (_, test), fitted in zip(
@@ -73,15 +82,16 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
 
 
 def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Advance) -> Result:
-    """k-fold on the training part chooses the weight decay; then one classifier on all of it.
+    """Select the weight decay by k-fold cross-validation on the training part, then train on all of
+    it.
 
     Raises:
-        UserError: there are too few samples of a label for the folds, or to hold any out.
+        UserError: as in `nested`.
     """
     labels = train.labels.cpu().numpy()
     folds = [Fold(rows, dev, _plain(DECAYS)) for rows, dev in _folds(labels, settings.folds)]
-    found = fit(train.features, train.labels, classes, folds, settings, advance=advance)
-    scores = _means([fitted.accuracies for fitted in found])
+    fitted_folds = fit(train.features, train.labels, classes, folds, settings, advance=advance)
+    scores = _means([fitted.accuracies for fitted in fitted_folds])
     last = _without_dev(np.arange(len(labels)), scores)
     fitted = fit(train.features, train.labels, classes, [last], settings, advance=advance)[0]
     predicted = fitted.predict(0, test.features)
@@ -89,19 +99,22 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Ad
 
 
 def split(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
-    """Fixed parts: weight decay is chosen on dev. SentEval trains the best again, which gives the same classifier.
+    """Fixed parts: select the weight decay on dev.
+
+    SentEval retrains the best, which gives the same classifier.
 
     Args:
         parts: "train", "dev" and "test".
+        classes: number of labels.
+        settings: of the classifiers.
+        advance: as in `nested`.
     """
     return _best_on_dev(parts, classes, settings, [(0, _plain(DECAYS))], advance)
 
 
 def tuned_network(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
-    """Fixed parts: a network with one hidden layer, its size and dropout chosen on dev (methods.md d.5).
-
-    Args:
-        parts: as in `split`.
+    """Fixed parts: a network with one hidden layer, its size and dropout selected on dev
+    (methods.md d.5).
     """
     grid = [(hidden, tuple((NO_DECAY, dropout) for dropout in DROPOUTS)) for hidden in HIDDEN]
     return _best_on_dev(parts, classes, settings, grid, advance)
@@ -134,11 +147,14 @@ def _plain(decays: Sequence[float]) -> tuple[tuple[float, float], ...]:
 
 
 def _without_dev(train: np.ndarray, scores: Sequence[float]) -> Fold:
-    """All of a training part at the best weight decay; a share of it, which has to be a sample at least, stops it."""
+    """All of a training part at the best weight decay.
+
+    A part of it is held out for early stopping.
+    """
     if int(HELD_OUT * len(train)) < 1:
         raise UserError(
-            f"a classifier holds out {HELD_OUT:.0%} of its training part, which is no sample of {len(train)}; "
-            "choose another task or data"
+            f"a classifier holds out {HELD_OUT:.0%} of its training part, which is less than one of {len(train)} "
+            "samples; choose another task or data"
         )
     return Fold(train, None, _plain([DECAYS[int(np.argmax(scores))]]))
 
@@ -147,7 +163,7 @@ def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]
     counts = np.bincount(labels)
     if counts.min() < 2 or counts.max() < count:
         raise UserError(
-            f"{count} folds need {count} samples of some label and 2 of each, but there are {counts.tolist()}; "
+            f"{count} folds need {count} samples of some label and 2 of each, but the labels have {counts.tolist()}; "
             "choose another task or data"
         )
     splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
@@ -155,12 +171,12 @@ def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]
 
 
 def _means(accuracies: Sequence[Sequence[float]]) -> list[float]:
-    """Points of each head, averaged over folds and rounded."""
+    """Accuracy of each head in points, averaged over folds and rounded."""
     return [float(np.round(100 * np.mean(values), 2)) for values in zip(*accuracies, strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:
-    return float(np.round(np.mean(values), 2))  # numpy's rounding of means, Python's of single accuracies: so SentEval
+    return float(np.round(np.mean(values), 2))  # SentEval rounds means with numpy, single accuracies with Python
 
 
 def _accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:

@@ -1,10 +1,13 @@
-"""Scores of an Encoder on any tasks: every distinct sentence is encoded once, every task reads the same vectors."""
+"""Score an encoder on tasks.
+
+Each distinct sentence is encoded once, and all tasks share the vectors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,7 @@ import torch
 from bench.datasets import probing, sts, transfer
 from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask
 from bench.datasets.manifest import Vectors
-from bench.datasets.tasks import AVERAGED, GROUPS, average, expand_tasks, is_probing, kind_of
+from bench.datasets.tasks import GROUPS, averages, expand_tasks, is_probing, kind_of
 from bench.evaluation.classifier import MODES, Settings
 from bench.evaluation.embedding_store import VectorStore
 from bench.models.encoder import Encoder, adaptation
@@ -28,13 +31,13 @@ Adaptation = Callable[[np.ndarray], np.ndarray]
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
-    """Tasks by name or group, read and checked; of STS sets the dev split too where there is one.
+    """Read tasks by name or group. STS tasks with a dev split yield two tasks, one for each split.
 
     Raises:
-        UserError: no name or an unknown one, or files that are not as the manifest says.
+        UserError: a name is unknown or there is none, or files differ from the manifest.
     """
     if not names:
-        raise UserError(f"--tasks names no task; write {', '.join(GROUPS)}, or names of tasks")
+        raise UserError(f"--tasks names no task; give {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []
     for name in expand_tasks(names):
         match kind_of(name):
@@ -48,12 +51,12 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
 
 
 def sentences(tasks: Sequence[Task]) -> list[str]:
-    """The distinct sentences of some tasks, in order of first appearance."""
+    """The distinct sentences of tasks, in order of first appearance."""
     return list(dict.fromkeys(text for task in tasks for text in task.sentences()))
 
 
 def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
-    """Vectors of the sentences of some tasks by text, each distinct one encoded once, in memory."""
+    """Encode each distinct sentence of tasks once, in memory. Returns a lookup by text."""
     distinct = sentences(tasks)
     rows = {sentence: row for row, sentence in enumerate(distinct)}
     vectors = encoder.encode(distinct)
@@ -61,53 +64,67 @@ def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
 
 
 def score_tasks(encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None) -> list[Record]:
-    """Records of tasks that need no classifier, from vectors in memory (`encoded`, where they are not there yet).
+    """Score tasks without classifiers, from vectors in memory.
+
+    Args:
+        encoder: of the vectors.
+        tasks: STS tasks.
+        vectors: as returned by `encoded`; by default computed here.
 
     Raises:
-        UserError: the vectors are not finite or all alike.
+        UserError: vectors are not finite, or all are equal.
     """
     return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder))
 
 
-def adapted(task: Task, vectors: Vectors, adapt: Adaptation) -> Vectors:
-    """Vectors of a task's sentences after a map of all of them, repeated ones too; made when first asked for.
+class AdaptedVectors:
+    """Vectors of one task after the encoder's last step, which is computed at the first call.
 
     Args:
-        vectors: before the map, float32 [n, d].
-        adapt: [n, d] -> [n, k], of a task's sentences in their order (`bench.models.encoder.adaptation`).
+        task: whose sentences are adapted together, repeated ones too, in their order.
+        vectors: before the last step, float32 (n, d).
+        adapt: the last step, (n, d) -> (n, k), see `bench.models.encoder.adaptation`.
     """
 
-    @cache
-    def made() -> tuple[dict[str, int], np.ndarray]:
-        texts = list(task.sentences())
-        rows: dict[str, int] = {}
-        for row, text in enumerate(texts):
-            rows.setdefault(text, row)
-        return rows, adapt(vectors(texts))
+    def __init__(self, task: Task, vectors: Vectors, adapt: Adaptation) -> None:
+        self.texts, self.vectors, self.adapt = list(task.sentences()), vectors, adapt
 
-    def look_up(texts: Sequence[str]) -> np.ndarray:
-        rows, found = made()
-        return found[[rows[text] for text in texts]]
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        return self._adapted[[self._rows[text] for text in texts]]
 
-    return look_up
+    @cached_property
+    def _adapted(self) -> np.ndarray:
+        return self.adapt(self.vectors(self.texts))
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        """The first row of each text."""
+        return {text: row for row, text in reversed(list(enumerate(self.texts)))}
 
 
 def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
-    """Records of an encoder on tasks, as `score` gives them.
+    """Score an encoder on tasks.
+
+    An interrupted call is resumed by the next one with the same `work`.
 
     Args:
+        encoder: to score.
+        tasks: as returned by `read_tasks`.
         mode: of `bench.evaluation.classifier.MODES`.
         device: of the classifiers.
-        work: a folder that keeps vectors and finished tasks until all is there, so that a later call goes on.
+        work: folder for vectors and for the records of finished tasks.
+
+    Returns:
+        Records as in `score`.
 
     Raises:
-        UserError: an unknown mode; vectors of a wrong shape, not finite or all alike; `work` cannot be written or is
-            in use.
+        UserError: the mode is unknown; vectors have a wrong shape, are not finite or all are equal;
+            `work` cannot be written or is in use.
     """
     with closing(VectorStore(work / "vectors", encoder)) as store:
         store.add(sentences(tasks))
-        kept = work / store.identity
-        return score(tasks, store, adapt=adaptation(encoder), mode=mode, device=device, kept=kept)
+        finished = work / store.identity
+        return score(tasks, store, adapt=adaptation(encoder), mode=mode, device=device, finished=finished)
 
 
 def score(
@@ -117,21 +134,26 @@ def score(
     adapt: Adaptation | None = None,
     mode: str = "test",
     device: str = "cpu",
-    kept: Path | None = None,
+    finished: Path | None = None,
 ) -> list[Record]:
-    """Records (task, split, metric, aggregation, value) of each task, and the averages of whole groups.
-
-    Values are in points: correlations and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
+    """Score tasks from vectors.
 
     Args:
-        vectors: of any sentence of the tasks, float32 [n, d].
-        adapt: what is still to be done with all vectors of one task (`bench.models.encoder.adaptation`).
+        tasks: as returned by `read_tasks`.
+        vectors: lookup of the sentences of the tasks, float32 (n, d).
+        adapt: the encoder's last step (`bench.models.encoder.adaptation`).
         mode: of `bench.evaluation.classifier.MODES`, for tasks with a classifier.
         device: of the classifiers.
-        kept: folder for the records of finished tasks, which are not computed again.
+        finished: folder of the records of finished tasks, which are not computed again.
+
+    Returns:
+        Records (task, split, metric, aggregation, value) of each task, and the averages of complete
+            groups. Values are
+        in points: correlations and averages unrounded, accuracies and F1 with two decimals
+            (docs/protocol.md).
 
     Raises:
-        UserError: an unknown mode; vectors that are not finite or all alike.
+        UserError: the mode is unknown; vectors are not finite, or all are equal.
     """
     if mode not in MODES:
         raise UserError(f"unknown mode '{mode}'{nearest(mode, MODES)}")
@@ -140,44 +162,45 @@ def score(
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]
     with Progress(sum(_work(task, settings) for task in labelled), "classify", unit="sample") as progress:
         for task in tasks:
-            own = adapted(task, vectors, adapt) if adapt else vectors
+            own = AdaptedVectors(task, vectors, adapt) if adapt else vectors
             if isinstance(task, sts.StsTask):
                 records += sts.score(task, own)
                 continue
-            file = kept / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json" if kept else None
+            name = f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
+            file = finished / name if finished else None
             if file and file.is_file():
                 records += read_json(file)
                 progress.advance(_work(task, settings), note=task.name)
                 continue
-            found = list(_score_labelled(task, own, settings, device, progress))
+            of_task = list(_score_labelled(task, own, settings, device, progress))
             if file:
-                write_json(file, found)
-            records += found
-    return records + list(_averages(records))
+                write_json(file, of_task)
+            records += of_task
+    return records + _averages(records)
 
 
-def _averages(records: Sequence[Record]) -> Iterator[Record]:
-    for metric, group in AVERAGED.items():
-        test = {
-            record["task"]: record["value"]
-            for record in records
-            if (record["split"], record["metric"], record["aggregation"]) == ("test", metric, "all")
-        }
-        if set(group) <= set(test):
-            value = average([test[task] for task in group])
-            yield {"task": "Avg", "split": "test", "metric": metric, "aggregation": "all", "value": value}
+def _averages(records: Sequence[Record]) -> list[Record]:
+    scores = {
+        (record["task"], record["metric"]): record["value"]
+        for record in records
+        if (record["split"], record["aggregation"]) == ("test", "all")
+    }
+    return [
+        {"task": "Avg", "split": "test", "metric": metric, "aggregation": "all", "value": value}
+        for metric, value in averages(scores).items()
+    ]
 
 
-def _parts(task: LabelledTask) -> int:
+def _training_samples(task: LabelledTask) -> int:
     return len(next(iter(task.splits.values())).labels)
 
 
 def _work(task: LabelledTask, settings: Settings) -> int:
-    """Heads times training samples, which is about what a task costs."""
+    """Heads times training samples, which is roughly proportional to the duration."""
     from bench.evaluation import protocols
 
     networks = len(protocols.HIDDEN) * len(protocols.DROPOUTS) if is_probing(task.name) else 0
-    return (protocols.heads(task.protocol, settings) + networks) * _parts(task)
+    return (protocols.heads(task.protocol, settings) + networks) * _training_samples(task)
 
 
 def _score_labelled(
@@ -191,7 +214,7 @@ def _score_labelled(
         )
         for name, samples in task.splits.items()
     }
-    size = _parts(task)
+    size = _training_samples(task)
 
     def advance(heads: int) -> None:
         progress.advance(heads * size, note=task.name)

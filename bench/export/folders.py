@@ -2,7 +2,7 @@
 
 Poolers and maps become the library's own modules: [CLS] and mean pooling a Pooling, a mean of two layers a
 WeightedLayerPooling, the model's own pooler and affine maps a Dense, a whitening two Dense and a Normalize. Anything
-else is refused. Each folder is loaded again by `bench.models.encoder`, and its vectors are compared with the originals.
+else is refused. Each folder is loaded again by `bench.models.load`, and its vectors are compared with the originals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from torch import Tensor
 
 from bench.export.card import card
 from bench.export.runs import ExportedRun
-from bench.models.encoder import FIRST_ONLY, TransformerEncoder, load_encoder
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder
+from bench.models.poolers import FIRST_ONLY
 from bench.models.sentence_transformers import LAYERS, Normalised, layer_weights
 from bench.models.transformer import longest_input
 from bench.runs import paths

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.results.readers import DAMAGE, describe_damage, read_plan
 from bench.results.records import Record, read_scores
-from bench.results.suite_results import DAMAGE, fault, read_plan
 from bench.runs import paths
 from bench.utils.errors import UserError, nearest
 from bench.utils.files import read_json
@@ -87,5 +87,5 @@ def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> Expo
         if run.id != name or not {"method", "backbone", "seed", "trained"} <= run.description.keys():
             raise ValueError(f"it describes the run {run.id}")
     except DAMAGE as error:
-        raise UserError(f"{path} is damaged ({fault(error)}); move it away and create it again") from None
+        raise UserError(f"{path} is damaged ({describe_damage(error)}); move it away and create it again") from None
     return run

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.export.runs import ExportedRun
+from bench.results.readers import read_analyses
 from bench.results.records import COLUMNS
-from bench.results.suite_results import read_analyses
 from bench.runs import paths
 from bench.utils.files import writing
 

@@ -1,7 +1,8 @@
-"""What can be scored by name: a hub id, a folder, or a function of one's own, each with what is said beside it.
+"""Models to score, given by name: a hub id, a folder, a backbone, or a Python function, with their
+options.
 
-A function is the user's code. It is imported only where somebody names it (`module:function`) or hands it over; what a
-file of results or a configuration names is never imported.
+Functions are user code. They are imported only if the user names one (`module:function`) or passes
+one. Names in files of results or configurations are never imported.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.models.encoder import Encoder, check_pooler, load_encoder
+from bench.models.encoder import Encoder
+from bench.models.load import load_encoder
+from bench.models.poolers import check_pooler
 from bench.models.sentence_transformers import Normalised
 from bench.models.transformer import no_folder
 from bench.registry.plugins import FAILURES, said
@@ -35,12 +38,13 @@ OPTIONS = re.compile(r"(?P<source>.+)\[(?P<options>[^][]*)\]")
 
 @dataclass(frozen=True)
 class Model:
-    """One thing to score.
+    """A model to score.
 
     Attributes:
         source: hub id, folder, name of a backbone, `module:function`, or a function.
-        pooler, prompt: as `load_encoder` takes them.
-        normalize: whether vectors are made of length 1.
+        pooler: as in `load_encoder`.
+        prompt: as in `load_encoder`.
+        normalize: scale vectors to length 1.
     """
 
     source: str | Function
@@ -50,45 +54,48 @@ class Model:
 
     @classmethod
     def read(cls, word: str, common: Model | None = None) -> Model:
-        """A word of the command line: `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]`.
+        """Parse a command-line argument: `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]`.
 
         Args:
-            common: what holds where the word says nothing.
+            word: the argument.
+            common: options that apply unless `word` sets them.
 
         Raises:
-            UserError: it cannot be read.
+            UserError: the syntax is wrong, or an option is unknown.
         """
         model = replace(common, source=word) if common else cls(word)
         if Path(word).exists() or not {"[", "]"} & set(word):
             return model
-        if not (found := OPTIONS.fullmatch(word)):
+        if not (match := OPTIONS.fullmatch(word)):
             raise UserError(
-                f"'{word}' has a bracket without its other half, or something behind it; "
+                f"'{word}' has an unmatched bracket, or text after the bracket; "
                 f"write MODEL[pooler=avg,prompt=query,normalize]"
             )
         options: dict[str, Any] = {}
-        for item in found["options"].split(","):
+        for item in match["options"].split(","):
             key, _, value = (part.strip() for part in item.partition("="))
             if key not in ("pooler", "prompt", "normalize"):
-                raise UserError(f"'{word}' has an option '{key}'{nearest(key, ('pooler', 'prompt', 'normalize'))}")
+                raise UserError(
+                    f"'{word}' has an unknown option '{key}'{nearest(key, ('pooler', 'prompt', 'normalize'))}"
+                )
             if (key == "normalize" and value not in ("", "true", "false")) or (key == "pooler" and not value):
                 raise UserError(f"'{word}': cannot read '{item}'; write pooler=avg, prompt=query or normalize")
             options[key] = value != "false" if key == "normalize" else value
-        return replace(model, source=found["source"], **options)
+        return replace(model, source=match["source"], **options)
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
-        """What a file of results says that it scored.
+        """The model that a file of results describes (see `describe`).
 
         Raises:
-            UserError: that is a function, which is not run on the word of a file.
+            UserError: the model is a function. Code that a file names is never run.
         """
         model = cls(
             described["model"], described.get("pooler"), described.get("prompt"), bool(described.get("normalize"))
         )
         if described.get("function") or model.is_function:
             raise UserError(
-                f"'{model.name}' is a function, which is never run because a file names it; evaluate it again"
+                f"'{model.name}' is a function, which is not run only because a file names it; evaluate it again"
             )
         return model
 
@@ -100,7 +107,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The source as a text."""
+        """The source as text."""
         source = self.source
         if isinstance(source, str):
             return source
@@ -108,32 +115,33 @@ class Model:
 
     @property
     def options(self) -> list[str]:
-        """What is said beside the source."""
-        told = [f"{key}={value}" for key in ("pooler", "prompt") if (value := getattr(self, key)) is not None]
-        return told + ["normalize"] * self.normalize
+        """The options as they are written in brackets."""
+        options = [f"{key}={value}" for key in ("pooler", "prompt") if (value := getattr(self, key)) is not None]
+        return options + ["normalize"] * self.normalize
 
     @property
     def label(self) -> str:
-        """As it stands in a table."""
+        """Source and options, for tables."""
         return f"{self.name}[{','.join(self.options)}]" if self.options else self.name
 
     def file(self, above: int = 0) -> str:
-        """A name for its file of results: the folder's own name, or the whole name of anything else.
+        """Name of the file of results: of a folder its last part, of any other source its whole
+        name.
 
         Args:
-            above: how many of the folders above it stand before a folder's name.
+            above: number of parent folders to include before a folder's name.
         """
         folder = Path(self.name)
         name = "-".join(folder.resolve().parts[-1 - above :]) if folder.is_dir() else self.name
         return "-".join(slug(word) or "none" for word in (name, *self.options)) + ".json"
 
     def describe(self) -> dict[str, Any]:
-        """What a file of results holds of it; `stored` reads it back."""
-        told = {"model": self.name, "pooler": self.pooler, "prompt": self.prompt, "normalize": self.normalize}
-        return told | {"function": self.is_function}
+        """The model as JSON-serialisable data, for files of results. `stored` reads it back."""
+        options = {"pooler": self.pooler, "prompt": self.prompt, "normalize": self.normalize}
+        return {"model": self.name, **options, "function": self.is_function}
 
     def check(self) -> None:
-        """Raise `UserError` for what can be seen to be wrong before anything is fetched or loaded."""
+        """Raise `UserError` for mistakes that are visible before anything is downloaded or loaded."""
         if self.is_function:
             if isinstance(self.source, str):
                 imported(self.source)
@@ -144,64 +152,65 @@ class Model:
             raise no_folder(self.source)
 
     def load(self, device: str) -> Encoder:
-        """Its Encoder.
+        """Load the encoder.
 
         Raises:
-            UserError: it cannot be found or loaded, or does not take what is said beside it.
+            UserError: the model cannot be found or loaded, or does not support its options.
         """
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
-                raise UserError(f"'{self.name}' is a function, without pooler and prompts; leave both out")
-            found = imported(self.source) if isinstance(self.source, str) else self.source
-            encoder: Encoder = FunctionEncoder(found, self.name)
+                raise UserError(f"'{self.name}' is a function, which has no pooler and no prompts; omit both")
+            function = imported(self.source) if isinstance(self.source, str) else self.source
+            encoder: Encoder = FunctionEncoder(function, self.name)
         else:
             encoder = load_encoder(str(self.source), pooler=self.pooler, prompt=self.prompt, device=device)
         return Normalised(encoder) if self.normalize else encoder
 
 
 def files(models: Sequence[Model]) -> dict[str, Model]:
-    """Models by the names of their files of results, with as many folders above in them as tell all apart.
+    """Models by the names of their files of results, with enough parent folders to make the names
+    unique.
 
     Raises:
-        UserError: no number of them does.
+        UserError: the names cannot be made unique.
     """
     for above in range(max(len(Path(model.name).resolve().parts) for model in models)):
-        named = {model.file(above): model for model in models}
-        if len(named) == len(models):
-            return named
+        by_file = {model.file(above): model for model in models}
+        if len(by_file) == len(models):
+            return by_file
     first, second = next((a, b) for a, b in combinations(models, 2) if a.file(above) == b.file(above))
     raise UserError(
         f"'{first.label}' and '{second.label}' would both be written to {first.file()}; "
-        f"leave one out, or evaluate each into a folder of its own with --out"
+        f"omit one, or evaluate each into its own folder with --out"
     )
 
 
 def imported(name: str) -> Function:
-    """The function that `module:function` names, from where Python finds modules and the present folder.
+    """Import `module:function` from Python's path or the current folder.
 
     Raises:
-        UserError: there is none.
+        UserError: the module cannot be imported, or has no such function.
     """
     module, _, path = name.partition(":")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and f"{module}.".startswith(f"{error.name}."):
-            remedy = f"run where {module} lies, or set PYTHONPATH to its folder"
+            remedy = f"run in the folder of {module}, or add that folder to PYTHONPATH"
         else:
             remedy = f"install '{error.name}', which {module} needs"
         raise UserError(f"'{name}' cannot be imported ({error}); {remedy}") from None
     except FAILURES as error:
-        raise UserError(f"'{name}' cannot be imported ({said(error)}); mend that module") from error
+        raise UserError(f"'{name}' cannot be imported ({said(error)}); fix that module") from error
     for part in path.split("."):
-        if not hasattr(found, part):
-            raise UserError(f"'{name}': {module} has no '{part}'{nearest(part, _functions(found))}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise UserError(f"'{name}' is no function; name one that takes a list of texts and gives an array")
-    return found
+        if not hasattr(value, part):
+            raise UserError(f"'{name}': {module} has no '{part}'{nearest(part, _functions(value))}")
+        value = getattr(value, part)
+    if not callable(value):
+        raise UserError(f"'{name}' is not a function; name one that takes a list of texts and returns an array")
+    return value
 
 
 def _functions(holder: Any) -> list[str]:
@@ -209,52 +218,58 @@ def _functions(holder: Any) -> list[str]:
 
 
 class FunctionEncoder:
-    """An Encoder: what a function of a list of texts gives, an array (n, d) of numbers, of numpy or torch.
+    """Encodes with a function from a list of texts to an array (n, d) of numbers, of numpy or
+    torch.
 
-    Where the function has an attribute `identity`, a text, that and its name are its identity, so that an interrupted
-    evaluation goes on; one that says nothing of itself is another one in each process (`lasting` is false).
+    If the function has a string attribute `identity`, that and its name are the encoder's identity,
+    and an interrupted evaluation can be resumed. Otherwise the identity is different in each
+    process (`lasting` is False).
     """
 
     kind = "function"
 
     def __init__(self, function: Function, name: str) -> None:
         self.function, self.name = function, name
-        said = getattr(function, "identity", None)
-        self.lasting = isinstance(said, str)
-        described = f"{name}\n{said}" if self.lasting else f"{name}\n{os.getpid()}\n{time.time_ns()}"
-        self._identity = f"{self.kind}-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+        own = getattr(function, "identity", None)
+        self.lasting = isinstance(own, str)
+        text = f"{name}\n{own}" if self.lasting else f"{name}\n{os.getpid()}\n{time.time_ns()}"
+        self._identity = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
     def identity(self) -> str:
         return self._identity
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """Raises:
-        UserError: the function fails, or gives anything but one vector a sentence.
+        """Vectors of the sentences, float32 (n, d), in order.
+
+        Raises:
+            UserError: the function fails, or does not return one vector per sentence.
         """
         if not sentences:
             return np.zeros((0, 0), dtype=np.float32)
         try:
-            found = self.function(list(sentences))
+            output = self.function(list(sentences))
         except UserError:
             raise
         except FAILURES as error:
             reason = said(error, self.function)
-            raise UserError(f"'{self.name}' failed on {len(sentences)} texts ({reason}); mend it") from error
-        if hasattr(found, "detach"):
-            found = found.detach().float().cpu()
+            raise UserError(f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it") from error
+        if hasattr(output, "detach"):
+            output = output.detach().float().cpu()
         try:
-            if np.iscomplexobj(found):  # whose imaginary part numpy would leave away
+            if np.iscomplexobj(output):  # numpy would drop the imaginary part
                 raise TypeError
-            with np.errstate(over="ignore"):  # what is beyond float32 is infinite, and said to be where it is scored
-                vectors = np.asarray(found, dtype=np.float32)
+            with np.errstate(over="ignore"):  # values beyond float32 become infinite, which scoring rejects
+                vectors = np.asarray(output, dtype=np.float32)
         except (TypeError, ValueError):
             raise UserError(
-                f"'{self.name}' gave a {type(found).__name__} that is no array of real numbers; give one vector a text"
+                f"'{self.name}' returned a {type(output).__name__} that is not an array of real numbers; "
+                f"return one vector per text"
             ) from None
         if vectors.ndim != 2 or len(vectors) != len(sentences) or not vectors.shape[1]:
             raise UserError(
-                f"'{self.name}' gave an array of shape {vectors.shape} for {len(sentences)} texts; give one vector each"
+                f"'{self.name}' returned an array of shape {vectors.shape} for {len(sentences)} texts; "
+                f"return one vector per text"
             )
         return vectors
 

@@ -1,9 +1,10 @@
-"""The one forward pass of a transformer: only real tokens go through its linear layers.
+"""Forward pass of BERT-like transformers on packed sequences: linear layers skip padding.
 
-What BERT and RoBERTa share is run here on *packed* states, one row a token, on their own modules and weights. Attention
-alone sees padding, so its dropout is what it always was. Where only [CLS] is wanted of the last layer, no other token
-is taken behind its keys and values. Without dropout this is the model's own forward pass to rounding; with dropout it
-has the same distribution. Other architectures run as their own code has them, padded.
+BERT and RoBERTa layers run here on *packed* states, one row per token, with the model's own modules
+and weights. Only attention uses padded states, so its dropout is unchanged. If only [CLS] of the
+last layer is needed, that layer computes queries and feed-forward for [CLS] alone. Without dropout
+the result equals the model's own forward pass up to rounding; with dropout it has the same
+distribution. Other architectures run their own padded forward pass.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ from torch.nn import functional as F
 
 Tokens = Sequence[Sequence[int]]
 
-PACKED = ("bert", "roberta", "xlm-roberta")  # model types whose layers are built alike
+PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
 
 
 @dataclass
 class Work:
-    """What was asked of the machine; FLOP of matrix products alone, a multiply-add counted as two.
+    """Counts the work of a training.
+
+    FLOP are those of matrix products; a multiply-add counts as two.
 
     Attributes:
-        sentences, tokens: sequences and their real tokens in the passes of a training's steps.
-        forward, backward: FLOP of these passes, frozen models included, and of going back through them.
-        selection: FLOP of what Encoders encode.
+        sentences: sequences in the forward passes of training steps.
+        tokens: their tokens, without padding.
+        forward: FLOP of these passes, including those of frozen models.
+        backward: FLOP of the backward passes.
+        selection: FLOP of encoders, which run in inference mode.
     """
 
     sentences: int = 0
@@ -40,24 +45,26 @@ class Work:
     selection: float = 0.0
 
     def count(self, config: Any, lengths: np.ndarray, first_only: bool) -> None:
-        """Add one pass."""
+        """Add one forward pass, and its backward pass if gradients are enabled."""
         flop = forward_flop(config, lengths, first_only)
-        if torch.is_inference_mode_enabled():  # Encoders, in float32
+        if torch.is_inference_mode_enabled():  # encoders, in float32
             self.selection += flop
             return
         self.sentences += len(lengths)
         self.tokens += int(lengths.sum())
         self.forward += flop
         if torch.is_grad_enabled():
-            self.backward += 2 * flop  # a product of its own for the gradient of each factor
+            self.backward += 2 * flop  # one product for the gradient of each factor
 
 
 def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: bool) -> float:
-    """FLOP of the matrix products of one forward pass over sequences of these lengths, without any padding.
+    """FLOP of the matrix products of one forward pass without padding.
 
     Args:
-        config: of a transformer: `hidden_size`, `num_hidden_layers`, and `intermediate_size` (else 4 x width).
-        first_only: of the last layer only the first token is computed, behind the keys and values of all.
+        config: has `hidden_size`, `num_hidden_layers` and optionally `intermediate_size` (default 4
+            x hidden size).
+        lengths: tokens of each sequence.
+        first_only: the last layer computes only the first token, and the keys and values of all.
     """
     width, depth = config.hidden_size, config.num_hidden_layers
     inner = getattr(config, "intermediate_size", None) or 4 * width
@@ -71,7 +78,7 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
 
 
 class _Select(torch.autograd.Function):
-    """Rows of a matrix by distinct numbers; backwards they are put where they were, with no sums."""
+    """Select distinct rows of a matrix. The backward pass copies instead of accumulating."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
@@ -86,7 +93,7 @@ class _Select(torch.autograd.Function):
 
 
 class _Place(torch.autograd.Function):
-    """The opposite: rows at distinct numbers of a matrix of zeros."""
+    """Inverse of `_Select`: write rows to distinct places of a matrix of zeros."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: Tensor, count: int) -> Tensor:
@@ -104,10 +111,11 @@ class Batch:
     """Token sequences of one forward pass.
 
     Attributes:
-        ids, mask: padded on the right to the longest, int64 (n, length).
-        lengths: real tokens of each, on the host.
-        places: the real tokens' numbers among the n * length, or None where all are real.
-        firsts: the numbers of the first tokens among the real ones, (n).
+        ids: token ids, padded on the right, int64 (n, length).
+        mask: 1 for tokens, 0 for padding, int64 (n, length).
+        lengths: tokens of each sequence, int64 (n,), on the host.
+        places: indices of the tokens in the flattened (n * length); None if there is no padding.
+        firsts: indices of the first tokens in the packed states, (n,).
     """
 
     ids: Tensor
@@ -118,7 +126,7 @@ class Batch:
 
     @classmethod
     def of(cls, tokens: Tokens, pad_id: int, device: str | torch.device = "cpu") -> Batch:
-        """At least one token sequence, none of them empty, padded with `pad_id` and sent to a device."""
+        """Pad at least one non-empty token sequence with `pad_id` and copy it to a device."""
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
         real = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(real.shape, pad_id, np.int64)
@@ -126,13 +134,18 @@ class Batch:
         places = None if real.all() else real.ravel().nonzero()[0]
         firsts = np.concatenate([[0], lengths.cumsum()[:-1]])
 
-        def sent(array: np.ndarray) -> Tensor:
+        def to_device(array: np.ndarray) -> Tensor:
             tensor = torch.from_numpy(array)
-            # Pinned memory is copied while the device still works at the step before.
+            # Pinned memory is copied asynchronously, while the device still computes the previous
+            # step.
             return tensor if str(device) == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
         return cls(
-            sent(ids), sent(real.astype(np.int64)), lengths, None if places is None else sent(places), sent(firsts)
+            to_device(ids),
+            to_device(real.astype(np.int64)),
+            lengths,
+            None if places is None else to_device(places),
+            to_device(firsts),
         )
 
     def pack(self, states: Tensor) -> Tensor:
@@ -141,20 +154,23 @@ class Batch:
         return flat if self.places is None else cast(Tensor, _Select.apply(flat, self.places))
 
     def pad(self, rows: Tensor) -> Tensor:
-        """(tokens, d) -> (n, length, d), zeros where there is no token."""
+        """(tokens, d) -> (n, length, d), with zeros as padding."""
         if self.places is not None:
             rows = cast(Tensor, _Place.apply(rows, self.places, self.ids.numel()))
         return rows.view(*self.ids.shape, rows.shape[-1])
 
     def first(self, rows: Tensor) -> Tensor:
-        """(tokens, d) -> (n, d): of each sequence its first."""
+        """(tokens, d) -> (n, d): the first token of each sequence."""
         return cast(Tensor, _Select.apply(rows, self.firsts))
 
 
 class States(Sequence[Tensor]):
-    """Hidden states of all layers, embeddings first: each (n, length, d), zeros or anything where there is no token.
+    """Hidden states of all layers, embeddings first, each (n, length, d).
 
-    A last layer of which only the first tokens were computed is given by `first`; by its index it is a `LookupError`.
+    Values at padding are undefined.
+
+    If only the first tokens of the last layer were computed, `first(-1)` returns them, and indexing
+    that layer raises `LookupError`.
     """
 
     def __init__(self, layers: Sequence[Tensor], batch: Batch, first_only: bool = False) -> None:
@@ -172,12 +188,12 @@ class States(Sequence[Tensor]):
             chosen = range(len(self))[index]
             return States(self._layers[index], self._batch, self._first_only and len(self) - 1 in chosen)
         if self._is_first_only(index):
-            # No IndexError, at which an iteration would end as if there were no such layer.
-            raise LookupError("of the last layer only the first tokens were computed")
+            # Not IndexError, which would silently end an iteration before the last layer.
+            raise LookupError("only the first tokens of the last layer were computed")
         return self._batch.pad(self._layers[index])
 
     def first(self, index: int) -> Tensor:
-        """The first tokens' states in one layer, (n, d)."""
+        """States of the first tokens in one layer, (n, d)."""
         return self._layers[index] if self._is_first_only(index) else self._batch.first(self._layers[index])
 
     def _is_first_only(self, index: int) -> bool:
@@ -185,17 +201,19 @@ class States(Sequence[Tensor]):
 
 
 def is_packed(model: Any) -> bool:
-    """Whether a model's layers are run here, and not by its own code."""
+    """Whether a model runs on packed states rather than with its own forward pass."""
     return model.config.model_type in PACKED and not model.config.is_decoder
 
 
 def forward(model: Any, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any) -> States:
-    """Hidden states of a transformer, in evaluation or training mode as it is.
+    """Hidden states of a transformer, in its current mode (evaluation or training).
 
     Args:
-        first_only: of the last layer nothing but the first tokens is asked for.
-        work: where the pass is counted.
-        inputs: further inputs of the embedding layer, e.g. `position_ids`.
+        model: a Hugging Face transformer.
+        batch: its input.
+        first_only: compute only the first tokens of the last layer.
+        work: counts the pass.
+        inputs: more inputs of the embedding layer, such as `position_ids`.
     """
     first_only = first_only and is_packed(model)
     if work is not None:
@@ -203,9 +221,9 @@ def forward(model: Any, batch: Batch, *, first_only: bool = False, work: Work | 
     if not is_packed(model):
         output = model(input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True, **inputs)
         return States([batch.pack(layer) for layer in output.hidden_states], batch)
-    # The embedding layer is called as it is, padded, since methods hook into it; it is cheap.
+    # The embedding layer runs padded, because methods hook into it. It is cheap.
     states = batch.pack(model.embeddings(input_ids=batch.ids, **inputs))
-    padding = None  # (n, 1, 1, length), added to attention's logits
+    padding = None  # (n, 1, 1, length), added to the attention logits
     if batch.places is not None:
         padding = torch.zeros(batch.mask.shape, device=states.device).masked_fill_(batch.mask == 0, -torch.inf)
         padding = padding[:, None, None, :]
@@ -218,7 +236,7 @@ def forward(model: Any, batch: Batch, *, first_only: bool = False, work: Work | 
 
 
 def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
-    """What a model's own pooler makes of its last layer, (n, d)."""
+    """Output of a model's own pooler, (n, d)."""
     if is_packed(model):
         return model.pooler(forward(model, batch, first_only=True, work=work).first(-1).unsqueeze(1))
     if work is not None:
@@ -227,20 +245,20 @@ def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
 
 
 def _layer(layer: Any, states: Tensor, batch: Batch, padding: Tensor | None, drop: Dropout, first_only: bool) -> Tensor:
-    """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) of the first tokens alone."""
-    attention, joined = layer.attention.self, layer.attention.output
-    asking = batch.first(states) if first_only else states
+    """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) if `first_only`."""
+    attention, attention_output = layer.attention.self, layer.attention.output
+    computed = batch.first(states) if first_only else states
 
     def heads(rows: Tensor) -> Tensor:
         return rows.unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
 
-    queries = attention.query(asking)
+    queries = attention.query(computed)
     queries = heads(queries.unsqueeze(1) if first_only else batch.pad(queries))
     keys, values = heads(batch.pad(attention.key(states))), heads(batch.pad(attention.value(states)))
     mixed = _attend(queries, keys, values, padding, attention.dropout.p, drop).transpose(1, 2).flatten(2)
     mixed = mixed.squeeze(1) if first_only else batch.pack(mixed)
 
-    between = joined.LayerNorm(drop(joined.dense(mixed), joined.dropout.p) + asking)
+    between = attention_output.LayerNorm(drop(attention_output.dense(mixed), attention_output.dropout.p) + computed)
     output = layer.output
     return output.LayerNorm(drop(output.dense(layer.intermediate(between)), output.dropout.p) + between)
 
@@ -248,7 +266,10 @@ def _layer(layer: Any, states: Tensor, batch: Batch, padding: Tensor | None, dro
 def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, padding: Tensor | None, dropout: float, drop: Dropout
 ) -> Tensor:
-    """Attention with dropout of its weights; `padding` (n, 1, 1, length) is -inf where there is no token, else 0."""
+    """Attention with dropout of its weights.
+
+    `padding` (n, 1, 1, length) is -inf at padding, else 0.
+    """
     if padding is not None:
         padding = padding.to(queries.dtype)
     if drop.active and dropout and drop.own:
@@ -261,10 +282,13 @@ def _attend(
 
 
 class Dropout:
-    """Dropout of one forward pass. On a processor 16 random bits decide an element, ten times faster than torch's own.
+    """Dropout of one forward pass.
 
-    So there the rate is rounded to 1/65536 (0.1 is 0.100006), and what stays is scaled by exactly what that rate asks.
-    The bits come from a generator that torch's global one seeds, so a seeded step draws the same masks again.
+    On a CPU it draws 16 random bits per element, ten times faster than torch.
+
+    There the rate is rounded to multiples of 1/65536 (0.1 becomes 0.100006), and the rest is scaled
+    by the rounded rate. The generator is seeded from torch's global one, so a seeded step draws the
+    same masks again.
     """
 
     def __init__(self, active: bool, device: torch.device) -> None:
@@ -279,7 +303,7 @@ class Dropout:
             return F.dropout(values, rate)
         threshold = min(round(rate * 65536), 65535)
         bits = self._bits.random_raw(-(-values.numel() // 4)).view(np.uint16)[: values.numel()]
-        # What stays, already scaled: one product forwards and one back.
+        # The mask includes the scale, so that each pass is a single product.
         kind = np.float64 if values.dtype == torch.float64 else np.float32
         mask = np.multiply(bits >= threshold, kind(65536 / (65536 - threshold)), dtype=kind)
         return cast(Tensor, _Masked.apply(values, torch.from_numpy(mask).view_as(values)))

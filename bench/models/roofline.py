@@ -1,8 +1,8 @@
-"""The floor of a training: the seconds below which no program could do its work on this device.
+"""Lower bound on the duration of a training: what the device's peak rates allow.
 
-Matrix products at the rate of a product that does nothing else, and the traffic of the weights' update at the rate of a
-plain copy. Everything else (activations, attention's softmax, tokens, files, the time to start an operation) counts
-nothing, so a training takes longer than its floor, and the ratio says how much longer.
+Counted are matrix products at the rate of a plain product, and the memory traffic of the optimiser
+at the rate of a plain copy. Activations, softmax, tokenization, files and kernel launches count as
+free, so a training always takes longer than this floor. The ratio says how much longer.
 """
 
 from __future__ import annotations
@@ -16,31 +16,37 @@ import torch
 
 from bench.models.packed_forward import Work
 
-COPIED = {"cpu": 2**26, "cuda": 2**29}  # bytes of a copy's source, larger than the device's caches
-ROWS = {"cpu": 512, "cuda": 16_384}  # of the product's left side: a batch's tokens, and enough to fill the device
-TRIAL = 0.05  # seconds in which the best trial of a measurement is looked for
-FEWEST = 3  # trials, however long they take
-FLOAT = 4  # bytes
+COPIED = {"cpu": 2**26, "cuda": 2**29}  # bytes of the copied tensor, larger than the device's caches
+ROWS = {
+    "cpu": 512,
+    "cuda": 16_384,
+}  # rows of the product's left side: about a batch's tokens, enough to fill the device
+TRIAL = 0.05  # seconds over which the fastest trial is searched
+FEWEST = 3  # minimum number of trials
+FLOAT = 4  # bytes of a float32
 
 
 def peak(device: str, precision: str, threads: int, width: int = 768) -> dict[str, Any]:
-    """What this device reaches, measured once a process in about 0.3 s.
+    """Measure the peak rates of a device, once per process, in about 0.3 s.
 
     Args:
         device: "cpu" or "cuda[:n]".
-        precision: the recipe's, which names the type of the trained products: "mixed", "bfloat16" or "float32".
-        threads: of the processor.
-        width: of the backbone: the product is that of a layer's first feed-forward map, width to 4 x width.
+        precision: of the recipe: "mixed", "bfloat16" or "float32".
+        threads: of the CPU.
+        width: of the backbone. The measured product is that of its first feed-forward layer, width
+            to 4 x width.
 
     Returns:
-        `{"flops", "float32_flops", "bytes_per_second", "type", "threads"}`: FLOP/s of products in the training's type,
-        and in float32, in which Encoders compute; bytes read and written a second by a copy; that type's name.
+        "flops" (FLOP/s in the dtype of the training), "float32_flops" (FLOP/s in float32, used by
+            encoders),
+        "bytes_per_second" (read and written by a copy), "type" (name of the training's dtype), and
+            "threads".
     """
     return dict(_measured(device, _type_of(precision, device), threads, width))
 
 
 def _type_of(precision: str, device: str) -> torch.dtype:
-    """The type of matrix products under a recipe's precision, as `RunContext.autocast` chooses it."""
+    """The dtype of matrix products for a recipe's precision, as in `RunContext.autocast`."""
     if precision == "bfloat16":
         return torch.bfloat16
     return torch.float16 if precision == "mixed" and device != "cpu" else torch.float32
@@ -64,8 +70,9 @@ def _measured(device: str, kind: torch.dtype, threads: int, width: int) -> dict[
 
 
 def _product_rate(device: str, kind: torch.dtype, width: int) -> float:
-    # A generator of its own: a measurement draws nothing from a training's streams. Zeros would heat a GPU less, and so
-    # let it run faster, than the numbers of a training do.
+    # A separate generator, so that the measurement does not advance the training's random streams.
+    # Random numbers, because with zeros a GPU draws less power and clocks higher than in a
+    # training.
     drawn, rows = torch.Generator().manual_seed(0), ROWS[device.partition(":")[0]]
     states = torch.randn(rows, width, generator=drawn).to(device, kind)
     weight = torch.randn(width, 4 * width, generator=drawn).to(device, kind)
@@ -82,7 +89,10 @@ def _copy_rate(device: str) -> float:
 
 @torch.no_grad()
 def _best_time(operation: Callable[[], object], device: str) -> float:
-    """Seconds of an operation at its fastest; on a GPU several are queued, so that starting them is not timed."""
+    """Seconds of the fastest trial.
+
+    On a GPU several operations are queued, so that launches are not timed.
+    """
     repeats = 1 if device == "cpu" else 16
     finish: Callable[[], object] = (lambda: None) if device == "cpu" else (lambda: torch.cuda.synchronize(device))
     operation()
@@ -98,48 +108,39 @@ def _best_time(operation: Callable[[], object], device: str) -> float:
 
 
 def weight_bytes(weights: int, moments: int = 2) -> int:
-    """Bytes that one optimiser step must move, in float32, with every other step fused away.
+    """Bytes that one optimiser step must move in float32 if everything is fused.
 
-    For each weight: the backward pass writes the gradient (1 number); its norm, which clipping needs before any weight
-    may change, reads it (1); the update reads weight, gradient and moments and writes weight and moments (3 + 2 x
-    moments). Nothing for scaling by the norm, for undoing a loss scale, for zeroing (gradients are overwritten) or for
-    copies in half precision: each could be done in one of the passes that are counted.
+    For each weight, the backward pass writes the gradient (1 number), the gradient norm for
+    clipping reads it (1), and the update reads weight, gradient and moments and writes weight and
+    moments (3 + 2 x moments). Scaling by the norm, undoing a loss scale, zeroing, and copies in
+    half precision are free: each can be fused with one of these.
 
     Args:
-        moments: that the optimiser keeps of each weight: 2 of AdamW, 1 of RMSProp.
+        weights: number of trained weights.
+        moments: per weight: 2 for AdamW, 1 for RMSProp.
     """
     return weights * FLOAT * (5 + 2 * moments)
 
 
 def floor(work: Work, weights: int, steps: int, peak: Mapping[str, Any], moments: int = 2) -> dict[str, float]:
-    """The floor of some work, in seconds, by its parts.
+    """Lower bound on the seconds of a training.
 
     Args:
-        work: what was asked of the device.
-        weights: how many numbers are trained.
+        work: of the training.
+        weights: number of trained weights.
         steps: of the optimiser.
-        peak: as `peak` gives it.
-        moments: of the optimiser, see `weight_bytes`.
+        peak: rates, as returned by `peak`.
+        moments: as in `weight_bytes`.
 
     Returns:
-        `{"forward_s", "backward_s", "optimiser_s", "selection_s", "seconds"}`, the last the sum of the others.
+        "forward_s", "backward_s", "optimiser_s", "selection_s", and "seconds", the sum of the
+            others.
     """
-    return _floor(work.forward, work.backward, work.selection, steps * weight_bytes(weights, moments), peak)
-
-
-def floor_of_record(left: Mapping[str, Any], peak: Mapping[str, Any]) -> float:
-    """Seconds of the floor of what `record` left, on a device of this peak."""
-    return _floor(**left["flop"], moved=left["weight_bytes"], peak=peak)["seconds"]
-
-
-def _floor(
-    forward: float, backward: float, selection: float, moved: float, peak: Mapping[str, Any]
-) -> dict[str, float]:
     parts = {
-        "forward_s": forward / peak["flops"],
-        "backward_s": backward / peak["flops"],
-        "optimiser_s": moved / peak["bytes_per_second"],
-        "selection_s": selection / peak["float32_flops"],
+        "forward_s": work.forward / peak["flops"],
+        "backward_s": work.backward / peak["flops"],
+        "optimiser_s": steps * weight_bytes(weights, moments) / peak["bytes_per_second"],
+        "selection_s": work.selection / peak["float32_flops"],
     }
     return parts | {"seconds": sum(parts.values())}
 
@@ -147,11 +148,12 @@ def _floor(
 def record(
     work: Work, weights: int, steps: int, seconds: float, peak: Mapping[str, Any], moments: int = 2
 ) -> dict[str, Any]:
-    """What a training leaves about its speed: its work, the floor of that work, and how it compares.
+    """The entry "work" in the outcome of a training: its work, its floor, and the ratio of its
+    duration to the floor.
 
     Args:
-        seconds: that the training took, selections included.
-        work, weights, steps, peak, moments: as in `floor`.
+        work: as in `floor`, like the arguments not listed here.
+        seconds: duration of the training, selections included.
     """
     least = floor(work, weights, steps, peak, moments)
     return {

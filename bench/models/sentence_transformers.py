@@ -1,9 +1,9 @@
-"""Encoders that lie in a folder as a list of modules, as sentence-transformers writes them, read without that library.
+"""Read model folders of sentence-transformers without that library.
 
-`read` says what a folder holds; `bench.models.encoder` puts a transformer under it. Built are: Transformer with Pooling
-(mean or [CLS]; the mean of two layers by WeightedLayerPooling), StaticEmbedding, Dense (plain or tanh) and Normalize,
-and the prompts of `config_sentence_transformers.json`.
-A folder that asks for anything else is refused by the module's name, for its vectors would not be the model's.
+Supported modules: Transformer with Pooling (mean or [CLS]; the mean of two layers by
+WeightedLayerPooling), StaticEmbedding, Dense (linear or tanh) and Normalize, and the prompts of
+`config_sentence_transformers.json`. A folder with any other module is rejected, because its vectors
+would differ from the model's. `read` describes a folder; `bench.models.load` builds the encoder.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from methods.projection import Affine
 LIST = "modules.json"
 PROMPTS = "config_sentence_transformers.json"
 WEIGHTS = "model.safetensors"
-# A transformer's own settings; the first name is today's, the second that of the first RoBERTa models.
+# Settings of the Transformer module; the second name is that of early RoBERTa models.
 SETTINGS = ("sentence_bert_config.json", "sentence_roberta_config.json")
 
-# What a pooling is called, in today's form ("pooling_mode": name) and as a flag of its own before.
+# Pooling modes: the value of "pooling_mode", or, in older versions, one boolean flag each.
 POOLINGS = {"mean": "avg", "cls": "cls_before_pooler"}
 FLAGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
-# Poolers that are the mean of two layers' states: which, embeddings first.
+# Poolers that average two layers: indices of the hidden states, embeddings first.
 LAYERS = {"avg_top2": (-1, -2), "avg_first_last": (1, -1), "avg_embedding_last": (0, -1)}
 
-BUILT = ("Transformer", "WeightedLayerPooling", "Pooling", "StaticEmbedding", "Dense", "Normalize")
-ACTIVATIONS = {"Identity": False, "Tanh": True}  # of a Dense module: whether it is tanh
+SUPPORTED = ("Transformer", "WeightedLayerPooling", "Pooling", "StaticEmbedding", "Dense", "Normalize")
+ACTIVATIONS = {"Identity": False, "Tanh": True}  # of a Dense module -> whether it is tanh
 
-INSTEAD = "name a pooler with --pooler, which takes the transformer alone"
+USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
 
 @dataclass(frozen=True)
 class Module:
-    """One entry of the list: the last part of its type, and its folder."""
+    """One entry of modules.json: the class name of its type, and its folder."""
 
     kind: str
     folder: Path
@@ -56,16 +56,17 @@ class Module:
 
 @dataclass(frozen=True)
 class Stack:
-    """What a folder's modules are.
+    """The modules of a folder.
 
     Attributes:
-        place: the folder of the first module.
-        pooler: of its transformer; None where it is a table of vectors.
-        longest: word pieces that the transformer is given at most, special tokens included; None: what it can take.
-        lower: whether sentences are put in small letters first.
-        after: what comes behind, in order, without a last normalisation.
-        prompt: what stands before each sentence.
-        counted: whether its tokens are pooled with the others.
+        place: folder of the first module.
+        pooler: of the transformer; None if the first module is a table of static vectors.
+        longest: maximum tokens of an input, special tokens included; None for the model's own
+            maximum.
+        lower: lowercase the input first.
+        after: modules after the pooling, without a final Normalize.
+        prompt: text prepended to each sentence.
+        counted: whether the prompt's tokens are pooled with the others.
     """
 
     place: Path
@@ -77,7 +78,7 @@ class Stack:
     counted: bool = True
 
     def prepare(self, tokenizer: Any) -> None:
-        """Have a fast tokenizer cut, and put in small letters, as the folder says."""
+        """Set the maximum length and lowercasing of a fast tokenizer."""
         if self.longest is not None:
             tokenizer.model_max_length = self.longest
         if self.lower:
@@ -87,10 +88,10 @@ class Stack:
             backend.normalizer = Sequence([Lowercase(), *([backend.normalizer] if backend.normalizer else [])])
 
     def around(self, encoder: Any) -> Any:
-        """An Encoder of the first module with the prompt before and the other modules behind it.
+        """Wrap the encoder of the first module with the prompt and the modules after the pooling.
 
         Raises:
-            UserError: a Dense module is not built here, or its files are broken.
+            UserError: a Dense module is not supported, or its files are broken.
         """
         if self.prompt:
             encoder = Prompted(encoder, self.prompt, self.counted)
@@ -100,166 +101,177 @@ class Stack:
 
 
 def is_modular(folder: Path) -> bool:
-    """Whether a folder names its modules."""
+    """Whether a folder is of sentence-transformers, that is, lists its modules."""
     return (folder / LIST).is_file()
 
 
 def read(folder: Path, prompt: str | None = None) -> Stack:
-    """What a folder holds.
+    """Read the modules of a folder.
 
-    A last normalisation is left out: cosines do not see it, and SentEval's classifiers are given plain vectors.
+    A final Normalize is dropped: it does not change cosines, and SentEval's classifiers get
+    unnormalised vectors.
 
     Args:
-        prompt: the name of one of the folder's prompts, or "" for none; None takes the folder's own default.
+        folder: of a model.
+        prompt: name of one of the folder's prompts, or "" for no prompt; None uses the folder's
+            default.
 
     Raises:
-        UserError: it asks for modules or a pooling that are not built here, has no such prompt, or is damaged.
+        UserError: a module or the pooling is not supported, the prompt is unknown, or a file is
+            broken.
     """
     modules = _modules(folder)
     for module in modules:
-        if module.kind not in BUILT:
-            raise UserError(f"{folder} has a module '{module.kind}', which is not built here; {INSTEAD}")
+        if module.kind not in SUPPORTED:
+            raise UserError(f"{folder} has a module '{module.kind}', which is not supported; {USE_POOLER}")
     text = _prompt(folder, prompt)
     if modules and modules[0].kind == "StaticEmbedding":
-        return Stack(modules[0].folder, None, after=_behind(folder, modules[1:]), prompt=text)
-    mixed = len(modules) > 1 and modules[1].kind == "WeightedLayerPooling"
-    pools = 2 if mixed else 1  # where Pooling stands
-    usual = (
-        modules and modules[0].kind == "Transformer" and [module.kind for module in modules[pools:]][:1] == ["Pooling"]
-    )
-    described = _described(modules[pools].folder) if usual else {}
-    pooler = _pooler(folder, described)
-    if mixed:
-        pooler = _mixed(modules[1], pooler)
-    counted = described.get("include_prompt", True) is not False
+        return Stack(modules[0].folder, None, after=_after(folder, modules[1:]), prompt=text)
+    layers_weighted = len(modules) > 1 and modules[1].kind == "WeightedLayerPooling"
+    at = 2 if layers_weighted else 1  # index of Pooling
+    kinds = [module.kind for module in modules]
+    is_pooled_transformer = kinds[:1] == ["Transformer"] and kinds[at : at + 1] == ["Pooling"]
+    pooling = _pooling_config(modules[at].folder) if is_pooled_transformer else {}
+    pooler = _pooler(folder, pooling)
+    if layers_weighted:
+        pooler = _two_layer_pooler(modules[1], pooler)
+    counted = pooling.get("include_prompt", True) is not False
     if text and not counted and pooler != "avg":
-        raise UserError(f"{folder} pools without its prompt, and not by the mean, which is not built here; {INSTEAD}")
+        raise UserError(
+            f"{folder} excludes its prompt from a pooling other than the mean, which is not supported; {USE_POOLER}"
+        )
     place = modules[0].folder
     longest, lower = _settings(place)
-    return Stack(place, pooler, longest, lower, _behind(folder, modules[pools + 1 :]), text, counted)
+    return Stack(place, pooler, longest, lower, _after(folder, modules[at + 1 :]), text, counted)
 
 
 def _modules(folder: Path) -> list[Module]:
-    listed = read_json(folder / LIST)
-    if not isinstance(listed, list) or not all(isinstance(module, dict) for module in listed):
-        raise UserError(f"{folder / LIST} is no list of modules; {INSTEAD}")
+    entries = read_json(folder / LIST)
+    if not isinstance(entries, list) or not all(isinstance(module, dict) for module in entries):
+        raise UserError(f"{folder / LIST} is not a list of modules; {USE_POOLER}")
     modules = []
-    for module in listed:
+    for module in entries:
         place = PurePosixPath(str(module.get("path") or ""))
         if place.is_absolute() or ".." in place.parts:
-            raise UserError(f"{folder / LIST} names the folder '{place}', which is not within it; {INSTEAD}")
+            raise UserError(
+                f"{folder / LIST} names the folder '{place}', which is outside the model's folder; {USE_POOLER}"
+            )
         modules.append(Module(str(module.get("type", "")).rpartition(".")[2], folder / place))
     return modules
 
 
-def _behind(folder: Path, modules: Sequence[Module]) -> tuple[Module, ...]:
-    """What comes behind the vectors, without the last normalisation."""
-    if odd := [module.kind for module in modules if module.kind not in ("Dense", "Normalize")]:
-        raise UserError(f"{folder} has a module '{odd[0]}' in a place where it is not built here; {INSTEAD}")
+def _after(folder: Path, modules: Sequence[Module]) -> tuple[Module, ...]:
+    """The modules after the pooling, without a final Normalize."""
+    if misplaced := [module.kind for module in modules if module.kind not in ("Dense", "Normalize")]:
+        raise UserError(
+            f"{folder} has a module '{misplaced[0]}' after the pooling, which is not supported; {USE_POOLER}"
+        )
     while modules and modules[-1].kind == "Normalize":
         modules = modules[:-1]
     return tuple(modules)
 
 
-def _described(folder: Path) -> dict[str, Any]:
-    found = read_json(folder / "config.json")
-    if not isinstance(found, dict):
-        raise UserError(f"{folder / 'config.json'} does not say how to pool; {INSTEAD}")
-    return found
+def _pooling_config(folder: Path) -> dict[str, Any]:
+    config = read_json(folder / "config.json")
+    if not isinstance(config, dict):
+        raise UserError(f"{folder / 'config.json'} does not configure a pooling; {USE_POOLER}")
+    return config
 
 
 def _pooler(folder: Path, pooling: Mapping[str, Any]) -> str:
-    chosen = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
-    modes = [FLAGS.get(name, name) for name in chosen]
+    flags = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
+    modes = [FLAGS.get(name, name) for name in flags]
     if "pooling_mode" in pooling:
-        named = pooling["pooling_mode"]
-        modes = [str(mode) for mode in (named if isinstance(named, list) else [named])]
+        mode = pooling["pooling_mode"]
+        modes = [str(each) for each in (mode if isinstance(mode, list) else [mode])]
     if len(modes) != 1 or modes[0] not in POOLINGS:
-        raise UserError(f"{folder} pools by {', '.join(modes) or 'nothing known'}; {INSTEAD}")
+        raise UserError(f"{folder} has the pooling {', '.join(modes) or 'none'}, which is not supported; {USE_POOLER}")
     return POOLINGS[modes[0]]
 
 
 def layer_weights(pooler: str, depth: int) -> Tensor:
-    """How much each layer's states count, (depth + 1), embeddings first, for a pooler of `LAYERS`."""
+    """Weight of each layer's states for a pooler of `LAYERS`, float32 (depth + 1), embeddings
+    first.
+    """
     weights = torch.zeros(depth + 1)
     for layer in LAYERS[pooler]:
         weights[layer] += 1
     return weights
 
 
-def _mixed(module: Module, pooler: str) -> str:
-    """The pooler that a mean of layers is, before the mean of tokens."""
-    told, weights = read_json(module.folder / "config.json"), _weights(module).get("layer_weights")
-    from_first = isinstance(told, dict) and told.get("layer_start") == 0
+def _two_layer_pooler(module: Module, pooler: str) -> str:
+    """The pooler of `LAYERS` with the weights of a WeightedLayerPooling, before the mean of tokens."""
+    config, weights = read_json(module.folder / "config.json"), _weights(module).get("layer_weights")
+    from_first = isinstance(config, dict) and config.get("layer_start") == 0
     if from_first and pooler == "avg" and weights is not None and weights.dim() == 1 and len(weights) > 1:
         for name in LAYERS:
-            wanted = layer_weights(name, len(weights) - 1)
-            if torch.equal(weights / weights.sum(), wanted / wanted.sum()):
+            expected = layer_weights(name, len(weights) - 1)
+            if torch.equal(weights / weights.sum(), expected / expected.sum()):
                 return name
-    raise UserError(f"{module.folder} weighs layers as no pooler here does; {INSTEAD}")
+    raise UserError(f"{module.folder} has layer weights that no supported pooler has; {USE_POOLER}")
 
 
 def _settings(folder: Path) -> tuple[int | None, bool]:
-    """How long an input may be, and whether it is put in small letters."""
+    """Maximum tokens of an input (None if not set), and whether it is lowercased."""
     path = next((folder / name for name in SETTINGS if (folder / name).is_file()), None)
-    found = read_json(path) if path else {}
-    longest = found.get("max_seq_length") if isinstance(found, dict) else ""
+    config = read_json(path) if path else {}
+    longest = config.get("max_seq_length") if isinstance(config, dict) else ""
     if longest is not None and (not isinstance(longest, int) or longest < 3):
-        raise UserError(f"{path} says that {longest!r} word pieces fit; mend its max_seq_length")
-    return longest, bool(found.get("do_lower_case"))
+        raise UserError(f"{path} has max_seq_length {longest!r}; set it to at least 3")
+    return longest, bool(config.get("do_lower_case"))
 
 
 def _prompt(folder: Path, name: str | None) -> str:
-    """The text of a prompt: of the one that is named, else of the folder's default, else none."""
+    """The text of a prompt, by default the folder's own; "" for none."""
     path = folder / PROMPTS
-    found = read_json(path) if path.is_file() else {}
-    prompts = found.get("prompts") if isinstance(found, dict) else None
+    config = read_json(path) if path.is_file() else {}
+    prompts = config.get("prompts") if isinstance(config, dict) else None
     prompts = {} if prompts is None else prompts
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
-        raise UserError(f"{path} does not hold prompts; mend it, or {INSTEAD}")
-    chosen = found.get("default_prompt_name") if name is None else name
+        raise UserError(f"{path} does not map names to prompts; correct it, or {USE_POOLER}")
+    chosen = config.get("default_prompt_name") if name is None else name
     if not chosen:
         return ""
     if chosen not in prompts:
-        raise UserError(f"{folder} has no prompt '{chosen}'{nearest(str(chosen), prompts)}; --prompt '' takes none")
+        raise UserError(f"{folder} has no prompt '{chosen}'{nearest(str(chosen), prompts)}; --prompt '' uses none")
     return prompts[chosen] or ""
 
 
 def _weights(module: Module) -> dict[str, Tensor]:
     path = module.folder / WEIGHTS
     if not path.is_file():
-        why = "pickled weights are refused" if list(module.folder.glob("*.bin")) else f"it holds no {WEIGHTS}"
-        raise UserError(f"{module.folder} has a module '{module.kind}' that cannot be read, for {why}; {INSTEAD}")
+        why = "its weights are pickled" if list(module.folder.glob("*.bin")) else f"it holds no {WEIGHTS}"
+        raise UserError(f"cannot read the module '{module.kind}' in {module.folder}: {why}; {USE_POOLER}")
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise UserError(f"{path} is truncated or broken ({error}); fetch it again") from None
+        raise UserError(f"{path} is truncated or broken ({error}); download it again") from None
 
 
 def _dense(encoder: Any, module: Module) -> Affine:
-    """An Encoder's vectors through a Dense module."""
-    told = read_json(module.folder / "config.json")
-    told = told if isinstance(told, dict) else {}
-    activation = str(told.get("activation_function", "Tanh")).rpartition(".")[2]
-    inner = {told.get(name) or "sentence_embedding" for name in ("module_input_name", "module_output_name")}
-    if "in_features" not in told or told.get("use_residual") or inner != {"sentence_embedding"}:
-        raise UserError(f"{module.folder} has a module 'Dense' of another kind than is built here; {INSTEAD}")
+    """Apply a Dense module to the vectors of an encoder."""
+    config = read_json(module.folder / "config.json")
+    config = config if isinstance(config, dict) else {}
+    activation = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
+    tensors = {config.get(name) or "sentence_embedding" for name in ("module_input_name", "module_output_name")}
+    if "in_features" not in config or config.get("use_residual") or tensors != {"sentence_embedding"}:
+        raise UserError(f"{module.folder} has a module 'Dense' with unsupported settings; {USE_POOLER}")
     if activation not in ACTIVATIONS:
-        raise UserError(f"{module.folder} has a module 'Dense' with {activation}, which is not built here; {INSTEAD}")
+        raise UserError(f"{module.folder} has a module 'Dense' with unsupported activation {activation}; {USE_POOLER}")
     weights = _weights(module)
     weight, bias = weights.get("linear.weight"), weights.get("linear.bias")
     if weight is None or weight.dim() != 2 or (bias is not None and bias.shape != weight.shape[:1]):
-        raise UserError(f"{module.folder / WEIGHTS} holds no linear map; fetch it again")
+        raise UserError(f"{module.folder / WEIGHTS} holds no linear layer; download it again")
     bias = torch.zeros(len(weight)) if bias is None else bias
     return Affine(encoder, weight.float(), bias.float(), ACTIVATIONS[activation])
 
 
-def _sum(*parts: Any) -> str:
+def _digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Prompted:
-    """An Encoder: another one's vectors of sentences behind a prompt."""
+    """Prepends a prompt to each sentence before encoding."""
 
     kind = "prompted"
 
@@ -268,19 +280,19 @@ class Prompted:
 
     @property
     def identity(self) -> str:
-        return f"{self.kind}-{_sum(self.base.identity, self.prompt, self.counted)}"
+        return f"{self.kind}-{_digest(self.base.identity, self.prompt, self.counted)}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         texts = [self.prompt + text for text in sentences]
         if self.counted:
             return cast(np.ndarray, self.base.encode(texts))
         ids = self.base.tokenize([self.prompt])[0]
-        before = len(ids) - (ids[-1] in self.base.tokenizer.all_special_ids)
+        prompt_length = len(ids) - (ids[-1] in self.base.tokenizer.all_special_ids)
 
         def pool(states: Any, mask: Tensor) -> Tensor:
-            kept = mask.clone()
-            kept[:, :before] = 0
-            weights = kept.unsqueeze(-1).to(states[-1])
+            after_prompt = mask.clone()
+            after_prompt[:, :prompt_length] = 0
+            weights = after_prompt.unsqueeze(-1).to(states[-1])
             return (states[-1] * weights).sum(1) / weights.sum(1).clamp(min=1)
 
         return cast(np.ndarray, self.base.encode_tokens(self.base.tokenize(texts), pool=pool))
@@ -294,7 +306,7 @@ class Prompted:
 
 
 class Normalised(Mapped):
-    """An Encoder: another one's vectors, of length 1; a zero vector stays one."""
+    """Normalises vectors to length 1. Zero vectors stay zero."""
 
     kind = "normalised"
     fixed = True
@@ -304,11 +316,11 @@ class Normalised(Mapped):
 
     @property
     def identity(self) -> str:
-        return f"{self.kind}-{_sum(self.base.identity)}"
+        return f"{self.kind}-{_digest(self.base.identity)}"
 
     @property
     def lasting(self) -> bool:
-        """Whether another process knows its vectors again."""
+        """Whether the identity is the same in another process."""
         return getattr(self.base, "lasting", True)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
@@ -323,7 +335,7 @@ class Normalised(Mapped):
 
 
 class StaticEncoder:
-    """An Encoder: the mean of the vectors of a sentence's tokens, from a table; without any token the zero vector."""
+    """Mean of static token vectors from a table. A sentence without tokens is the zero vector."""
 
     kind = "static"
 
@@ -357,15 +369,18 @@ class StaticEncoder:
 
     @classmethod
     def read(cls, folder: Path) -> StaticEncoder:
-        """From a StaticEmbedding module's folder, or model2vec's: rows by number, or by `mapping`, times `weights`.
+        """Read the folder of a StaticEmbedding module or of model2vec.
+
+        model2vec may map token ids to rows (`mapping`) and scale each token's vector (`weights`).
 
         Raises:
-            UserError: its files are missing or broken, or the tokenizer knows more tokens than the table has.
+            UserError: files are missing or broken, or the tokenizer has more tokens than the table
+                has rows.
         """
         weights = _weights(Module("StaticEmbedding", folder))
         table = weights.get("embedding.weight", weights.get("embeddings"))
         if table is None or table.dim() != 2:
-            raise UserError(f"{folder / WEIGHTS} holds no table of vectors; fetch it again")
+            raise UserError(f"{folder / WEIGHTS} holds no embedding table; download it again")
         if "mapping" in weights:
             table = table[weights["mapping"].long()]
         table = table.float()
@@ -386,8 +401,8 @@ def _tokenizer(folder: Path) -> Any:
     path = folder / "tokenizer.json"
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises nothing more special
-        raise UserError(f"{path} is no tokenizer ({error}); fetch it again") from None
+    except Exception as error:  # tokenizers raises plain Exception
+        raise UserError(f"{path} is not a tokenizer ({error}); download it again") from None
 
 
 KINDS = {cls.kind: cls for cls in (Prompted, Normalised, StaticEncoder)}

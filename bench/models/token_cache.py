@@ -1,4 +1,4 @@
-"""A corpus as token ids: tokenized once a suite, on disk, and read where a batch needs it."""
+"""Tokenized corpora on disk. All runs of a suite share them and read them memory-mapped."""
 
 from __future__ import annotations
 
@@ -14,34 +14,38 @@ from bench.utils.errors import UserError
 from bench.utils.files import atomic_file
 from bench.utils.progress import Progress
 
-CHUNK = 10_000  # sentences between two reports of progress
+CHUNK = 10_000  # sentences between two updates of the progress bar
 
 
 def tokenizer_identity(tokenizer: Any) -> str:
-    """Everything that decides what a fast tokenizer gives, as one text; what is set for each call is left out."""
-    described = json.loads(tokenizer.backend_tokenizer.to_str())
-    return json.dumps({key: value for key, value in described.items() if key not in ("truncation", "padding")})
+    """Everything that determines a fast tokenizer's output, as JSON, without truncation and padding
+    (set per call).
+    """
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    return json.dumps({key: value for key, value in state.items() if key not in ("truncation", "padding")})
 
 
 class TokenFile(Sequence[list[int]]):
-    """Token ids of sentences in a memory-mapped file: int32, how many sentences, where each ends, then all ids."""
+    """Token ids of sentences in a memory-mapped int32 file: number of sentences, end of each, then
+    all ids.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Open a file that `write` made.
+        """Open a file written by `write`.
 
         Raises:
-            UserError: it is cut short or something else.
+            UserError: the file is truncated or has another format.
         """
         try:
             content = np.load(path, mmap_mode="r")
             count = int(content[0])
             self._ends = np.concatenate([[0], content[1 : 1 + count]])
             self._ids = content[1 + count :]
-            whole = len(self._ends) == count + 1 and self._ends[-1] == len(self._ids)
+            valid = len(self._ends) == count + 1 and self._ends[-1] == len(self._ids)
         except (OSError, EOFError, ValueError, IndexError):
-            whole = False
-        if not whole:
-            raise UserError(f"{path} is damaged; delete it, and the corpus is tokenized again")
+            valid = False
+        if not valid:
+            raise UserError(f"{path} is damaged; delete it, so that the corpus is tokenized again")
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -58,7 +62,7 @@ class TokenFile(Sequence[list[int]]):
 
     @staticmethod
     def write(path: Path, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
-        """Write token ids, whole or not at all."""
+        """Write token ids atomically."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         content = np.concatenate([[len(rows)], lengths.cumsum(), *rows]).astype(np.int32)
         with atomic_file(path) as temporary, open(temporary, "wb") as stream:
@@ -66,15 +70,20 @@ class TokenFile(Sequence[list[int]]):
 
 
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
-    """Sentences as token ids with special tokens, cut to `longest`; from `folder` where they are there already.
+    """Tokenize sentences, or read them from `folder` if they were tokenized before.
 
-    The file's name holds the sum of the sentences and of everything else that decides the ids, so nothing is stale.
+    The file is named by a hash of the sentences, the tokenizer and `longest`, so it is never out of
+    date.
 
     Args:
-        longest: word pieces, special tokens included; the rest is cut off on the right.
+        sentences: texts.
+        tokenizer: a fast tokenizer.
+        longest: maximum tokens of a sentence, special tokens included; longer ones are cut on the
+            right.
+        folder: of the token files.
 
     Raises:
-        UserError: the folder cannot be written, or the file that is there is damaged.
+        UserError: the folder cannot be written, or the existing file is damaged.
     """
     digest = hashlib.sha256(f"{tokenizer_identity(tokenizer)}\n{longest}\n".encode())
     for sentence in sentences:

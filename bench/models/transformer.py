@@ -1,4 +1,7 @@
-"""Backbones from a folder: a transformer with its tokenizer and its heads, looked over before anything is computed."""
+"""Load a transformer and its tokenizer from a folder.
+
+Everything that would give silently wrong vectors is an error.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault(
-    "TOKENIZERS_PARALLELISM", "false"
-)  # jobs share the machine's cores; forked tokenizer pools do not
+# Jobs share the machine's cores, and thread pools of tokenizers do not survive a fork.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,21 +23,21 @@ from bench.utils.files import read_json
 def _weights_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        listed = read_json(index)
-        names = listed.get("weight_map") if isinstance(listed, dict) else None
+        content = read_json(index)
+        names = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-            raise UserError(f"{index} lists no files of weights; save or fetch the model again")
+            raise UserError(f"{index} lists no weight files; save or download the model again")
         if other := sorted(name for name in names.values() if "/" in name or not name.endswith(".safetensors")):
             raise UserError(
-                f"{index} names weights in '{other[0]}', which is no safetensors file beside it; convert them, or "
-                "fetch the model again"
+                f"{index} names weights in '{other[0]}', which is not a safetensors file in the same folder; convert "
+                "them, or download the model again"
             )
         return [folder / name for name in sorted(set(names.values()))]
     return [folder / "model.safetensors"]
 
 
 def no_folder(folder: Any) -> UserError:
-    """What to say of the folder of a model that is not there."""
+    """The error for a model folder that does not exist."""
     return UserError(f"model folder {folder} does not exist; give a Hugging Face folder or a hub id")
 
 
@@ -43,7 +45,8 @@ def check_folder(folder: Path) -> None:
     """Check that a folder holds a transformer in Hugging Face format.
 
     Raises:
-        UserError: the folder, its configuration, weights or tokenizer are missing, or its weights are pickled.
+        UserError: the folder, its configuration, weights or tokenizer are missing, or the weights
+            are pickled.
     """
     if not folder.is_dir():
         raise no_folder(folder)
@@ -54,7 +57,7 @@ def check_folder(folder: Path) -> None:
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
         if pickled:
             raise UserError(
-                f"{folder} holds only pickled weights ({pickled[0]}), which are refused; convert them to safetensors"
+                f"{folder} holds only pickled weights ({pickled[0]}), which can run code; convert them to safetensors"
             )
         raise UserError(f"{folder} holds no {missing[0]}; give a folder with safetensors weights")
     if not any(
@@ -67,84 +70,111 @@ def check_folder(folder: Path) -> None:
 
 
 def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: bool = False) -> tuple[Any, Any]:
-    """A transformer and its fast tokenizer from a local folder, in float32.
+    """Load a transformer and its fast tokenizer from a local folder, in float32.
 
     Args:
-        dropout: both the hidden and the attention dropout; None keeps the model's own.
-        pooling_layer: load the model's own pooler (dense + tanh).
+        folder: in Hugging Face format, with safetensors weights.
+        dropout: sets hidden and attention dropout; None keeps the model's own.
+        pooling_layer: also load the model's own pooler (dense + tanh).
+
+    Returns:
+        The model and the tokenizer.
 
     Raises:
-        UserError: files are missing, pickled or broken, or the tokenizer cannot pad or is another model's.
+        UserError: files are missing, pickled or broken, or weights, configuration and tokenizer do
+            not fit together.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     check_folder(folder)
     if pooling_layer and not _stores_pooler(folder):
         raise UserError(
             f"{folder} stores no pooler weights, and pooler 'cls' would be random; choose cls_before_pooler or avg"
         )
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        config._attn_implementation = None  # a configuration may name code on the hub
-        if dropout is not None:
-            config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
-        options = (
-            {"add_pooling_layer": pooling_layer} if config.model_type in ("bert", "roberta", "xlm-roberta") else {}
-        )
-        model, loading = AutoModel.from_pretrained(
-            folder,
-            output_loading_info=True,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # they are refused below, by name
-            **options,
-        )
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        model, tokenizer, loading = _from_pretrained(folder, dropout, pooling_layer)
     except SafetensorError as error:
         raise UserError(
-            f"the weights in {folder} are truncated or broken ({error}); save or fetch them again"
+            f"the weights in {folder} are truncated or broken ({error}); save or download them again"
         ) from error
-    except Exception as error:  # transformers' own validation raises many kinds
+    except Exception as error:  # transformers raises many kinds
         raise UserError(
-            f"cannot load the model in {folder}: {_told(error)}; check its config.json, weights and tokenizer"
+            f"cannot load the model in {folder}: {_summary(error)}; check its config.json, weights and tokenizer"
         ) from error
-    for name, stored, wanted in sorted(loading["mismatched_keys"]):
+    _check_weights(folder, model, loading)
+    _check_tokenizer(folder, model, tokenizer)
+    for weights in (*model.parameters(), *model.buffers()):
+        # Tensors of a memory-mapped file have its alignment, which affects the last bits of
+        # products.
+        weights.data = weights.data.clone()
+    return model, tokenizer
+
+
+def _from_pretrained(folder: Path, dropout: float | None, pooling_layer: bool) -> tuple[Any, Any, dict[str, Any]]:
+    """Model, tokenizer, and what transformers reports about missing, unexpected and mismatched
+    weights.
+    """
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config._attn_implementation = None  # a configuration may name code on the hub
+    if dropout is not None:
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+    options = {"add_pooling_layer": pooling_layer} if config.model_type in ("bert", "roberta", "xlm-roberta") else {}
+    model, loading = AutoModel.from_pretrained(
+        folder,
+        output_loading_info=True,
+        config=config,
+        dtype=torch.float32,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        ignore_mismatched_sizes=True,  # `_check_weights` rejects them by name
+        **options,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return model, tokenizer, loading
+
+
+def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
+    """Reject weights of another shape than the configuration's, unused weights, and missing
+    weights.
+    """
+    config = folder / "config.json"
+    for name, stored, expected in sorted(loading["mismatched_keys"]):
         raise UserError(
-            f"{folder / 'config.json'} and the weights are not of one model: {name} is of shape {list(stored)} in the "
-            f"weights and {list(wanted)} by config.json; save or fetch both again"
+            f"{config} and the weights do not match: {name} has shape {list(stored)} in the weights and "
+            f"{list(expected)} by config.json; save or download both again"
         )
+    # Weights of layers that the model does not have. Heads and poolers may be unused.
     unused = {
         name: int(layer[1]) for name in loading["unexpected_keys"] if (layer := re.search(r"\blayers?\.(\d+)", name))
     }
     if unused:
-        beyond = min(unused.values()) >= getattr(config, "num_hidden_layers", float("inf"))
-        remedy = "mend its number of layers" if beyond else "they are of another kind of model, so fetch both again"
-        raise UserError(f"{folder / 'config.json'} has no place for the weights {min(unused)}; {remedy}")
-    missing = sorted(loading["missing_keys"])
-    if missing:
-        raise UserError(f"the weights in {folder} lack {missing[0]}, which would be random; save or fetch them again")
+        beyond = min(unused.values()) >= getattr(model.config, "num_hidden_layers", float("inf"))
+        remedy = "correct its number of layers" if beyond else "download both again, they are of different models"
+        raise UserError(f"{config} has no place for the weights {min(unused)}; {remedy}")
+    if missing := sorted(loading["missing_keys"]):
+        raise UserError(
+            f"the weights in {folder} lack {missing[0]}, which would be random; save or download them again"
+        )
+
+
+def _check_tokenizer(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Reject a tokenizer that cannot pad or that has more tokens than the model."""
     if tokenizer.pad_token is None:
-        raise UserError(f"the tokenizer in {folder} has no padding token; name one in its tokenizer_config.json")
+        raise UserError(f"the tokenizer in {folder} has no padding token; set pad_token in its tokenizer_config.json")
     rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise UserError(
             f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed only {rows} tokens; "
             f"put the model's own tokenizer beside the weights"
         )
-    for weights in (*model.parameters(), *model.buffers()):
-        # Tensors of a file lie as the file has them, and the last bits of products depend on how they are aligned.
-        weights.data = weights.data.clone()
-    return model, tokenizer
 
 
-def _told(error: Exception) -> str:
-    """What an error of the libraries says, in short: its first sentence that is no heading."""
+def _summary(error: Exception) -> str:
+    """The first sentence of a library's error message, without headings."""
     lines = [line.strip() for line in str(error).splitlines()]
     line = next((line for line in lines if line and not line.endswith(":")), "")
     sentence = re.split(r"\. |\.$", line.removeprefix("TypeError: "))[0].replace("Padding_idx", "pad_token_id")
@@ -158,15 +188,18 @@ def _stores_pooler(folder: Path) -> bool:
                 if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
                     return True
         except SafetensorError as error:
-            raise UserError(f"the weights in {folder} are truncated or broken ({error}); fetch them again") from None
+            raise UserError(f"the weights in {folder} are truncated or broken ({error}); download them again") from None
     return False
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
-    """Word pieces that fit, special tokens included; RoBERTa's positions start after the padding index.
+    """Maximum number of tokens, special tokens included.
+
+    RoBERTa's positions start after the padding index.
 
     Raises:
-        UserError: the tokenizer's `model_max_length` is no number, or too small for a word between special tokens.
+        UserError: the tokenizer's `model_max_length` is not a number, or below 3 ([CLS], one token,
+            [SEP]).
     """
     longest = tokenizer.model_max_length
     positions = getattr(model.config, "max_position_embeddings", None) or longest
@@ -174,14 +207,19 @@ def longest_input(model: Any, tokenizer: Any) -> int:
         positions -= (model.config.pad_token_id or 0) + 1
     if not isinstance(longest, int | float) or min(positions, longest) < 3:
         raise UserError(
-            f"{tokenizer.name_or_path} says that {longest!r} word pieces fit; mend model_max_length in its "
+            f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}; set it to at least 3 in its "
             "tokenizer_config.json"
         )
     return int(min(positions, longest))
 
 
 def load_language_head(folder: Path, backbone: Any) -> Any:
-    """The masked-language head of a checkpoint, from last states to logits; its decoder is the backbone's embeddings.
+    """Load the masked-language-model head of a checkpoint: last hidden states to logits.
+
+    Args:
+        folder: of the checkpoint.
+        backbone: the model whose input embeddings the head's decoder shares, where the checkpoint
+            ties them.
 
     Raises:
         UserError: the checkpoint stores no such head, or one that is not a single module.
@@ -202,11 +240,11 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise UserError(
-            f"{folder} gives no masked-language head ({type(error).__name__}); take one with BERT's head"
+            f"cannot load a masked-language head from {folder} ({type(error).__name__}); choose a checkpoint with one"
         ) from error
     heads = [module for module in model.children() if module is not model.base_model]
     if loading["missing_keys"] or len(heads) != 1:
-        raise UserError(f"{folder} stores no masked-language head, and a new one would be random; take one that does")
+        raise UserError(f"{folder} stores no masked-language head, which would be random; choose a checkpoint with one")
     if getattr(model.config, "tie_word_embeddings", True):
         model.get_output_embeddings().weight = backbone.get_input_embeddings().weight
     return heads[0]

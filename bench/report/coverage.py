@@ -11,11 +11,11 @@ import pandas as pd
 
 from bench.comparison.reproduction import cells, select
 from bench.comparison.verdict import VERDICT_SYMBOLS
-from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS, expand_tasks, is_described
+from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
 from bench.report.tables import row_name
 from bench.reported import LABEL, MEASURES, SOURCES, mapped
-from bench.results.suite_results import DEV_AVERAGE, Key, Scored, Suite, read_suite
+from bench.results.suite_results import Key, Scored, Suite, read_suite
 from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
@@ -27,24 +27,10 @@ CONFIGS = tuple(config.SCHEMA.with_name(name) for name in ("paper.yaml", "chines
 def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
     """The keys of `Scored.scores` that a planned run will have, given data sets with their usual splits."""
     tasks = expand_tasks(plan.get("tasks", ("sts",)))  # plans of earlier versions have no "tasks"
-    return set() if plan.get("skip") else set(_planned_scores(plan, set(tasks)))
+    return set() if plan.get("skip") else scored_cells(tasks) | set(_other_cells(plan))
 
 
-def _planned_scores(plan: Mapping[str, Any], tasks: set[str]) -> Iterator[Key]:
-    for task in tasks:
-        if task in STS_TASKS or is_described(task):
-            has_dev = task in DEV_AVERAGE or is_described(task)
-            yield from ((task, split, "spearman") for split in (["test", "dev"] if has_dev else ["test"]))
-        else:
-            metrics = ("accuracy",) if task in TRANSFER_TASKS else ("accuracy", "accuracy_mlp")
-            yield from ((task, split, metric) for split in ("test", "dev") for metric in metrics)
-    for group, split, metric in (
-        (STS_TASKS, "test", "spearman"), (DEV_AVERAGE, "dev", "spearman"), (TRANSFER_TASKS, "test", "accuracy")
-    ):  # fmt: skip
-        if set(group) <= tasks:
-            yield "Avg", split, metric
-    if "MRPC" in tasks:
-        yield "MRPC", "test", "f1"
+def _other_cells(plan: Mapping[str, Any]) -> Iterator[Key]:
     if plan["seed"] is not None:
         yield "STS-B", "dev", "best_step"
     if "alignment" in plan.get("analyses", ()):

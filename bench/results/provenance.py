@@ -1,4 +1,6 @@
-"""Where a number comes from: code, versions, machine."""
+"""Provenance of results: code, library versions, device, arithmetic settings, and checksums of the
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,11 @@ def _git(*arguments: str) -> str | None:
 
 @cache
 def code() -> dict[str, Any]:
-    """Version of the suite, and its commit where it runs from a checkout; `dirty` if its code differs from it.
+    """Version of the suite; in a git checkout also its commit, and whether the code differs from it
+    (`dirty`).
 
-    A file that git does not know counts: a method is found because its file is there.
+    Untracked files count as differences, because a method is registered by the presence of its
+    file.
     """
     status = _git("status", "--porcelain", "--untracked-files=normal", "--", "bench", "methods")
     return {
@@ -48,7 +52,7 @@ def code() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor by its maker's name, which Linux alone tells; elsewhere its architecture."""
+    """Model name of the processor on Linux; elsewhere its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -58,35 +62,36 @@ def _processor() -> str:
 
 
 def _arithmetic(device: str) -> dict[str, Any]:
-    """What decides the last bits beside the versions and the device: code paths that torch takes."""
+    """Settings of torch that affect the last bits of results, besides versions and device."""
     import torch
 
-    chosen: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "matmul_precision": torch.get_float32_matmul_precision(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
     if device.startswith("cuda"):
-        chosen |= {
+        settings |= {
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
             "cublas_workspace": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),
         }
-    return chosen
+    return settings
 
 
 def provenance(device: str, threads: int) -> dict[str, Any]:
-    """What every result carries beside its run, data sums, outcome and duration.
+    """The part of a result's provenance that does not depend on its run and data.
 
     Args:
-        threads: of torch's operations on the processor, as they were set.
+        device: "cpu" or "cuda[:n]".
+        threads: torch's number of CPU threads.
     """
     import torch
 
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
     return {
         "code": code(),
-        "versions": {"python": platform.python_version(), "torch": str(torch.__version__)}  # which names its build
+        "versions": {"python": platform.python_version(), "torch": str(torch.__version__)}  # includes the build
         | {library: importlib.metadata.version(library) for library in _LIBRARIES},
         "device": {"kind": device.partition(":")[0], "name": name, "threads": threads},
         "arithmetic": _arithmetic(device),
@@ -95,9 +100,10 @@ def provenance(device: str, threads: int) -> dict[str, Any]:
 
 
 def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, str]]:
-    """Sums of what was read of each task, by its name and split: sentences with their gold scores or labels, in order.
+    """Checksums of tasks by name and split, over their sentences and gold scores or labels, in
+    order.
 
-    The sum of a data folder says which files lay there; this one, whether those that were scored are the same.
+    The checksum of a data folder covers its files; this one covers exactly what was scored.
     """
     sums: dict[str, dict[str, str]] = {}
     for task in tasks:

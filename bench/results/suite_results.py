@@ -1,4 +1,4 @@
-"""A suite's folder, read and checked: its plan, and the scores and analyses of every planned run."""
+"""The results of a suite: its plan, and the scores and analyses of every planned run, validated."""
 
 from __future__ import annotations
 
@@ -9,50 +9,42 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bench.datasets.tasks import Board, boards_of, expand_tasks
+from bench.datasets.tasks import DEV_AVERAGE, Board, boards_of, expand_tasks
+from bench.results.readers import (
+    DAMAGE,
+    Outcome,
+    PlanEntry,
+    check_outcome,
+    describe_damage,
+    no_analyses,
+    read_analyses,
+    read_plan,
+)
 from bench.results.records import Record, no_scores, read_scores
-from bench.utils.errors import UserError
-from bench.utils.files import read_json
 
-NEUTRAL_CHANGES = {"threads", "precision"}  # recipe fields that change an experiment's cost, not the experiment
-DEV_AVERAGE = ("STS-B", "SICK-R")  # what "Avg. STS" on dev sets is: `avg_sts` of SimCSE's trainer
-STATUSES = ("finished", "diverged", "skipped")
+NEUTRAL_CHANGES = {"threads", "precision"}  # recipe fields that change the cost of an experiment, not its scores
 
 Key = tuple[str, str, str]  # task, split, metric
-
-# What is raised where a file has another form than the code that wrote it gave it.
-DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
-
-
-def fault(error: Exception) -> str:
-    """What one of `DAMAGE` says of a file, as a clause."""
-    if isinstance(error, KeyError):
-        return f"it lacks '{error.args[0]}'"
-    return str(error) if isinstance(error, ValueError) else "a part of it has another form"
-
-
-def _no_plan(path: Path, error: Exception) -> UserError:
-    """What to say of a plan's file in which there is one of `DAMAGE`."""
-    remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
-    return UserError(f"{path} is not a plan ({fault(error)}); {remedy}")
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A planned run with what became of it.
+    """A planned run and its results.
 
     Attributes:
-        plan: the run as plan.json has it.
-        status: "finished", "diverged", "skipped", or "missing" where nothing was scored yet.
+        plan: the run's entry in plan.json.
+        status: "finished", "diverged", "skipped", or "missing" if it was not scored yet.
+        reason: why it did not finish; empty if it did.
         data: the evaluation data it was scored on.
-        scores: points by (task, split, metric), aggregated over a task's parts as one list ("all"); besides, the mean
-            of the dev sets ("Avg", "dev", "spearman"), ("STS-B", "dev", "best_step") of a training, and ("uniformity",
-            "", "uniformity") on all sentences of STS-B where it was analysed.
-        provenance: of its scores; empty where there are none.
-        analyses: what `bench.stages.analyse` measured, by name.
+        scores: points by (task, split, metric), with the subsets of a task as one list ("all").
+            Also the mean of the dev sets ("Avg", "dev", "spearman"), the best step of a training
+            ("STS-B", "dev", "best_step"), and the uniformity on all sentences of STS-B
+            ("uniformity", "", "uniformity") if it was analysed.
+        provenance: of its scores; empty if there are none.
+        analyses: results of `bench.stages.analyse`, by name.
     """
 
-    plan: Mapping[str, Any]
+    plan: Mapping[str, Any]  # a `PlanEntry`
     status: str
     reason: str
     data: str
@@ -63,7 +55,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite's folder, read."""
+    """The results of a suite."""
 
     name: str
     data: str
@@ -72,153 +64,91 @@ class Suite:
 
     @cached_property
     def boards(self) -> dict[str, Board]:
-        """Its own tables by name; some may hold nothing."""
+        """The tables of the suite's tasks, by name. Some may be empty."""
         return boards_of(expand_tasks([task for run in self.runs for task in run.plan.get("tasks") or []]))
 
     @property
     def remark(self) -> str:
-        """What the suite's numbers cannot be compared with, as a sentence; empty where they can."""
+        """Why the suite's scores are not comparable with papers, as a sentence; empty if they are."""
         return self.remark_on(self.stand_ins.values())
 
     def remark_on(self, backbones: Iterable[str]) -> str:
-        """`remark` of numbers that were measured on some of the suite's backbones."""
-        foreign = []
+        """`remark` for scores of some of the suite's backbones."""
+        deviations = []
         if measured := sorted(set(self.stand_ins.values()) & set(backbones)):
-            foreign.append("measured on " + " and ".join(measured))
+            deviations.append("measured on " + " and ".join(measured))
         if self.data != "senteval":
-            foreign.append(
-                "scored on " + ("the embedded world" if self.data == "world" else f"the data set {self.data}")
-            )
+            data = "the embedded world" if self.data == "world" else f"the data set {self.data}"
+            deviations.append(f"scored on {data}")
         else:
             trained = [run.plan for run in self.runs if run.plan["seed"] is not None]
-            if corpora := {plan["corpus"] for plan in trained if not plan.get("own_corpus")} - {"wiki1m"}:
-                foreign.append("trained on " + " and ".join(sorted(corpora)))
+            if corpora := {str(plan["corpus"]) for plan in trained if not plan.get("own_corpus")} - {"wiki1m"}:
+                deviations.append("trained on " + " and ".join(sorted(corpora)))
             if changed := {key for plan in trained for key in plan.get("recipe_changes") or {}} - NEUTRAL_CHANGES:
-                foreign.append(f"recipe changed ({', '.join(sorted(changed))})")
-        text = ", ".join(foreign)
+                deviations.append(f"recipe changed ({', '.join(sorted(changed))})")
+        text = ", ".join(deviations)
         return f"{text[0].upper()}{text[1:]}: comparable with each other, with no paper." if text else ""
 
 
-def _derived(
-    scores: Mapping[Key, float], outcome: Mapping[str, Any], analyses: Mapping[str, Any]
-) -> Iterator[tuple[Key, float]]:
-    """What papers print beside scores, taken from what a run left."""
-    dev = [scores.get((task, "dev", "spearman")) for task in DEV_AVERAGE]
-    present = [value for value in dev if value is not None]
-    if len(present) == len(dev):
-        yield ("Avg", "dev", "spearman"), fmean(present)
-    if outcome.get("best_step") is not None:
-        yield ("STS-B", "dev", "best_step"), float(outcome["best_step"])
-    if "STS-B" in analyses.get("alignment", {}):  # else the reason why it was not measured
+def _derived(scores: Mapping[Key, float], outcome: Outcome, analyses: Mapping[str, Any]) -> Iterator[tuple[Key, float]]:
+    """Numbers that papers report beside scores, from a run's scores, outcome and analyses."""
+    dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
+    if all(key in scores for key in dev):
+        yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
+    if (step := outcome.get("best_step")) is not None:
+        yield ("STS-B", "dev", "best_step"), float(step)
+    if "STS-B" in analyses.get("alignment", {}):  # otherwise the analysis holds why it was not possible
         yield ("uniformity", "", "uniformity"), float(analyses["alignment"]["STS-B"]["all"]["uniformity"])
 
 
 def _scores(records: list[Record]) -> dict[Key, float]:
-    """Points by task, split and metric; of a task's parts those of all as one list."""
+    """Points by task, split and metric, with the subsets of a task as one list."""
     scores: dict[Key, float] = {}
     for record in records:
         if record["aggregation"] in ("mean", "wmean"):
             continue
         key = (record["task"], record["split"], record["metric"])
         if key in scores:
-            raise ValueError(f"{' '.join(key)} stands twice")
+            raise ValueError(f"{' '.join(key)} is in it twice")
         scores[key] = float(record["value"])
     return scores
 
 
-def _check_outcome(outcome: Mapping[str, Any]) -> None:
-    if outcome["status"] not in STATUSES:
-        raise ValueError(f"a training cannot end as '{outcome['status']}'")
-    for point in outcome.get("curve") or []:
-        if not isinstance(point["step"], int) or not all(isinstance(x, int | float | None) for x in point.values()):
-            raise ValueError("its training curve holds more than numbers")
-
-
-def read_analyses(path: Path) -> dict[str, Any]:
-    """Results of `bench.stages.analyse` by name; none where the file is not there.
-
-    Raises:
-        UserError: the file holds something else.
-    """
-    if not path.is_file():
-        return {}
-    content = read_json(path)
-    found = content.get("analyses") if isinstance(content, dict) else None
-    if not isinstance(found, dict) or not all(isinstance(result, dict) for result in found.values()):
-        raise UserError(f"{path} does not hold analyses; move it away and analyse again")
-    return found
-
-
-def _read_run(plan: Mapping[str, Any], folder: Path) -> Scored:
-    path, analysed = folder / "scores" / f"{plan['id']}.json", folder / "analyses" / f"{plan['id']}.json"
+def _read_run(plan: PlanEntry, suite_dir: Path) -> Scored:
+    path, analysed = suite_dir / "scores" / f"{plan['id']}.json", suite_dir / "analyses" / f"{plan['id']}.json"
     if not path.is_file():
         return Scored(plan, "missing", "no scores in this suite", "", {})
     provenance, records = read_scores(path)
     try:
         outcome, data = provenance["outcome"], provenance["data"]["name"]
-        if (scored := provenance["run"])["id"] != plan["id"]:
-            raise ValueError(f"it holds those of {scored['id']}")
-        for name in ("method", "setting", "backbone", "seed"):
-            if name in scored and scored[name] != plan[name]:
-                raise ValueError(f"it says that its {name} is {scored[name]!r}, which is {plan[name]!r} in the plan")
-        _check_outcome(outcome)
+        _check_same_run(provenance["run"], plan)
+        check_outcome(outcome)
         scores = _scores(records)
     except DAMAGE as error:
-        raise no_scores(path, fault(error)) from None
-    found = read_analyses(analysed)
+        raise no_scores(path, describe_damage(error)) from None
+    analyses = read_analyses(analysed)
     try:
-        scores |= dict(_derived(scores, outcome, found))
+        scores |= dict(_derived(scores, outcome, analyses))
     except DAMAGE as error:
-        raise UserError(f"{analysed} does not hold analyses ({fault(error)}); move it away and analyse again") from None
-    return Scored(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, found)
+        raise no_analyses(analysed, describe_damage(error)) from None
+    return Scored(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, analyses)
 
 
-def check_runs(plan: Any) -> None:
-    """Raise one of `DAMAGE` for a plan whose runs have not the form that `Run.describe` gives them."""
-    known: set[str] = set()
-    for run in plan["runs"]:
-        texts = [run[name] for name in ("id", "method", "setting")]
-        lists = [run.get(name) or [] for name in ("tasks", "analyses")]
-        if not all(isinstance(text, str) for text in (*texts, *(text for names in lists for text in names))):
-            raise ValueError("a run's names are texts")
-        if type(run["seed"]) not in (int, type(None)) or not isinstance(run.get("recipe_changes") or {}, dict):
-            raise ValueError("a run has another form")
-        if run["id"] in known or set(run["id"]) & {"/", "\0"} or run["id"] in ("", ".", ".."):
-            raise ValueError(f"'{run['id']}' stands twice" if run["id"] in known else f"'{run['id']}' names no run")
-        known.add(run["id"])
+def _check_same_run(scored: Mapping[str, Any], plan: PlanEntry) -> None:
+    if scored["id"] != plan["id"]:
+        raise ValueError(f"it holds those of {scored['id']}")
+    planned: Mapping[str, Any] = plan
+    for name in ("method", "setting", "backbone", "seed"):
+        if name in scored and scored[name] != planned[name]:
+            raise ValueError(f"it says that its {name} is {scored[name]!r}, which is {planned[name]!r} in the plan")
 
 
-def _check_plan(plan: Any) -> None:
-    check_runs(plan)
-    if not all(isinstance(run[name], str) for run in plan["runs"] for name in ("label", "backbone")):
-        raise ValueError("a run's names are texts")
-    named = (plan.get("stand_ins") or {}).items()
-    if not all(isinstance(name, str) for pair in named for name in pair):
-        raise ValueError("stand_ins map texts to texts")
-
-
-def read_plan(path: Path) -> dict[str, Any]:
-    """Read a suite's `plan.json`, as `bench.runs.config.plan` describes it.
+def read_suite(suite_dir: Path) -> Suite:
+    """Read the plan of a suite, and the scores and analyses of every planned run.
 
     Raises:
-        UserError: it is missing or something else.
+        UserError: there is no plan, or a file is damaged.
     """
-    plan = read_json(path)
-    try:
-        _check_plan(plan)
-        _ = plan["suite"], plan["data"]
-    except DAMAGE as error:
-        raise _no_plan(path, error) from None
-    return dict(plan)
-
-
-def read_suite(folder: Path) -> Suite:
-    """Read `plan.json`, and the scores and analyses of every planned run.
-
-    Raises:
-        UserError: there is no plan, or a file is not what it should be.
-    """
-    folder = Path(folder)
-    plan = read_plan(folder / "plan.json")
-    runs = [_read_run(run, folder) for run in plan["runs"]]
-    return Suite(str(plan["suite"]), str(plan["data"]), plan.get("stand_ins") or {}, runs)
+    plan = read_plan(Path(suite_dir) / "plan.json")
+    runs = [_read_run(run, Path(suite_dir)) for run in plan["runs"]]
+    return Suite(plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs)

@@ -1,4 +1,6 @@
-"""A suite's configuration: validated against one schema, expanded into runs."""
+"""The configuration of a suite: read from YAML, validated against config/schema.yaml, expanded into
+runs.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,17 @@ from bench.registry.plugins import files_of, name_paths
 from bench.results.records import ANALYSES
 from bench.runs.paths import data_folder
 from bench.runs.recipe import RECIPE_FIELDS, convert_recipe
-from bench.runs.run import Run, parse, resolve
+from bench.runs.resolve import parse, resolve
+from bench.runs.run import Run
 from bench.utils.errors import UserError, nearest
 
-# A link to config/, so that an installed package has them too.
+# `configurations` is a link to config/, so that an installed package contains it.
 SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()
 
-MOST_RUNS = 10_000  # that a sweep may fill in; more is a slip, and listing them alone takes minutes
+MAX_SWEEP = 10_000  # combinations of one sweep; listing more takes minutes, and is most likely a typing error
 
-# JSON's 1.0 is an integer, but a run with that seed would have another name than one with seed 1.
+# JSON Schema counts 1.0 as an integer, but a run with seed 1.0 would have another id than one with
+# seed 1.
 _Validator = validators.extend(
     Draft202012Validator,
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int),
@@ -41,7 +45,10 @@ _Validator = validators.extend(
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses what PyYAML lets pass: a key that is no text, or stands twice, of which it would keep the last."""
+    """Rejects keys that are not strings and duplicate keys.
+
+    PyYAML accepts both and keeps the last duplicate.
+    """
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
@@ -49,9 +56,9 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             where = f"configuration {key.start_mark.name}, line {key.start_mark.line + 1}"
             if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
-                raise UserError(f"{where}: a key is no text; write it between quotes")
+                raise UserError(f"{where}: a key is not a string; put it in quotes")
             if key.value in seen:
-                raise UserError(f"{where}: the key '{key.value}' stands twice; keep one")
+                raise UserError(f"{where}: duplicate key '{key.value}'; keep one")
             seen.add(key.value)
         return node
 
@@ -60,7 +67,7 @@ def load(path: Path) -> dict[str, Any]:
     """Read and validate a configuration file.
 
     Raises:
-        UserError: the file cannot be read, or breaks the schema; the message names the key.
+        UserError: the file cannot be read or is invalid; the message names the key.
     """
     config = read(path)
     validate(config)
@@ -68,125 +75,151 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def read(path: Path) -> Any:
-    """The content of a configuration file.
+    """Parse a configuration file.
 
     Raises:
-        UserError: the file is missing, is no YAML, is nested too deeply, or has a key twice.
+        UserError: the file is missing, is not YAML, is nested too deeply, or has a duplicate key.
     """
     try:
         with open(path, encoding="utf-8") as stream:
             return _Loader(stream).get_single_data()
     except FileNotFoundError:
-        raise UserError(
-            f"configuration {path} does not exist; see config/ for the suites that come with the project"
-        ) from None
+        raise UserError(f"configuration {path} does not exist; config/ holds the suites of the project") from None
     except IsADirectoryError:
-        raise UserError(f"configuration {path} is a folder; name a file, as config/smoke.yaml") from None
+        raise UserError(f"configuration {path} is a folder; give a file such as config/smoke.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"configuration {path} is not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise UserError(f"configuration {path} is nested too deeply; write it on fewer levels") from None
+        raise UserError(f"configuration {path} is nested too deeply; use fewer levels") from None
 
 
 def validate(config: Any) -> None:
-    """Raise `UserError` naming the key that breaks the schema, with the nearest valid name where it is misspelt.
+    """Validate a configuration.
 
-    The `method_paths` of a configuration that is sound join `BENCH_METHODS`, for this process and those it starts.
+    Its `method_paths` are then added to `BENCH_METHODS` of this and of child processes.
+
+    Raises:
+        UserError: names the invalid key, and the closest valid one if it is misspelt.
     """
+    _check_schema(config)
+    _check_concurrency(config)
+    _check_recipe(config)
+    _check_tasks_and_data(config)
+    _check_analyses(config)
+    _check_stand_ins(config)
+    for path in config.get("method_paths", ()):
+        files_of(Path(path))  # raises if nothing is there
+    name_paths(config.get("method_paths", ()))
+
+
+def _check_schema(config: Any) -> None:
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
     errors = sorted(
         _Validator(schema).iter_errors(config), key=lambda error: (len(error.absolute_path), str(error.path))
     )
     if errors:
         raise UserError(f"configuration: {_explain(errors[0])}")
+
+
+def _check_concurrency(config: Mapping[str, Any]) -> None:
     together, per_job = config.get("runs_together", 1), config.get("runs_per_job", 1)
     if together > per_job:
         raise UserError(
             f"configuration: 'runs_together' is {together}, but a job has {per_job} runs; raise 'runs_per_job' too"
         )
+
+
+def _check_recipe(config: Mapping[str, Any]) -> None:
     recipe = config.get("recipe", {})
     for name in recipe:
         if name not in RECIPE_FIELDS:
             raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
+
+
+def _check_tasks_and_data(config: Mapping[str, Any]) -> None:
+    """Check that all tasks exist, that the data has them, and that a comparison has STS tasks."""
+    suite_tasks = [tasks_of(config, name) for name in (None, *config["backbones"])]
+    entry_tasks = [entry.get("tasks", ()) for entry in _entries(config)]
     try:
-        named = [tasks_of(config, name) for name in (None, *config["backbones"])]
-        tasks = expand_tasks([*itertools.chain(*named, *(entry.get("tasks", ()) for entry in _entries(config)))])
+        tasks = expand_tasks([*itertools.chain(*suite_tasks, *entry_tasks)])
         if config["data"] not in ("world", "senteval"):
-            data_folder(config["data"], Path())  # there is such a folder
+            data_folder(config["data"], Path())  # raises if the folder does not exist
     except UserError as error:
         raise UserError(f"configuration: {error}") from None
     if config["data"] == "world" and (foreign := [task for task in tasks if task in XPROBE_TASKS]):
         raise UserError(
-            f"configuration: the embedded world has no '{foreign[0]}'; leave it out of 'tasks', or name other data"
+            f"configuration: the embedded world has no '{foreign[0]}'; remove it from 'tasks', or choose other data"
         )
     if "compare" in config and not set(tasks) & set(STS_TASKS):
-        raise UserError(
-            "configuration: 'compare' needs STS tasks, and there are none in 'tasks'; add one, or leave it out"
-        )
+        raise UserError("configuration: 'compare' needs STS tasks, but 'tasks' has none; add one, or remove 'compare'")
+
+
+def _check_analyses(config: Mapping[str, Any]) -> None:
     for name in itertools.chain(*(entry.get("analyses", ()) for entry in _entries(config))):
         if name not in ANALYSES:
             raise UserError(f"configuration: unknown analysis '{name}'{nearest(name, ANALYSES)}")
+
+
+def _check_stand_ins(config: Mapping[str, Any]) -> None:
+    """Check that each stand-in is a backbone of the suite and replaces one that some paper reports."""
     stand_ins = _stand_ins(config)
+    if not stand_ins:
+        return
     for printed, _ in stand_ins:
         if [name for name, _ in stand_ins].count(printed) > 1:
             raise UserError(f"configuration: two backbones stand in for '{printed}'; keep one in 'stand_ins'")
-    strangers = {own for _, own in stand_ins} - set(config["backbones"])
-    if strangers:
+    if unknown := {own for _, own in stand_ins} - set(config["backbones"]):
         raise UserError(
-            f"configuration: 'stand_ins.{min(strangers)}' is not among the suite's backbones"
-            f"{nearest(min(strangers), config['backbones'])}"
+            f"configuration: 'stand_ins.{min(unknown)}' is not among the suite's backbones"
+            f"{nearest(min(unknown), config['backbones'])}"
         )
-    if stand_ins:
-        from bench.reported import mapped  # pandas, for which no other configuration waits
+    from bench.reported import mapped  # imports pandas, which other configurations do not need
 
-        judged = mapped().query("run != ''")
-        known = set(judged["suite_backbone"].where(judged["suite_backbone"] != "", judged["backbone"])) - {"none"}
-        for printed, own in stand_ins:
-            if printed not in known:
-                raise UserError(
-                    f"configuration: 'stand_ins.{own}' is '{printed}', which no paper prints{nearest(printed, known)}"
-                )
-    for path in config.get("method_paths", ()):
-        files_of(Path(path))  # there is such a file or folder
-    name_paths(config.get("method_paths", ()))
+    rows = mapped().query("run != ''")
+    reported = set(rows["suite_backbone"].where(rows["suite_backbone"] != "", rows["backbone"])) - {"none"}
+    for printed, own in stand_ins:
+        if printed not in reported:
+            raise UserError(
+                f"configuration: 'stand_ins.{own}' is '{printed}', which no paper reports{nearest(printed, reported)}"
+            )
 
 
 def _stand_ins(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Printed backbones, each with the suite's own one that stands in its rows."""
-    asked = config.get("stand_ins", {}).items()
-    return [(name, own) for own, printed in asked for name in ([printed] if isinstance(printed, str) else printed)]
+    """Pairs of a backbone in print and the suite's backbone that replaces it."""
+    entries = config.get("stand_ins", {}).items()
+    return [(name, own) for own, printed in entries for name in ([printed] if isinstance(printed, str) else printed)]
 
 
 def _explain(error: Any) -> str:
-    """One sentence about the most telling schema error."""
-    while error.context:  # of alternatives, the one that got furthest says most
+    """Describe a schema error in one sentence."""
+    while error.context:  # `anyOf` and `oneOf`: take the alternative that matched furthest
         error = max(
             error.context, key=lambda inner: (len(inner.absolute_path), inner.validator == "additionalProperties")
         )
     where = ".".join(str(step) for step in error.absolute_path) or "the top level"
     if error.validator == "additionalProperties":
-        known = error.schema["properties"]
-        unknown = min(set(error.instance) - set(known))
+        valid = error.schema["properties"]
+        unknown = min(set(error.instance) - set(valid))
         prefix = "" if where == "the top level" else f"{where}."
-        return f"unknown key '{prefix}{unknown}'{nearest(unknown, known)}"
+        return f"unknown key '{prefix}{unknown}'{nearest(unknown, valid)}"
     if error.validator == "required":
         return f"{error.message.replace(' is a required property', '')} is missing at {where}; see config/README.md"
     if error.validator == "uniqueItems":
-        twice = next(item for place, item in enumerate(error.instance) if item in error.instance[:place])
-        return f"'{where}' has {_written(twice)} twice; keep one"
+        duplicate = next(item for index, item in enumerate(error.instance) if item in error.instance[:index])
+        return f"'{where}' has {_yaml(duplicate)} twice; keep one"
     if (
         error.validator == "type"
         and error.schema["type"] == "string"
         and isinstance(error.instance, int | float | date)
     ):
-        return f"'{where}' is {_written(error.instance)}, which is no text; put it in quotes"
+        return f"'{where}' is {_yaml(error.instance)}, which is not a string; put it in quotes"
     remedy = error.schema.get("description", "see config/README.md")
-    return f"'{where}' is {_written(error.instance)}, which cannot be; {remedy}"
+    return f"'{where}' is {_yaml(error.instance)}, which is invalid; {remedy}"
 
 
-def _written(value: Any) -> str:
-    """A value as YAML has it, where Python writes it in another way."""
+def _yaml(value: Any) -> str:
+    """A value in YAML syntax where that differs from Python's."""
     if isinstance(value, date):
         return str(value)
     return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
@@ -194,58 +227,70 @@ def _written(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run of a suite, with what is measured of it: tasks or groups of them, and names of analyses."""
+    """A run of a suite, the tasks (or groups of tasks) it is scored on, and the names of its
+    analyses.
+    """
 
     run: Run
     tasks: tuple[str, ...]
     analyses: tuple[str, ...]
 
     def describe(self) -> dict[str, Any]:
-        """As plain data, for plans."""
+        """The planned run as JSON-serialisable data, for plans."""
         return self.run.describe() | {"tasks": list(self.tasks), "analyses": list(self.analyses)}
 
 
 def planned(config: Mapping[str, Any]) -> list[Planned]:
-    """What a validated configuration asks for, in order; lines that meet in one run add up.
+    """Expand a validated configuration into runs, in order.
+
+    Entries that resolve to one run are merged.
 
     Raises:
-        UserError: a line cannot be run, nobody knows its corpus, or what is compared with is not planned.
+        UserError: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
+            baseline of the comparison is not planned.
     """
-    found: dict[str, Planned] = {}
+    by_id: dict[str, Planned] = {}
     for run, entry in _runs(config):
         tasks = entry.get("tasks") or tasks_of(config, run.backbone.name)
-        earlier = found.get(run.id, Planned(run, (), ()))
-        found[run.id] = Planned(
+        earlier = by_id.get(run.id, Planned(run, (), ()))
+        by_id[run.id] = Planned(
             earlier.run,
             tuple(dict.fromkeys((*earlier.tasks, *tasks))),
             tuple(dict.fromkeys((*earlier.analyses, *entry.get("analyses", ())))),
         )
-    for name in dict.fromkeys(name for one in found.values() for name in one.run.corpora):
+    plan_runs = list(by_id.values())
+    for name in dict.fromkeys(name for one in plan_runs for name in one.run.corpora):
         check_name(name)
-    if folder := _present_data(config["data"]):
-        wanted = [task for one in found.values() for task in (*one.tasks, *one.run.recipe.select_on.split("+"))]
-        check_listed(list(dict.fromkeys(expand_tasks(wanted))), folder)
+    if folder := _existing_data(config["data"]):
+        names = [task for one in plan_runs for task in (*one.tasks, *one.run.recipe.select_on.split("+"))]
+        check_listed(list(dict.fromkeys(expand_tasks(names))), folder)
     if "compare" in config:
-        baseline, known = config["compare"]["baseline"], [one.run for one in found.values()]
-        texts = {run.text for run in known} | {f"{run.text}@{run.setting}" for run in known}
-        if baseline not in texts:
-            raise UserError(
-                f"configuration: 'compare.baseline' is '{baseline}', which no line plans{nearest(baseline, texts)}"
-            )
-    return list(found.values())
+        _check_baseline(config["compare"]["baseline"], [one.run for one in plan_runs])
+    return plan_runs
+
+
+def _check_baseline(baseline: str, planned_runs: Iterable[Run]) -> None:
+    texts = {text for run in planned_runs for text in (run.text, f"{run.text}@{run.setting}")}
+    if baseline not in texts:
+        raise UserError(
+            f"configuration: 'compare.baseline' is '{baseline}', which is not planned{nearest(baseline, texts)}"
+        )
 
 
 def runs(config: Mapping[str, Any]) -> list[Run]:
-    """Every run of a validated configuration, in order, without repetitions.
+    """All runs of a validated configuration, in order, without duplicates.
 
     Raises:
         UserError: as in `planned`.
     """
-    return [found.run for found in planned(config)]
+    return [one.run for one in planned(config)]
 
 
 def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
-    """A validated configuration with these seeds for every run, whatever backbones and entries say of their own."""
+    """A copy of a validated configuration in which every run has these seeds.
+
+    Seeds of backbones and entries go.
+    """
     entries = [{**entry, "seeds": list(seeds)} for entry in _entries(config)]
     backbones = {
         name: {"tasks": options["tasks"]} if "tasks" in (options or {}) else None
@@ -254,20 +299,24 @@ def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
     return {**config, "seeds": list(seeds), "backbones": backbones, "methods": entries}
 
 
-def _present_data(data: str) -> Path | None:
-    """The data folder, where it is there before anything runs: neither made by the suite nor still to be fetched."""
+def _existing_data(data: str) -> Path | None:
+    """The data folder if it exists before the suite runs: it is neither generated by the suite nor
+    yet to download.
+    """
     if data == "senteval":
         return local_folder()
     return None if data == "world" else data_folder(data, Path())
 
 
 def mode_of(config: Mapping[str, Any]) -> str:
-    """How classifiers are trained: as papers report, unless the configuration says otherwise."""
+    """The mode of the classifiers (`bench.evaluation.classifier.MODES`); the default is what papers
+    report.
+    """
     return str(config.get("mode", "test"))
 
 
 def tasks_of(config: Mapping[str, Any], backbone_name: str | None) -> list[str]:
-    """What a backbone's runs are scored on: its own tasks, as of another language, or the suite's."""
+    """The tasks of a backbone (for example one of another language), else those of the suite."""
     return (config["backbones"].get(backbone_name) or {}).get("tasks", config["tasks"])
 
 
@@ -292,38 +341,40 @@ def _runs(config: Mapping[str, Any]) -> Iterator[tuple[Run, Mapping[str, Any]]]:
                     yield run, entry
 
 
-def _backbones(entry: Mapping[str, Any], text: str, known: Mapping[str, Any]) -> list[str]:
-    """The backbones that an entry names, or all of the suite's that its method can work on and its tasks are for."""
+def _backbones(entry: Mapping[str, Any], text: str, suite_backbones: Mapping[str, Any]) -> list[str]:
+    """The backbones of an entry: those it lists, else all of a matching kind that have no tasks of
+    their own.
+    """
     names = entry.get("backbones", "all")
     if names != "all":
         for name in names:
-            if name not in known:
+            if name not in suite_backbones:
                 raise UserError(
                     f"configuration: '{entry['method']}' names the backbone '{name}', which is not in 'backbones'"
-                    f"{nearest(name, known)}"
+                    f"{nearest(name, suite_backbones)}"
                 )
         return list(names)
     method = method_class(parse(text)[0][0][0])
-    common = [name for name, options in known.items() if "tasks" not in (options or {})]
-    found = [name for name in common if method.backbone_free or backbone(name).kind == method.backbone_kind]
-    if not found:
+    common = [name for name, options in suite_backbones.items() if "tasks" not in (options or {})]
+    matching = [name for name in common if method.backbone_free or backbone(name).kind == method.backbone_kind]
+    if not matching:
         raise UserError(f"configuration: '{text}' needs {KINDS[method.backbone_kind]}; add one to 'backbones'")
-    return found
+    return matching
 
 
 def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
-    """The entry's text with every combination of its sweep filled in, in each of its settings."""
+    """The texts of an entry: every combination of its sweep in each of its settings."""
     sweep = entry.get("sweep", {})
-    asked = set(re.findall(r"\{(\w+)\}", entry["method"]))
-    if asked != set(sweep):
-        odd = min(asked ^ set(sweep))
-        raise UserError(f"configuration: '{{{odd}}}' should stand both in '{entry['method']}' and in its sweep")
+    placeholders = set(re.findall(r"\{(\w+)\}", entry["method"]))
+    if placeholders != set(sweep):
+        unmatched = min(placeholders ^ set(sweep))
+        raise UserError(f"configuration: '{{{unmatched}}}' must be both in '{entry['method']}' and in its sweep")
     settings = [f"@{setting}" for setting in entry.get("settings", [])] or [""]
     if settings != [""] and parse(entry["method"])[1]:
-        raise UserError(f"configuration: '{entry['method']}' names its setting already; leave 'settings' out")
-    if (count := math.prod(map(len, [*sweep.values(), settings]))) > MOST_RUNS:
+        raise UserError(f"configuration: '{entry['method']}' already names its setting; remove 'settings'")
+    if (count := math.prod(map(len, [*sweep.values(), settings]))) > MAX_SWEEP:
         raise UserError(
-            f"configuration: the sweep of '{entry['method']}' has {count} combinations; leave at most {MOST_RUNS}"
+            f"configuration: the sweep of '{entry['method']}' has {count} combinations, above {MAX_SWEEP}; reduce it"
         )
     for values in itertools.product(*sweep.values()):
         filled = dict(zip(sweep, values, strict=True))
@@ -332,7 +383,7 @@ def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def plan(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a suite consists of, as plain data: the file `plan.json` that rendering starts from."""
+    """The content of `plan.json`: the runs of a suite as JSON-serialisable data."""
     return {
         "suite": config["suite"],
         "data": config["data"],
@@ -340,5 +391,5 @@ def plan(config: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": config["tasks"],
         "mode": mode_of(config),
         "stand_ins": {printed: backbone(own).name for printed, own in _stand_ins(config)},
-        "runs": [found.describe() for found in planned(config)],
+        "runs": [one.describe() for one in planned(config)],
     }

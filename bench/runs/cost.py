@@ -1,267 +1,200 @@
-"""Hours that a plan takes on a device: the floor of each run's work, times how far above their floors such runs were.
+"""Estimate the hours that a plan takes on a device.
 
-Where nothing was measured an assumption stands in, and the table says so.
+Seconds are means over similar results on the same device, else FLOP divided by an assumed share of
+the peak rate.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from math import ceil
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from bench.evaluation.classifier import MODES, Settings
-from bench.models.roofline import floor, floor_of_record, peak
+from bench.datasets import manifest
+from bench.datasets.tasks import expand_tasks, is_probing, kind_of
+from bench.evaluation.classifier import BLOCK, MODES, Settings
+from bench.evaluation.protocols import HIDDEN
+from bench.models.roofline import peak
 from bench.results.provenance import provenance
+from bench.results.readers import DAMAGE
+from bench.results.records import read_scores
 from bench.runs.config import Planned, mode_of
-from bench.runs.run import Run, run_of
-from bench.runs.workload import VIEWS, classifying, corpus_tokens, encoding, scored, training
+from bench.runs.run import Run
 from bench.utils.errors import UserError, nearest
 from bench.utils.files import read_json
 
-# NVIDIA's data sheets of the SXM modules: dense products (the sheets print those of float16 and bfloat16 with sparsity,
-# twice as many), float32 without TF32, which torch does not use unasked; bytes a second of the memory (A100: of 80 GB).
-SHEETS = {
-    "a100": {"half": 312e12, "float32": 19.5e12, "bytes_per_second": 2.039e12},
-    "h100": {"half": 989.4e12, "float32": 66.9e12, "bytes_per_second": 3.35e12},
-    "h200": {"half": 989.4e12, "float32": 66.9e12, "bytes_per_second": 4.8e12},
-}
-ASSUMED = 2.5  # seconds by seconds of the floor, where nothing was measured: the goal, not a result
-START = {"cpu": 1e-6, "gpu": 2e-6}  # seconds to start an operation, by order of magnitude
+# FLOP/s of products in half precision (dense; with sparsity twice as much is printed) and float32
+# (without TF32, as torch computes by default), from NVIDIA's data sheets of the SXM modules.
+PEAKS = {"a100": (312e12, 19.5e12), "h100": (989.4e12, 66.9e12), "h200": (989.4e12, 66.9e12)}
+DEVICES = (*PEAKS, "cpu")  # "cpu" is this machine's processor, whose peak rate is measured now
+
+# Assumed share of the peak rate. It puts the trainings of SimCSE's released logs (3,835 s for
+# BERT-base, 9,226 s for BERT-large) within a factor of 3 on the authors' GPU, an RTX 3090.
+UTILISATION = 0.2
+VIEWS = 2  # sequences encoded for each sentence of a batch; most methods encode two
+CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens; 28.5 without truncation
+TASK_TOKENS = 16  # mean of SentEval's tasks (6 to 30)
+CORPUS_SENTENCES = dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000)
+CORPUS_SENTENCES |= {"sts": 89_192, "cnsd": 10_462, "nli": 600_000}  # nli is assumed
+DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
+# Seconds of a step of all classifiers that are trained at once. CPU: 118 s for seven transfer tasks
+# (docs/performance.md). GPU, assumed: 19 operations of 5 microseconds, one after the other.
+CPU_CLASSIFIER_STEP, GPU_CLASSIFIER_STEP = 1e-3, 1e-4
 
 
 @dataclass(frozen=True)
-class Device:
-    """What a prediction is for: one of `SHEETS`, or "cpu", this machine's processor as it is measured now."""
+class Measured:
+    """Mean seconds on one device in earlier results."""
 
-    name: str
+    training: Mapping[str, float]  # by a run's identity without its seed
+    step: Mapping[tuple[str, int], float]  # of a training, by (backbone, batch size)
+    scoring: Mapping[tuple[str, frozenset[str]], float]  # by (backbone, tasks)
 
-    def __post_init__(self) -> None:
-        if self.name not in (*SHEETS, "cpu"):
-            raise UserError(f"unknown device '{self.name}'{nearest(self.name, [*SHEETS, 'cpu'])}")
+    @classmethod
+    def read(cls, results: Path, device: str) -> Measured:
+        """Read the scores of all suites in a folder; skip other devices and the embedded world."""
+        name = provenance("cpu", 1)["device"]["name"] if device == "cpu" else device
+        training, step, scoring = defaultdict(list), defaultdict(list), defaultdict(list)
+        for path in sorted(results.glob("*/scores/*.json")):
+            with suppress(UserError, *DAMAGE):  # results of other versions may have no times
+                origin, _ = read_scores(path)
+                run, outcome = origin["run"], origin["outcome"]
+                if run["data"] == "world" or name.lower() not in origin["device"]["name"].lower():
+                    continue
+                seconds = origin["seconds"]
+                scoring[run["backbone"], frozenset(origin["tasks"])].append(seconds)
+                if "work" in outcome and outcome["steps"]:
+                    seconds = outcome["work"]["seconds"]
+                    training[_experiment(run["identity"])].append(seconds)
+                    step[run["backbone"], run["recipe"]["batch_size"]].append(seconds / outcome["steps"])
+        return cls(_means(training), _means(step), _means(scoring))
 
-    def peak(self, precision: str = "float32", threads: int = 1) -> Mapping[str, Any]:
-        """As `bench.models.roofline.peak` gives it."""
-        if self.name == "cpu":
-            return peak("cpu", precision, threads)
-        sheet = SHEETS[self.name]
-        single = sheet["float32"]
-        flops = single if precision == "float32" else sheet["half"]
-        return {"flops": flops, "float32_flops": single, "bytes_per_second": sheet["bytes_per_second"]}
-
-    def is_of(self, told: Mapping[str, Any]) -> bool:
-        """Whether a result's provenance names this device."""
-        own = _processor() if self.name == "cpu" else self.name
-        return own.lower() in told["device"]["name"].lower()
-
-    @property
-    def start(self) -> float:
-        """Seconds to start an operation."""
-        return START["cpu" if self.name == "cpu" else "gpu"]
-
-
-@cache
-def _processor() -> str:
-    return provenance("cpu", 1)["device"]["name"]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the table: runs of one backbone at one stage.
-
-    Attributes:
-        floor, seconds: of all of them; seconds are those on one device, `ratio` times the floor.
-        source: where the ratio comes from.
-    """
-
-    backbone: str
-    stage: str
-    runs: int
-    floor: float
-    ratio: float
-    source: str
-
-    @property
-    def seconds(self) -> float:
-        return self.floor * self.ratio
+    def seconds(self, run: Run, stage: str, tasks: Sequence[str]) -> float | None:
+        """Seconds of a run at a stage, or None if nothing similar was measured."""
+        if stage == "score":
+            return self.scoring.get((run.backbone.name, frozenset(expand_tasks(tasks))))
+        per_step = self.step.get((run.backbone.name, run.recipe.batch_size))
+        return self.training.get(_experiment(run.identity), per_step and per_step * steps(run))
 
 
-# What was measured
+def _means(times: Mapping[Any, list[float]]) -> dict[Any, float]:
+    return {key: fmean(values) for key, values in times.items()}
+
+
+def _experiment(identity: Mapping[str, Any]) -> str:
+    return json.dumps({key: value for key, value in identity.items() if key != "seed"}, sort_keys=True)
+
+
+def weights(run: Run) -> int:
+    """Weights in the matrices of a transformer's layers; 0 if the run has no transformer."""
+    if run.parts[0][0] == "published":  # only the name on the hub is known
+        return 12 * 24 * 1024**2 if "large" in run.parts[0][2]["model"] else 12 * 12 * 768**2
+    return 12 * run.shape.depth * run.backbone.shape.width**2 if run.backbone.kind == "transformer" else 0
+
+
+def steps(run: Run) -> int:
+    """Optimiser steps without early stopping; `UserError` if the size of the corpus is unknown."""
+    recipe, path = run.recipe, Path(run.corpus)
+    if run.corpus not in CORPUS_SENTENCES and not path.is_file():
+        listed = ", ".join(CORPUS_SENTENCES)
+        raise UserError(f"the size of the corpus '{run.corpus}' is unknown; give a file or one of {listed}")
+    rows = CORPUS_SENTENCES.get(run.corpus) or len(path.read_bytes().splitlines())
+    return recipe.epochs * ceil(min(rows, recipe.sentences or rows) / recipe.batch_size)
+
+
+def training_flop(run: Run) -> tuple[float, float]:
+    """FLOP of the steps, 6 a weight and token, and of the selections, 2 a weight and token."""
+    tokens = VIEWS * run.recipe.batch_size * steps(run) * min(CORPUS_TOKENS, run.recipe.max_length)
+    selections = max(1, steps(run) // run.recipe.select_every)
+    return 6 * weights(run) * tokens, 2 * weights(run) * DEV_SENTENCES * TASK_TOKENS * selections
+
+
+def scoring_work(run: Run, tasks: Sequence[str], settings: Settings) -> tuple[float, int]:
+    """FLOP of encoding the sentences of tasks in float32, and the steps of their classifiers."""
+    senteval = read_json(Path(manifest.__file__).with_name("senteval.json"))
+    sentences = classifier_steps = 0
+    passes = settings.epoch_size * (settings.tenacity + 2)  # the least: the first check always improves
+    for task in expand_tasks(tasks):
+        sizes = senteval.get(kind_of(task), {}).get(task, {"test": 3000})  # an assumption for other tasks
+        sentences += sum(sizes.values()) * (2 if kind_of(task) == "sts" else 1)
+        if kind_of(task) == "sts":
+            continue
+        # Groups of at most `BLOCK` folds that are trained one after the other
+        # (evaluation/protocols.py).
+        groups = 2 if "train" in sizes else ceil(settings.folds**2 / BLOCK) + 1
+        if "dev" in sizes:
+            groups = 1 + len(HIDDEN) * is_probing(task)
+        classifier_steps += passes * groups * ceil(sizes.get("train", sum(sizes.values())) / settings.batch_size)
+    return 2 * weights(run) * TASK_TOKENS * sentences, classifier_steps
+
+
+def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str) -> float:
+    """Seconds of a training or a scoring, by the device's peak rate."""
+    precision, threads = run.recipe.precision, run.recipe.threads
+    own = peak("cpu", precision, threads) if device == "cpu" else {}
+    half, float32_flops = (own["flops"], own["float32_flops"]) if own else PEAKS[device]
+    flops = float32_flops if precision == "float32" else half
+    if stage == "train":
+        trained, selected = training_flop(run)
+        return (trained / flops + selected / float32_flops) / UTILISATION
+    encoded, classifier_steps = scoring_work(run, tasks, MODES[mode])
+    step = CPU_CLASSIFIER_STEP if device == "cpu" else GPU_CLASSIFIER_STEP
+    return encoded / float32_flops / UTILISATION + classifier_steps * step
 
 
 @dataclass
-class Measured:
-    """Results of suites: by how much methods' work differs from two views, and how far above their floors runs were.
+class Line:
+    """Runs of a backbone at a stage, how many of them were measured, and seconds on one device."""
 
-    Attributes:
-        factors: of forward, backward and selection FLOP, by a run's text.
-        times: runs, seconds and floor of a stage, by (stage, backbone), on the device asked for.
-    """
-
-    factors: dict[str, tuple[float, float, float]]
-    times: dict[tuple[str, str], tuple[int, float, float]]
-
-    @classmethod
-    def read(cls, results: Path, device: Device) -> Measured:
-        """Of every suite in a folder; what earlier versions left says nothing."""
-        counted: dict[str, np.ndarray] = defaultdict(lambda: np.zeros((2, 3)))
-        times: dict[tuple[str, str], np.ndarray] = defaultdict(lambda: np.zeros(3))
-        for path in sorted(results.glob("*/trained/*.json")):
-            left = read_json(path)
-            outcome = left["outcome"]
-            run = _again(left["run"]) if "work" in outcome else None
-            if run is None or not _is_counted(run):
-                continue
-            try:
-                work, _, _ = training(run, outcome["steps"])
-            except UserError:  # its corpus is not here, and nothing is known of it
-                continue
-            flop = outcome["work"]["flop"]
-            counted[run.text] += (
-                [flop["forward"], flop["backward"], flop["selection"]],
-                [work.forward, work.backward, work.selection],
-            )
-            if device.is_of(left["provenance"]):
-                at = device.peak(run.recipe.precision, run.recipe.threads)
-                times["train", run.backbone.name] += (
-                    1, outcome["work"]["seconds"], floor_of_record(outcome["work"], at)
-                )  # fmt: skip
-        for path in sorted(results.glob("*/scores/*.json")):
-            told = read_json(path)["provenance"]
-            run = _again(told["run"]) if {"seconds", "tasks"} <= told.keys() and device.is_of(told) else None
-            if run:
-                least = scoring(run, tuple(told["tasks"]), MODES[told["mode"]], device)
-                times["score", run.backbone.name] += (1, told["seconds"], least)
-        factors = {text: tuple(ours / guess) for text, (ours, guess) in counted.items()}
-        return cls(factors, {key: tuple(found) for key, found in times.items()})
-
-    def ratio(self, stage: str, backbone: str) -> tuple[float, str]:
-        """Seconds by seconds of the floor: of this backbone's runs, else of all runs on the device, else assumed."""
-        chosen = {name: found for (kind, name), found in self.times.items() if kind == stage and found[2] > 0}
-        of = {backbone: chosen[backbone]} if backbone in chosen else chosen
-        if not of:
-            return ASSUMED, "assumed"
-        count, seconds, least = np.sum(list(of.values()), axis=0)
-        where = "" if backbone in of else f" of {', '.join(sorted(of))}"
-        return seconds / least, f"measured on {count:.0f} run{'s' if count > 1 else ''}{where}"
+    backbone: str
+    stage: str
+    runs: int = 0
+    measured: int = 0
+    seconds: float = 0.0
 
 
-def _again(told: Mapping[str, Any]) -> Run | None:
-    """The run that `Run.describe` described.
-
-    None where this version, or this machine, has no such run, or where it is on the embedded world, whose sets are
-    small.
-    """
-    if told["data"] == "world":
-        return None
-    with suppress(UserError):
-        run = run_of(told, corpus=told["corpus"] or "wiki1m")
-        if run.id == told["id"]:
-            return run
-    return None
-
-
-def scoring(run: Run, tasks: Sequence[str], settings: Settings, device: Device) -> float:
-    """Seconds of the floor of a scoring: sentences encoded in float32, then classifiers."""
-    known, _ = scored(run)
-    width = known.hidden_size if known else run.backbone.shape.width
-    flops = device.peak()["float32_flops"]
-    return encoding(run, tasks) / flops + classifying(width, tasks, settings, flops, device.start)
+def predict(planned: Iterable[Planned], mode: str, device: str, measured: Measured) -> list[Line]:
+    """Estimate a plan by backbone and stage, without runs that their backbone makes impossible."""
+    lines: dict[tuple[str, str], Line] = {}
+    for run, tasks in ((one.run, one.tasks) for one in planned if not one.run.skip):
+        name = run.backbone.name
+        for stage in ("train", "score") if run.trained and run.backbone.kind == "transformer" else ("score",):
+            seconds = measured.seconds(run, stage, tasks)
+            line = lines.setdefault((name, stage), Line(name, stage))
+            line.runs += 1
+            line.measured += seconds is not None
+            line.seconds += estimate(run, stage, tasks, mode, device) if seconds is None else seconds
+    return list(lines.values())
 
 
-# The prediction
-
-
-def predict(planned: Iterable[Planned], mode: str, device: Device, measured: Measured) -> list[Line]:
-    """The table's lines, by backbone and stage; a run that its backbone rules out takes no time."""
-    floors: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for one in planned:
-        run = one.run
-        if run.skip:
-            continue
-        if _is_counted(run):
-            floors[run.backbone.name, "train"].append(_trained_floor(run, device, measured))
-        floors[run.backbone.name, "score"].append(scoring(run, one.tasks, MODES[mode], device))
-    return [
-        Line(name, stage, len(found), sum(found), *measured.ratio(stage, name))
-        for (name, stage), found in floors.items()
-    ]
-
-
-def _is_counted(run: Run) -> bool:
-    """Whether it trains a transformer."""
-    return run.trained and not run.skip and run.backbone.kind == "transformer"
-
-
-def _trained_floor(run: Run, device: Device, measured: Measured) -> float:
-    work, weights, steps = training(run)
-    factors = measured.factors.get(run.text, (1.0, 1.0, 1.0))
-    work.forward, work.backward, work.selection = np.array([work.forward, work.backward, work.selection]) * factors
-    moments = 1 if run.recipe.optimiser == "rmsprop" else 2
-    return floor(work, weights, steps, device.peak(run.recipe.precision, run.recipe.threads), moments)["seconds"]
-
-
-def report(config: Mapping[str, Any], planned: Sequence[Planned], name: str, gpus: int, results: Path) -> str:
-    """A prediction to print: the table, and what it rests on.
-
-    Args:
-        config: the validated configuration that was expanded into `planned`.
-        name: of the device.
-        gpus: how many devices share the runs.
-        results: the folder of suites' results, from which measured ratios are taken.
+def report(config: Mapping[str, Any], planned: Sequence[Planned], device: str, gpus: int, results: Path) -> str:
+    """The estimate of a plan on `gpus` devices as text, with times measured in `results`.
 
     Raises:
-        UserError: an unknown device, no device at all, a corpus of which nothing is known, the embedded world.
+        UserError: the device or a corpus is unknown, `gpus` is below 1, or the data is the embedded
+            world.
     """
-    device = Device(name)
+    if device not in DEVICES:
+        raise UserError(f"unknown device '{device}'{nearest(device, DEVICES)}")
     if gpus < 1:
-        raise UserError(f"--gpus is {gpus}; write how many devices share the runs, 1 or more")
+        raise UserError(f"--gpus is {gpus}; give the number of devices that share the runs, at least 1")
     if config["data"] == "world":
-        raise UserError(
-            f"the suite '{config['suite']}' is on the embedded world, whose runs take seconds on any device; "
-            f"hours are predicted of suites on real data, as --suite paper"
-        )
-    measured = Measured.read(results, device)
-    lines = predict(planned, mode_of(config), device, measured)
-    return "\n".join([*_table(lines, gpus), "", *_remarks(planned, device, measured)])
-
-
-def _table(lines: Sequence[Line], gpus: int) -> Iterator[str]:
-    total = sum(line.seconds for line in lines)
-    rows = [("backbone", "stage", "runs", "floor h", "ratio", "device h", f"wall h at {gpus}", "ratio is")]
-    for line in lines:
-        hours = (line.floor / 3600, line.seconds / 3600, line.seconds / 3600 / gpus)
-        floor_h, device_h, wall_h = (f"{value:.2f}" for value in hours)
-        ratio = f"{line.ratio:.2f}"
-        rows.append((line.backbone, line.stage, str(line.runs), floor_h, ratio, device_h, wall_h, line.source))
-    least = sum(line.floor for line in lines) / 3600
-    rows.append(("all", "", "", f"{least:.2f}", "", f"{total / 3600:.2f}", f"{total / 3600 / gpus:.2f}", ""))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [
-            f"{cell:<{width}}" if place in (0, 1, 7) else f"{cell:>{width}}"
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
-
-
-def _remarks(planned: Sequence[Planned], device: Device, measured: Measured) -> Iterator[str]:
-    texts = {one.run.text for one in planned if one.run.trained}
-    known = len(texts & measured.factors.keys())
-    peaks = "measured on this machine now" if device.name == "cpu" else "the maker's data sheet"
-    yield f"Peak of {device.name}: {peaks}."
-    yield f"Work: {known} of {len(texts)} methods as their runs counted it, the others {VIEWS} views a sentence."
-    corpora = {_told(one.run) for one in planned if _is_counted(one.run)}
-    if corpora:
-        yield f"Mean tokens after truncation: {'; '.join(sorted(corpora))}."
-    yield "Not counted: analyses, trainings without a transformer, maps fitted on a corpus, neighbours, files."
-
-
-def _told(run: Run) -> str:
-    _, mean, measured = corpus_tokens(run)
-    return f"{run.corpus} {mean:.1f} of {run.recipe.max_length} ({'measured' if measured else 'assumed'})"
+        raise UserError(f"the suite '{config['suite']}' is on the embedded world and takes minutes; choose another")
+    lines = predict(planned, mode_of(config), device, Measured.read(results, device))
+    width = max(map(len, ("backbone", *(line.backbone for line in lines))))
+    rows = [f"{'backbone':{width}}  stage  runs  measured  device h  {f'wall h at {gpus}':>13}"]
+    total = Line("all", "", *(sum(getattr(line, name) for line in lines) for name in ("runs", "measured", "seconds")))
+    for line in (*lines, total):
+        hours = f"{line.seconds / 3600:8.2f}  {line.seconds / 3600 / gpus:13.2f}"
+        rows.append(f"{line.backbone:{width}}  {line.stage:5}  {line.runs:4}  {line.measured:8}  {hours}")
+    rows += [
+        f"\nRuns without a measurement on this device: FLOP at {UTILISATION:.0%} of the peak rate, which is assumed.",
+        "Not counted: analyses, trainings without a transformer, maps fitted on a corpus, neighbours, files.",
+    ]
+    return "\n".join(rows)

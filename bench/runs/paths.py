@@ -1,4 +1,7 @@
-"""Where things of a suite are: one folder a suite, one name a run."""
+"""Files and folders of a suite.
+
+Each suite has one folder, and each run's files are named by its id.
+"""
 
 from __future__ import annotations
 
@@ -15,81 +18,93 @@ from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text, slug, write_text
 
 
-def corpus_stamp(suite: Path, name: str) -> Path:
-    """What says that a corpus is present and verified."""
-    return suite / "inputs" / f"corpus-{slug(name)}.json"
+def corpus_stamp(suite_dir: Path, name: str) -> Path:
+    """Written once a corpus is present and its checksum verified."""
+    return suite_dir / "inputs" / f"corpus-{slug(name)}.json"
 
 
-def run_folder(suite: Path, run_id: str) -> Path:
-    """The training's own folder; never a declared output, so that nothing deletes it."""
-    return suite / "runs" / run_id
+def run_folder(suite_dir: Path, run_id: str) -> Path:
+    """Checkpoints of a training.
+
+    Not a declared output of the workflow, so Snakemake never deletes it.
+    """
+    return suite_dir / "runs" / run_id
 
 
-def tokens_folder(suite: Path) -> Path:
-    """Corpora as token ids, which all runs of the suite read."""
-    return suite / "tokens"
+def tokens_folder(suite_dir: Path) -> Path:
+    """Tokenized corpora, shared by all runs of the suite."""
+    return suite_dir / "tokens"
 
 
-def trained_file(suite: Path, run_id: str) -> Path:
-    return suite / "trained" / f"{run_id}.json"
+def trained_file(suite_dir: Path, run_id: str) -> Path:
+    """Outcome of a training with its provenance (`trained.json` of a run)."""
+    return suite_dir / "trained" / f"{run_id}.json"
 
 
-def scores_file(suite: Path, run_id: str) -> Path:
-    return suite / "scores" / f"{run_id}.json"
+def scores_file(suite_dir: Path, run_id: str) -> Path:
+    """Scores of a run with their provenance."""
+    return suite_dir / "scores" / f"{run_id}.json"
 
 
-def analyses_file(suite: Path, run_id: str) -> Path:
-    return suite / "analyses" / f"{run_id}.json"
+def analyses_file(suite_dir: Path, run_id: str) -> Path:
+    """Analyses of a run with their provenance."""
+    return suite_dir / "analyses" / f"{run_id}.json"
 
 
-def scoring_folder(suite: Path, run_id: str) -> Path:
-    """What a scoring has finished so far; deleted once its scores are written."""
-    return suite / "runs" / run_id / "scoring"
+def scoring_folder(suite_dir: Path, run_id: str) -> Path:
+    """Intermediate results of a scoring. Deleted once the scores are written."""
+    return suite_dir / "runs" / run_id / "scoring"
 
 
-def data_folder(name: str, suite: Path) -> Path:
-    """The data folder called `name`: world (the suite's own), senteval (BENCH_DATA or the hub), or a folder.
+def data_folder(name: str, suite_dir: Path) -> Path:
+    """The folder of an evaluation data set.
+
+    Args:
+        name: "world" (the embedded world of the suite), "senteval" (from BENCH_DATA, else
+            downloaded), or a path.
 
     Raises:
-        UserError: it is not there.
+        UserError: the folder does not exist or has another layout.
     """
     if name == "senteval":
         return download.fetch_senteval()
-    folder = _world(suite) if name == "world" else Path(name)
+    folder = _world(suite_dir) if name == "world" else Path(name)
     if not (folder / "downstream").is_dir():
         raise UserError(f"data folder {folder} holds no downstream/; name a folder in SentEval's layout")
     return folder
 
 
-def corpus_file(name: str, suite: Path, data_name: str = "senteval") -> Path:
-    """The training corpus called `name`: world (the suite's own), one in BENCH_DATA or on the hub, or a file.
+def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path:
+    """The file of a training corpus.
 
     Args:
-        data_name: the data of whose tasks the corpora of `corpora.MADE` are made, in the suite.
+        name: "world" (of the suite's embedded world), a name of `corpora.MADE` (built in the suite
+            folder), another name (from BENCH_DATA, else downloaded), or a path.
+        data_name: the evaluation data from which corpora of `corpora.MADE` are built.
 
     Raises:
-        UserError: it is not there.
+        UserError: the corpus does not exist.
     """
     if name == "world":
-        return corpora.corpus_path(name, _world(suite))
+        return corpora.corpus_path(name, _world(suite_dir))
     if name in corpora.MADE:
-        path = suite / "corpora" / slug(data_name) / f"{name}.txt"
-        text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name, suite)))
+        path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
+        text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name, suite_dir)))
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
         return path
     return Path(name) if "/" in name else download.fetch_corpus(name)
 
 
-def _world(suite: Path) -> Path:
-    folder = suite / "world"
+def _world(suite_dir: Path) -> Path:
+    folder = suite_dir / "world"
     if not folder.is_dir():
-        raise UserError(f"{suite} has no embedded world; make it with: python -m bench world --out {folder}")
+        raise UserError(f"{suite_dir} has no embedded world; make it with: python -m bench world --out {folder}")
     return folder
 
 
 def data_sums(folder: Path) -> dict[str, Any]:
-    """How many task files a data folder holds, and the sum of their sums and names."""
+    """Number of task files in a data folder, and a SHA-256 over their checksums and names."""
     parts = (folder / "downstream", folder / "probing")
     files = sorted(path for part in parts for path in part.rglob("*") if path.is_file())
     sums = "\n".join(f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files)
@@ -97,29 +112,31 @@ def data_sums(folder: Path) -> dict[str, Any]:
 
 
 def describe_input(
-    kind: str, name: str, suite: Path, tasks: Sequence[str] = (), data_name: str = "senteval"
+    kind: str, name: str, suite_dir: Path, tasks: Sequence[str] = (), data_name: str = "senteval"
 ) -> dict[str, Any]:
-    """Make an input of a suite present and say what it is: the content of `inputs/*.json`.
+    """Download or build an input of a suite if needed and return its checksums, the content of
+    `inputs/*.json`.
 
     Args:
-        kind: data, corpus or backbone.
-        tasks: of data, what will be scored: the probing files among them are fetched where `senteval` is.
-        data_name: of the corpora "sts" and "cnsd": the data they are made of.
+        kind: "data", "corpus" or "backbone".
+        name: of the data, corpus or backbone.
+        tasks: tasks to score, for `kind="data"`. Their probing files are downloaded.
+        data_name: as in `corpus_file`, for `kind="corpus"`.
 
     Raises:
-        UserError: it is not there, cannot be fetched, or is not what it should be.
+        UserError: the input does not exist, cannot be downloaded, or fails its checks.
     """
     if kind == "data":
-        folder = data_folder(name, suite)
-        check_listed(wanted := expand_tasks(tasks), folder)
-        for task in wanted:
+        folder = data_folder(name, suite_dir)
+        check_listed(names := expand_tasks(tasks), folder)
+        for task in names:
             if task in probing.FILES:
                 download.probing_file(probing.FILES[task], folder)
         return {"kind": kind, "name": name, **data_sums(folder)}
     if kind == "corpus":
-        return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite, data_name))}
-    known = backbone(name)
-    if known.source == "toy":
+        return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}
+    used = backbone(name)
+    if used.source == "toy":
         check_toy(name)
-    weights = [known.table(suite)] if known.kind == "words" else sorted(known.folder(suite).glob("*.safetensors"))
+    weights = [used.table(suite_dir)] if used.kind == "words" else sorted(used.folder(suite_dir).glob("*.safetensors"))
     return {"kind": kind, "name": name, "weights": {path.name: sha256_file(path) for path in weights}}

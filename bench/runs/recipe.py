@@ -1,4 +1,6 @@
-"""The fields of the one training loop: what they may be, and how they are read from text and YAML."""
+"""The hyper-parameters of the training loop: their defaults, their ranges, and conversion from text
+and YAML.
+"""
 
 from __future__ import annotations
 
@@ -9,41 +11,41 @@ from typing import Any
 from bench.datasets.tasks import CHINESE_TASKS, is_described
 from bench.utils.errors import UserError, nearest
 
-MOST = 2**31 - 1  # of anything that is counted: beyond it, a slip
-MOST_THREADS = 1024  # more than any machine's cores; a hundred thousand take a process down
+MAX_COUNT = 2**31 - 1  # a larger batch size, step count, ... is a typing error
+MAX_THREADS = 1024  # above any machine's cores; 100,000 threads crash a process
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The fields of the one training loop. Defaults: methods.md a.1 to a.4, bert-base-uncased."""
+    """Hyper-parameters of the training loop. Defaults: methods.md a.1 to a.4, bert-base-uncased."""
 
     batch_size: int = 64
     learning_rate: float = 3e-5
     epochs: int = 1
-    corpus: str | None = None  # the method's own; None takes the suite's
-    sentences: int | None = None  # first lines of the corpus; None takes all
-    max_length: int = 32  # word pieces, special tokens included
-    pooler: str = "cls_mlp"  # training pooler; `cls_mlp` is scored as `cls_before_pooler`, others as they are
-    dropout: float | None = None  # hidden and attention; None keeps the backbone's own
+    corpus: str | None = None  # the method's own corpus; None: the suite's
+    sentences: int | None = None  # number of leading lines of the corpus; None: all
+    max_length: int = 32  # tokens, special tokens included
+    pooler: str = "cls_mlp"  # used in training; `cls_mlp` is scored as `cls_before_pooler`, others unchanged
+    dropout: float | None = None  # hidden and attention dropout; None: the backbone's own
     weight_decay: float = 0.0
     optimiser: str = "adamw"  # or "rmsprop"
     epsilon: float = 1e-8  # of the optimiser
-    bias_correction: bool = True  # of AdamW; BERT's own optimiser has none
-    schedule: str = "linear"  # to 0; or "constant", or "blocks" of falling rates (methods.md b.7)
-    warmup: float = 0.0  # share of the steps
-    clip: float = 1.0  # gradient norm
+    bias_correction: bool = True  # of AdamW; BERT's original optimiser has none
+    schedule: str = "linear"  # decay to 0; or "constant", or "blocks" of falling rates (methods.md b.7)
+    warmup: float = 0.0  # fraction of the steps
+    clip: float = 1.0  # maximum gradient norm
     precision: str = "mixed"  # float16 autocast on a GPU and float32 on a CPU; or "bfloat16", "float32" on both
-    select_on: str = "STS-B"  # dev sets whose mean Spearman decides, joined by "+"
-    select_every: int = 125  # optimiser steps
-    patience: int | None = None  # selections without gain before stopping; None never stops
-    threads: int = 1  # CPU threads of the training; sums of floats depend on it
-    layers: int | None = None  # the backbone keeps its first ones, from before the training on; None keeps all
-    scored_layers: int | None = None  # of the trained layers the first ones are scored; None scores with all
-    dimension: int | None = None  # the training head maps to it and is scored; None: width to width, not scored
+    select_on: str = "STS-B"  # dev sets whose mean Spearman selects the checkpoint, joined by "+"
+    select_every: int = 125  # optimiser steps between two selections
+    patience: int | None = None  # selections without improvement before stopping early; None: never
+    threads: int = 1  # CPU threads; sums of floats depend on it
+    layers: int | None = None  # train only the first layers of the backbone; None: all
+    scored_layers: int | None = None  # score with only the first trained layers; None: all
+    dimension: int | None = None  # output width of the training head, which is then scored; None: not scored
 
     @property
     def identified(self) -> dict[str, Any]:
-        """As it stands in a run's identity, of which the corpus is a part of its own."""
+        """The fields in a run's identity. The corpus has an entry of its own there."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -51,7 +53,8 @@ class Recipe:
         }
 
 
-# Fields that joined later: absent from an identity where they have their default, so earlier results keep their names.
+# Fields added after the first release. At their default they are not part of an identity, so older
+# runs keep their ids.
 _LATER = ("optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension")
 
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
@@ -61,19 +64,27 @@ _RECIPE_CHOICES = {
     "optimiser": ("adamw", "rmsprop"),
     "schedule": ("linear", "constant", "blocks"),
 }
+_COUNTS = (
+    "batch_size", "epochs", "max_length", "select_every", "threads", "sentences", "patience", "layers",
+    "scored_layers", "dimension",
+)  # fmt: skip
 
 
 def convert(value: Any, annotation: str, name: str) -> Any:
-    """Turn text or a YAML value into what a field's annotation says.
+    """Convert text or a YAML value to the type of a field.
+
+    Args:
+        annotation: such as "int | None".
+        name: of the field, for the error message.
 
     Raises:
-        UserError: it cannot be one; the message names the field.
+        UserError: the value cannot be converted.
     """
     kinds = [kind.strip() for kind in annotation.split("|")]
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
         if "None" in kinds:
             return None
-        raise UserError(f"'{name}' cannot be empty; give {_worded(kinds)}")
+        raise UserError(f"'{name}' cannot be empty; give {_type_names(kinds)}")
     try:
         if "bool" in kinds:
             if isinstance(value, bool):
@@ -89,17 +100,16 @@ def convert(value: Any, annotation: str, name: str) -> Any:
             return float(value)
         return str(value)
     except (KeyError, ValueError, TypeError, OverflowError):
-        raise UserError(f"'{name}' should be {_worded(kinds)}, not '{value}'") from None
+        raise UserError(f"'{name}' should be {_type_names(kinds)}, not '{value}'") from None
 
 
-def _worded(kinds: list[str]) -> str:
-    """What a field takes, as its values are written."""
+def _type_names(kinds: list[str]) -> str:
     words = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text", "None": "none"}
     return " or ".join(words.get(kind, kind) for kind in kinds)
 
 
-def written(value: Any) -> str:
-    """A field's value as a text that `convert` reads back."""
+def format_value(value: Any) -> str:
+    """Format a field's value as text that `convert` reads back."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and float(short := f"{value:g}") == value:
@@ -108,10 +118,10 @@ def written(value: Any) -> str:
 
 
 def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Recipe fields from a configuration or the command line, with their types.
+    """Convert recipe fields of a configuration or the command line to their types.
 
     Raises:
-        UserError: an unknown field or an impossible value.
+        UserError: a field is unknown or its value is invalid.
     """
     recipe = {}
     for name, value in values.items():
@@ -129,23 +139,11 @@ def check_recipe(recipe: Recipe) -> None:
             raise UserError(f"unknown {name} '{getattr(recipe, name)}'{nearest(getattr(recipe, name), choices)}")
     if recipe.clip <= 0:
         raise UserError(f"'clip' should be above 0, not {recipe.clip}; a large value never clips")
-    least = {
-        "batch_size": 1,
-        "epochs": 1,
-        "max_length": 3,
-        "select_every": 1,
-        "threads": 1,
-        "sentences": 1,
-        "patience": 1,
-        "layers": 1,
-        "scored_layers": 1,
-        "dimension": 1,
-    }
-    for name, bound in least.items():
-        value = getattr(recipe, name)
+    for name in _COUNTS:
+        value, bound = getattr(recipe, name), 3 if name == "max_length" else 1  # [CLS], one token, [SEP]
         if value is not None and value < bound:
             raise UserError(f"'{name}' should be at least {bound}, not {value}")
-        if value is not None and value > (most := MOST_THREADS if name == "threads" else MOST):
+        if value is not None and value > (most := MAX_THREADS if name == "threads" else MAX_COUNT):
             raise UserError(f"'{name}' should be at most {most}, not {value}")
     if recipe.epsilon <= 0:
         raise UserError(f"'epsilon' should be above 0, not {recipe.epsilon}")
@@ -153,11 +151,11 @@ def check_recipe(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if value is not None and (value < 0 or (upper and value >= upper)):
             span = f"at least 0 and below {upper}" if upper else "at least 0"
-            raise UserError(f"'{name}' should be {span}, not {written(value)}")
+            raise UserError(f"'{name}' should be {span}, not {format_value(value)}")
     if recipe.dimension is not None and recipe.pooler != "cls_mlp":
-        raise UserError(f"'dimension' is of the head that pooler 'cls_mlp' trains, and '{recipe.pooler}' has none")
+        raise UserError(f"'dimension' needs the training head of pooler 'cls_mlp'; '{recipe.pooler}' has none")
     tasks = recipe.select_on.split("+")
-    if twice := [task for task in tasks if tasks.count(task) > 1]:
-        raise UserError(f"'select_on' names '{twice[0]}' twice; keep one")
+    if duplicates := [task for task in tasks if tasks.count(task) > 1]:
+        raise UserError(f"'select_on' names '{duplicates[0]}' twice; keep one")
     for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:
         raise UserError(f"cannot select on '{task}'{nearest(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}")

@@ -15,15 +15,17 @@ from bench.datasets.manifest import manifest
 from bench.datasets.tasks import CHINESE_TASKS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS
 from bench.evaluation.embedding_store import FILES as VECTOR_FILES
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
-from bench.models.encoder import Encoder, load_encoder
+from bench.models.encoder import Encoder
 from bench.models.from_name import Model, files
+from bench.models.load import load_encoder
 from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, said
 from bench.results.provenance import provenance, task_sums
+from bench.results.readers import check_plan, read_analyses, read_trained, report_damage
 from bench.results.records import STAGES, Record, read_scores, write_scores
-from bench.results.suite_results import DAMAGE, check_runs, fault, read_analyses
 from bench.runs import paths
-from bench.runs.run import Run, run_of
+from bench.runs.resolve import run_of
+from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -170,12 +172,9 @@ def planned(plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequen
     Raises:
         UserError: it is no plan, or has no such run.
     """
-    try:
-        check_runs(plan)
-        entries = [{"tasks": [], "analyses": []} | entry for entry in plan["runs"]]
-        _ = [(entry["reference"], entry["recipe_changes"]) for entry in entries], plan["corpus"], plan["data"]
-    except DAMAGE as error:
-        raise UserError(f"this is no plan of runs ({fault(error)}); take one that python -m bench plan wrote") from None
+    with report_damage("this", "a plan", "use one written by python -m bench plan"):
+        check_plan(plan, ("corpus", "data"), ("reference",))
+    entries = [{"tasks": [], "analyses": [], "recipe_changes": {}} | entry for entry in plan["runs"]]
     if strangers := set(only) - {entry["id"] for entry in entries}:
         raise UserError(f"the plan has no run '{min(strangers)}'; plan the suite anew, or leave it out")
     chosen = [entry for entry in entries if not only or entry["id"] in only]
@@ -220,7 +219,7 @@ def _ended(run: Run, suite: Path) -> dict[str, Any]:
         return {"outcome": {"status": "finished"}}
     if not (file := paths.trained_file(suite, run.id)).is_file():
         raise UserError(f"{run.text} is not trained in {suite} ({file.name} is not there); train it first")
-    return read_json(file)
+    return dict(read_trained(file))
 
 
 def score_model(

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 
 from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
-from bench.models.encoder import FIRST_ONLY, POOLERS, Encoder, TransformerEncoder, load_encoder
+from bench.models.encoder import Encoder, TransformerEncoder
+from bench.models.load import load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
+from bench.models.poolers import FIRST_ONLY, POOLERS
 from bench.models.token_cache import tokenized
 from bench.models.transformer import load_backbone, load_language_head, longest_input
 from bench.registry.backbones import NO_BACKBONE
@@ -237,7 +239,7 @@ class RunContext:
         return Affine(encoder, weight, bias, tanh=True)
 
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
-        return TransformerEncoder(model, self.tokenizer, pooler, known=self._known, work=self.work)
+        return TransformerEncoder(model, self.tokenizer, pooler, cached_tokens=self._known, work=self.work)
 
     def remember(self, sentences: Sequence[str]) -> None:
         """Tokenize once what this run's Encoders encode again and again: the sentences of its selection."""

@@ -25,7 +25,7 @@ from bench.datasets import corpora, sts
 from bench.datasets.manifest import Vectors
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
-from bench.models.encoder import save_encoder
+from bench.models.load import save_encoder
 from bench.models.roofline import peak, record
 from bench.results.provenance import provenance, task_sums
 from bench.runs.recipe import Recipe

@@ -20,7 +20,7 @@ import torch
 import bench.training.loop
 from bench.datasets.corpora import corpus_path, read_sentences
 from bench.registry.backbones import backbone
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.training.log import Log
 from bench.world import build
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from bench.models.packed_forward import forward_flop
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.training.log import Log
 from bench.training.loop import train
 from bench.utils.files import write_text

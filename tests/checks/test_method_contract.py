@@ -15,12 +15,13 @@ import pytest
 from bench.__main__ import main
 from bench.checks import method_contract as contract
 from bench.checks.method_trial import Fault, Trial, advance, make_inputs
-from bench.models.encoder import load_encoder
 from bench.models.from_name import FunctionEncoder
+from bench.models.load import load_encoder
 from bench.registry import methods as registered
 from bench.registry import plugins
 from bench.runs import config
-from bench.runs.run import Run, resolve
+from bench.runs.resolve import resolve
+from bench.runs.run import Run
 from bench.stages.jobs import train_run
 from bench.utils.errors import UserError
 from methods.base import Method
@@ -473,7 +474,7 @@ def test_an_encoder_that_a_file_brings_is_loaded_again(trial: Callable[[str], Tr
     texts = ["the cook sees a dog .", "a boat ."]
     assert np.array_equal(loaded.encode(texts), loaded.base.encode(texts) + np.float32(2))
     os.environ["BENCH_METHODS"] = ""
-    with pytest.raises(UserError, match="names an encoder of kind 'shifted', which no method brings"):
+    with pytest.raises(UserError, match="names an encoder of kind 'shifted', which no installed method defines"):
         load_encoder(tmp_path / "encoder")
 
 
@@ -565,8 +566,8 @@ def test_a_configuration_names_paths_from_the_working_folder(
     ("paths", "said"),
     [
         (["nowhere"], "nowhere is no file or folder with methods; mend BENCH_METHODS or 'method_paths'"),
-        ([], r"'method_paths' is \[\], which cannot be; list files or folders"),
-        ("my_methods", "'method_paths' is 'my_methods', which cannot be; list files or folders"),
+        ([], r"'method_paths' is \[\], which is invalid; list files or folders"),
+        ("my_methods", "'method_paths' is 'my_methods', which is invalid; list files or folders"),
     ],
 )
 def test_mistaken_paths_are_a_sentence(paths: object, said: str) -> None:

@@ -14,9 +14,9 @@ import pytest
 from bench.datasets import corpora, sts
 from bench.datasets.tasks import CHINESE_TASKS, GROUPS, STS_TASKS, expand_tasks
 from bench.evaluation.scoring import read_tasks, score_tasks
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.runs import paths
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json

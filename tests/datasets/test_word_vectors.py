@@ -11,7 +11,7 @@ import pytest
 from bench.__main__ import main
 from bench.datasets import word_vectors
 from bench.datasets.word_vectors import read_vectors, width
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError
 from bench.world.toy_word_vectors import WIDTH

@@ -21,7 +21,7 @@ from huggingface_hub import constants
 
 from bench import download
 from bench.download import archive, http, pins
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 from tests.support.fake_hub import FakeHub, Fault, use_endpoint
 from tests.support.hub_contents import BERT, CORPUS, NO_PINS, TEXT, fetch, left_behind, member, tar

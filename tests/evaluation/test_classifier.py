@@ -152,7 +152,7 @@ def test_weights_of_a_network_with_dropout(dropout: float) -> None:
     mode=st.sampled_from(PROTOCOL_MODES),
     decays=st.lists(st.sampled_from([1e-9, 1e-5, 1e-2, 0.3]), min_size=1, max_size=3),
 )
-def test_any_heads_in_any_company(
+def test_heads_do_not_depend_on_others_in_the_batch(
     n: int,
     width: int,
     classes: int,
@@ -182,7 +182,7 @@ def test_any_heads_in_any_company(
             torch.testing.assert_close(ours[:, -1], theirs["0.bias"], rtol=1e-5, atol=1e-6)
 
 
-def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_size_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = data(8, 80, 5, 2)
     double, wanted = torch.from_numpy(features).double(), torch.from_numpy(labels)
     folds = [Fold(train, dev, ((1e-3, 0.0), (1e-2, 0.0))) for train, dev in literal.folds(features, labels, 5)]
@@ -220,13 +220,13 @@ def test_too_few_samples_of_a_label_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("samples", "enough"), [(19, False), (20, True)])
-def test_a_share_that_is_no_sample_cannot_be_held_out(samples: int, enough: bool) -> None:
+def test_the_held_out_part_needs_a_sample(samples: int, enough: bool) -> None:
     features, labels = data(12, samples, 3, 2)
     train, ours = part(features, labels), small(*PROTOCOL_MODES[0])[0]
     if enough:
         assert 0 <= protocols.kfold(train, train, 2, ours, ignore).test <= 100
         return
-    with pytest.raises(UserError, match="holds out 5% of its training part, which is no sample of 19"):
+    with pytest.raises(UserError, match="holds out 5% of its training part, which is less than one of 19 samples"):
         protocols.kfold(train, train, 2, ours, ignore)
 
 

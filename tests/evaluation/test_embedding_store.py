@@ -1,4 +1,4 @@
-"""The vector store: every distinct sentence is encoded once, whatever is cut short in between."""
+"""The vector store: every distinct sentence is encoded once, despite interruptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from bench.evaluation import embedding_store
 from bench.evaluation.embedding_store import KEY, VectorStore
-from bench.models.encoder import TransformerEncoder, load_encoder
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 
 CHUNK, WIDTH = 2, 3
@@ -122,7 +123,7 @@ def test_vectors_are_those_of_direct_encoding(tiny_bert: Path, tmp_path: Path, m
         np.testing.assert_allclose(store(texts), alone, rtol=0, atol=1e-5)
 
 
-def test_an_interruption_costs_one_chunk(tmp_path: Path) -> None:
+def test_an_interruption_loses_at_most_one_chunk(tmp_path: Path) -> None:
     with store_in(tmp_path, Fake(interrupted_at=3)) as store, pytest.raises(KeyboardInterrupt):
         store.add(TEXTS)
     encoder = Fake()
@@ -145,7 +146,7 @@ def test_an_interruption_costs_one_chunk(tmp_path: Path) -> None:
         ("keys", 0, 0),
     ],
 )
-def test_a_store_cut_anywhere_is_a_shorter_store(name: str, size: int, rows: int, tmp_path: Path) -> None:
+def test_a_truncated_store_is_a_shorter_store(name: str, size: int, rows: int, tmp_path: Path) -> None:
     folder = filled(tmp_path)
     os.truncate(folder / name, size)
     encoder = Fake()
@@ -209,7 +210,7 @@ def test_two_processes_cannot_use_one_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [WIDTH, 5])
-def test_another_encoders_store_is_begun_anew(width: int, tmp_path: Path) -> None:
+def test_the_store_of_another_encoder_is_replaced(width: int, tmp_path: Path) -> None:
     filled(tmp_path)
     encoder = Fake("fake-2", width)
     with store_in(tmp_path, encoder) as store:
@@ -221,7 +222,7 @@ def test_another_encoders_store_is_begun_anew(width: int, tmp_path: Path) -> Non
         check(store, TEXTS[:3], width)
 
 
-def test_the_identity_is_asked_once(tmp_path: Path) -> None:
+def test_the_identity_is_computed_once(tmp_path: Path) -> None:
     """It is a sum over all weights."""
 
     class Counted(Fake):
@@ -240,7 +241,7 @@ def test_the_identity_is_asked_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["file", "file/store"])
-def test_a_folder_that_cannot_be_written(place: str, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=f"cannot write {tmp_path / place}: .*; choose a folder that can be written"):
         VectorStore(tmp_path / place, Fake())
@@ -249,12 +250,15 @@ def test_a_folder_that_cannot_be_written(place: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "problem"),
     [
-        ((CHUNK, WIDTH + 1), r"shape \(2, 4\) for 2 sentences; it must give one vector per sentence, all of one len"),
+        (
+            (CHUNK, WIDTH + 1),
+            r"shape \(2, 4\) for 2 sentences; it must return one vector per sentence, all of the same w",
+        ),
         ((CHUNK + 1, WIDTH), r"shape \(3, 3\) for 2 sentences"),
         ((CHUNK,), r"shape \(2,\) for 2 sentences"),
     ],
 )
-def test_an_encoder_that_changes_its_mind(shape: tuple[int, ...], problem: str, tmp_path: Path) -> None:
+def test_an_encoder_with_changing_shapes_is_rejected(shape: tuple[int, ...], problem: str, tmp_path: Path) -> None:
     class Moody(Fake):
         def encode(self, sentences: Sequence[str]) -> np.ndarray:
             right = super().encode(sentences)
@@ -281,7 +285,7 @@ INTERRUPTION = st.integers(1, 3)
 
 @settings(max_examples=60)
 @given(steps=st.lists(st.one_of(ADD, CUT, INTERRUPTION), max_size=10))
-def test_any_sequence_of_additions_cuts_and_interruptions(steps: list[Any]) -> None:
+def test_any_sequence_of_additions_truncations_and_interruptions(steps: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         present: set[str] = set()
         interrupted_at = 0

@@ -1,4 +1,4 @@
-"""Measures of vectors equal plain loops over their definitions, and known values at the limits."""
+"""Geometry of vectors: equality with plain loops, and known limits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_whether_four_is_positive() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 7, 30, 256])
-def test_uniformity_equals_the_loop_whatever_the_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uniformity_equals_the_loop_for_any_block_size(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(geometry, "ROWS", rows)
     vectors = draw(1, 30, 5)
     vectors[7] = vectors[3]  # repeated sentences count
@@ -99,7 +99,7 @@ def test_limits_of_uniformity() -> None:
     assert uniformity(many) == pytest.approx(-4 + 8 / 64, abs=0.01)
 
 
-def test_a_vector_of_zeros_has_no_direction() -> None:
+def test_zero_vectors_stay_zero() -> None:
     """It is at distance 1 of every direction, and at 0 of another one."""
     assert uniformity(torch.tensor([[0.0, 0], [0, 2]])) == pytest.approx(-2)
     assert uniformity(torch.zeros(4, 3)) == 0
@@ -119,7 +119,7 @@ def test_float32_is_enough_for_a_curve(kind: str) -> None:
     assert alignment(first.float(), second.float(), gold) == pytest.approx(near, rel=1e-4)
 
 
-def test_dclr_takes_batches_and_leaves_out_those_without_positives() -> None:
+def test_dclr_averages_batches_with_positive_pairs() -> None:
     first, second = draw(5, 300, 4), draw(6, 300, 4)
     gold = torch.arange(300, dtype=torch.float64) % 6
     gold[128:256] = 3.9  # nothing in the second batch
@@ -154,7 +154,7 @@ def test_rotations_lengths_and_order_change_nothing(seed: int, width: int, count
 
 
 @given(seed=st.integers(0, 10_000))
-def test_what_moves_together_is_less_uniform(seed: int) -> None:
+def test_vectors_that_are_closer_are_less_uniform(seed: int) -> None:
     vectors = draw(seed, 12, 5)
     assert uniformity(vectors + 10 * draw(seed + 1, 1, 5)) > uniformity(vectors)
 
@@ -213,7 +213,7 @@ def test_columns_of_layer_similarities() -> None:
         assert found[row].tolist() == pytest.approx(expected, abs=1e-12)
 
 
-def test_nothing_is_traced() -> None:
+def test_no_gradients_are_recorded() -> None:
     """A training asks between two steps, of vectors that may carry gradients."""
     vectors = draw(1, 6, 3).requires_grad_()
     assert uniformity(vectors) < 0

@@ -1,4 +1,4 @@
-"""The oracle itself, on tiny data and scripted accuracies: what others are compared with is known to be right."""
+"""Tests of the oracle itself, on tiny data and scripted accuracies."""
 
 from __future__ import annotations
 

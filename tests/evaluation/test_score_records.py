@@ -152,6 +152,6 @@ def test_records_are_those_of_the_literal_classifier(name: str, mode: str) -> No
     assert 110 / task.classes < expected["accuracy", "dev"] < 100
 
 
-def test_the_data_tell_modes_apart() -> None:
+def test_modes_give_different_accuracies() -> None:
     task = CASES["Length"][0]
     assert values(task, "test") != values(task, "dev")

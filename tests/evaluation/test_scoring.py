@@ -1,4 +1,4 @@
-"""Scores of every kind of task from one set of vectors, and evaluations that are interrupted."""
+"""Scores of every kind of task from one set of vectors, and interrupted evaluations."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_f1_of_mrpc_is_that_of_paraphrases(
 
 
 @pytest.mark.parametrize(("mode", "folds", "heads"), [("test", 10, 410 + 41 + 4), ("dev", 5, 105 + 21 + 4)])
-def test_modes_train_otherwise_and_progress_counts_all(
+def test_modes_differ_and_progress_counts_all_samples(
     mode: str, folds: int, heads: int, data: Path, watched: list[Progress], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -265,24 +265,24 @@ def test_finished_tasks_are_not_computed_again(
     classified.clear()
     interrupt(protocols, "nested", 2)
     with pytest.raises(KeyboardInterrupt):
-        score(tasks, look_up, kept=tmp_path)
+        score(tasks, look_up, finished=tmp_path)
     assert classified == ["MR", "Tense", "CR"]
     assert len(list(tmp_path.iterdir())) == 2
     classified.clear()
-    assert score(tasks, look_up, kept=tmp_path) == expected
+    assert score(tasks, look_up, finished=tmp_path) == expected
     assert classified == ["CR", "TREC"]
     classified.clear()
-    assert score(tasks, look_up, kept=tmp_path) == expected
+    assert score(tasks, look_up, finished=tmp_path) == expected
     assert classified == []
     assert [progress.done == progress.total for progress in watched] == [True, False, True, True]
 
 
-def test_what_is_kept_is_of_one_mode_and_of_the_same_sentences(
+def test_finished_tasks_depend_on_mode_and_sentences(
     data: Path, tmp_path: Path, quick: None, classified: list[str]
 ) -> None:
     tasks = read_tasks(["MR", "TREC"], data)
-    test = score(tasks, look_up, kept=tmp_path)
-    dev = score(tasks, look_up, mode="dev", kept=tmp_path)
+    test = score(tasks, look_up, finished=tmp_path)
+    dev = score(tasks, look_up, mode="dev", finished=tmp_path)
     assert classified == ["MR", "TREC"] * 2
     assert score(tasks, look_up, mode="dev") == dev != test
     classified.clear()
@@ -290,7 +290,7 @@ def test_what_is_kept_is_of_one_mode_and_of_the_same_sentences(
     other = replace(samples, columns=((*samples.columns[0][:-1], "another sentence"),))
     flipped = replace(samples, labels=1 - samples.labels)
     for changed in (other, flipped):
-        score([replace(tasks[0], splits={"all": changed})], look_up, kept=tmp_path)
+        score([replace(tasks[0], splits={"all": changed})], look_up, finished=tmp_path)
     assert classified == ["MR", "MR"]
 
 
@@ -307,7 +307,7 @@ def run(model: Path, data: Path, out: Path, *names: str) -> int:
 
 
 @pytest.mark.parametrize("call", [1, 2, 3])
-def test_an_evaluation_interrupted_between_tasks_goes_on(
+def test_an_evaluation_interrupted_between_tasks_is_resumed(
     call: int,
     data: Path,
     tiny_bert: Path,
@@ -337,7 +337,7 @@ def test_an_evaluation_interrupted_between_tasks_goes_on(
     assert list(whole.parent.iterdir()) == [whole]
 
 
-def test_an_evaluation_interrupted_while_encoding_goes_on(
+def test_an_evaluation_interrupted_while_encoding_is_resumed(
     data: Path,
     tiny_bert: Path,
     tmp_path: Path,
@@ -358,7 +358,7 @@ def test_an_evaluation_interrupted_while_encoding_goes_on(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.json", "whole.json"]
 
 
-def test_another_encoder_does_not_take_over_what_is_kept(
+def test_finished_tasks_of_another_encoder_are_not_used(
     data: Path, tiny_bert: Path, tmp_path: Path, quick: None, interrupt: Callable[[Any, str, int], None]
 ) -> None:
     out, whole = tmp_path / "x.json", tmp_path / "whole.json"
@@ -371,7 +371,7 @@ def test_another_encoder_does_not_take_over_what_is_kept(
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", "vectors/mine.txt", "a/b/c.json"])
-def test_a_foreign_folder_under_its_working_name_is_left_alone(
+def test_a_foreign_work_folder_is_not_touched(
     data: Path, tiny_bert: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     foreign = tmp_path / "x.json.part" / name
@@ -383,7 +383,7 @@ def test_a_foreign_folder_under_its_working_name_is_left_alone(
     assert foreign.read_text() == "years"
 
 
-def test_scores_say_which_files_they_come_from(data: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_scores_record_the_checksums_of_their_data(data: Path, tiny_bert: Path, tmp_path: Path) -> None:
     """Data without a manifest of its own is held to SentEval's counts, not to its bytes: the sum tells them apart."""
     sums = []
     for round in range(2):

@@ -21,7 +21,9 @@ from bench.export.card import card
 from bench.export.folders import PROBES
 from bench.export.runs import ExportedRun, read_runs
 from bench.export.tensorboard import scalars
-from bench.models.encoder import POOLER_NAMES, TransformerEncoder, load_encoder, save_encoder
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder, save_encoder
+from bench.models.poolers import POOLER_NAMES
 from bench.models.sentence_transformers import Normalised, Prompted
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths

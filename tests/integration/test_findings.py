@@ -31,9 +31,9 @@ from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd
 from bench.reported.audit import findings
 from bench.results.suite_results import read_suite
 from bench.runs import config
-from bench.runs.cost import ASSUMED, Device, Measured, predict
+from bench.runs.cost import UTILISATION, Measured, predict
 from bench.runs.recipe import RECIPE_FIELDS
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.utils.files import read_json
 from tests.integration.test_golden_minilm import PUBLISHED
 
@@ -451,12 +451,12 @@ def wiki_mini() -> list[str]:
 
 
 def unknown() -> list[str]:
-    lines = predict(planned(), "test", Device("h200"), Measured({}, {}))
-    hours, least = (sum(getattr(line, name) for line in lines) / 3600 for name in ("seconds", "floor"))
+    lines = predict(planned(), "test", "h200", Measured({}, {}, {}))
+    hours = sum(line.seconds for line in lines) / 3600
     trained, scored = (sum(line.runs for line in lines if line.stage == stage) for stage in ("train", "score"))
     return [
         f"{trained} trainings and {scored} scorings take {hours:.0f} hours on one H200",
-        f"{least:.0f} hours that no program could undercut, times {ASSUMED:g}",
+        f"at {100 * UTILISATION:.0f} % of its data sheet's FLOP/s",
         "a training of {:,} steps spread as little as one of {:,}".format(*(ceil(1_000_001 / n) for n in (64, 512))),
     ]
 

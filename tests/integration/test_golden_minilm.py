@@ -19,7 +19,8 @@ import pytest
 from bench.datasets import sts
 from bench.download import cache_folder
 from bench.evaluation.scoring import read_tasks, score_encoder, score_tasks
-from bench.models.encoder import TransformerEncoder, load_encoder
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder
 from bench.utils.files import atomic_folder, sha256_file
 
 pytestmark = [

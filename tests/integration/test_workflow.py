@@ -224,7 +224,7 @@ def test_a_key_that_stands_twice_is_a_sentence(tmp_path: Path) -> None:
     path.write_text((ROOT / "config" / "smoke.yaml").read_text() + "\nseeds: [1]\n")
     done = snakemake("-n", "--configfile", str(path), cwd=tmp_path)
     assert done.returncode != 0
-    assert "the key 'seeds' stands twice; keep one" in done.stdout + done.stderr
+    assert "duplicate key 'seeds'; keep one" in done.stdout + done.stderr
 
 
 def test_lint_only_advises_an_environment(tmp_path: Path) -> None:

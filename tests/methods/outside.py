@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.runs.run import Run, resolve
+from bench.runs.resolve import resolve
+from bench.runs.run import Run
 from bench.training.context import RunContext
 from methods.base import Step
 

@@ -17,8 +17,8 @@ from torch import Tensor
 import methods.base as base
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder
+from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError

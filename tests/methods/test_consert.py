@@ -19,10 +19,10 @@ import methods.consert as module
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences, sts_sentences
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.models.packed_forward import Batch, forward
 from bench.runs import paths
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from methods.base import Refusal, Shape
 from methods.consert import AUGMENTATIONS, ConSERT, ConSERTHyper, augmented
 from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 import methods.dclr as dclr
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder
+from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from methods.base import Negatives, Refusal, Shape, Step, Views, compose, cosine
 from methods.dclr import DCLR, one_vs_rest

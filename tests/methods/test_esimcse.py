@@ -14,8 +14,8 @@ import torch
 
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder
+from bench.runs.resolve import resolve
 from methods.base import Negatives, Refusal, Shape, Step, Views, compose
 from methods.esimcse import ESimCSE
 from methods.simcse import SimCSE

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import methods.glove as module
-from bench.models.encoder import load_encoder, save_encoder
+from bench.models.load import load_encoder, save_encoder
 from bench.runs import paths
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import UserError
 from methods.glove import STOP_WORDS, AverageOfWords
@@ -229,13 +229,13 @@ def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "backbone", "message"),
     [
-        ("glove", "toy-bert", "'glove' needs a table of word vectors, and 'toy-bert' is a transformer; name another"),
+        ("glove", "toy-bert", "'glove' needs a table of word vectors, but 'toy-bert' is a transformer; choose another"),
         (
             "simcse",
             "toy-glove",
-            "'simcse' needs a transformer, and 'toy-glove' is a table of word vectors; name another",
+            "'simcse' needs a transformer, but 'toy-glove' is a table of word vectors; choose another",
         ),
-        ("glove", "none", "'glove' needs a table of word vectors, and 'none' is no backbone; name another"),
+        ("glove", "none", "'glove' needs a table of word vectors, but 'none' is no backbone; choose another"),
         ("glove[stop_words=perhaps]", "toy-glove", "'stop_words' should be true or false"),
         ("glove+is-cse", "toy-glove", "'glove' is not trained, so nothing can be added to it"),
     ],

@@ -16,8 +16,9 @@ from torch.nn import functional as F
 import methods.is_bert as module
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import TransformerEncoder, load_encoder, save_encoder
-from bench.runs.run import resolve
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder, save_encoder
+from bench.runs.resolve import resolve
 from methods.base import Refusal, Shape
 from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
 from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors

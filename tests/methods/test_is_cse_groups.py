@@ -18,8 +18,8 @@ from torch.nn import functional as F
 import methods.is_cse as is_cse
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder
+from bench.runs.resolve import resolve
 from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, info_nce, stream
 from methods.is_cse import ISCSE, cluster

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder, save_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder, save_encoder
+from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, Views

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder
+from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 

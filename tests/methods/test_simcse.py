@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from bench.datasets.corpora import read_sentences
 from bench.models.transformer import load_backbone
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.training.loop import train
 from methods.simcse import without_a_word

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 import methods.skip_thought as module
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder, save_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder, save_encoder
+from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import GRU, SkipThought, SkipThoughtHyper

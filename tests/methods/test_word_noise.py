@@ -20,8 +20,8 @@ import methods.word_noise as word_noise
 from bench.datasets import sts
 from bench.datasets.corpora import read_sentences
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder
+from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
 from methods.word_noise import READINGS, WordNoise, WordNoiseHyper, chinese_words, edit

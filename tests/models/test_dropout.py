@@ -1,4 +1,4 @@
-"""Dropout by 16 random bits an element: how much is kept, of what mean, how independently, and its gradient."""
+"""Dropout from 16 random bits per element: rate, mean, independence and gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def dropped(rate: float, size: tuple[int, ...], seed: int = 5, kind: torch.dtype
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.15, 0.5, 0.9, 1 / 4096, 1 / 65536, 1.4 / 65536])
-def test_dropout_keeps_the_share_it_says_and_the_mean(global_state: None, rate: float) -> None:
+def test_dropout_keeps_the_expected_share_and_the_mean(global_state: None, rate: float) -> None:
     """Kept elements are binomial at the rate in 65536ths, and all have the value that makes their mean 1."""
     size = 1_000_003
     exact = round(rate * 65536) / 65536
@@ -32,7 +32,7 @@ def test_dropout_keeps_the_share_it_says_and_the_mean(global_state: None, rate: 
     assert abs(bias) < 4
 
 
-def test_dropout_draws_every_element_by_itself(global_state: None) -> None:
+def test_dropout_draws_elements_independently(global_state: None) -> None:
     """Neighbours, which share a draw of 64 bits, and successive calls: correlations as of independent masks."""
     torch.manual_seed(5)
     drop, ones = Dropout(True, torch.device("cpu")), torch.ones(400_000)
@@ -43,7 +43,7 @@ def test_dropout_draws_every_element_by_itself(global_state: None) -> None:
         assert abs(z) < 4, lag
 
 
-def test_dropout_is_decided_by_the_global_seed(global_state: None) -> None:
+def test_dropout_follows_the_global_seed(global_state: None) -> None:
     size = (50, 40)
     assert torch.equal(dropped(0.5, size, seed=1), dropped(0.5, size, seed=1))
     assert not torch.equal(dropped(0.5, size, seed=1), dropped(0.5, size, seed=2))
@@ -52,7 +52,7 @@ def test_dropout_is_decided_by_the_global_seed(global_state: None) -> None:
     assert not torch.equal(one, two)  # the second pass of a step is another draw
 
 
-def test_dropout_that_is_off_gives_what_it_is_given(global_state: None) -> None:
+def test_inactive_dropout_is_the_identity(global_state: None) -> None:
     values = torch.randn(3, 5)
     assert Dropout(True, values.device)(values, 0.0) is values
     state = torch.get_rng_state()

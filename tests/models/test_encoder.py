@@ -1,4 +1,4 @@
-"""Encoders: every pooler against plain loops, saving and loading, and what is refused."""
+"""Encoders: poolers against plain loops, saving and loading, and error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from bench.models.encoder import POOLER_NAMES, TransformerEncoder, length_batches, load_encoder, save_encoder
+from bench.models.encoder import TransformerEncoder, length_batches
+from bench.models.load import load_encoder, save_encoder
+from bench.models.poolers import POOLER_NAMES
 from bench.models.transformer import load_backbone, longest_input
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
@@ -106,7 +108,7 @@ def test_the_stored_pooler_is_a_dense_layer_with_tanh(with_pooler: Path) -> None
         np.testing.assert_allclose(vector, expected, **CLOSE)
 
 
-def test_poolers_differ_and_all_have_an_oracle(tiny_bert: Path) -> None:
+def test_poolers_differ_and_each_has_an_oracle(tiny_bert: Path) -> None:
     assert set(ORACLES) | {"cls"} == set(POOLER_NAMES)
     vectors = [encoder(tiny_bert, pooler).encode(SENTENCES) for pooler in ORACLES]
     for i, one in enumerate(vectors):
@@ -120,13 +122,13 @@ def shared(tiny_bert: Path) -> TransformerEncoder:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.permutations(range(len(SENTENCES))), st.integers(1, len(SENTENCES)))
-def test_order_and_company_of_sentences_are_no_matter(shared: TransformerEncoder, order: list[int], count: int) -> None:
+def test_vectors_do_not_depend_on_order_or_batch(shared: TransformerEncoder, order: list[int], count: int) -> None:
     expected = shared.encode(SENTENCES)
     chosen = order[:count]
     np.testing.assert_allclose(shared.encode([SENTENCES[i] for i in chosen]), expected[chosen], **CLOSE)
 
 
-def test_encoding_leaves_the_mode_of_the_model_and_its_dropout_alone(shared: TransformerEncoder) -> None:
+def test_encoding_restores_the_mode_of_the_model(shared: TransformerEncoder) -> None:
     expected = shared.encode(SENTENCES)
     shared.model.train()
     try:
@@ -136,7 +138,7 @@ def test_encoding_leaves_the_mode_of_the_model_and_its_dropout_alone(shared: Tra
         shared.model.eval()
 
 
-def test_nothing_to_encode_gives_no_rows(shared: TransformerEncoder) -> None:
+def test_encoding_no_sentences_gives_no_rows(shared: TransformerEncoder) -> None:
     assert shared.encode([]).shape == (0, 32)
 
 
@@ -146,7 +148,7 @@ def test_progress_counts_every_sentence(shared: TransformerEncoder) -> None:
     assert sum(done) == len(SENTENCES)
 
 
-def test_long_sentences_are_cut_at_what_the_backbone_takes(tiny_backbone: Path) -> None:
+def test_long_sentences_are_cut_at_the_maximum_of_the_backbone(tiny_backbone: Path) -> None:
     """64 pieces on both: RoBERTa has 66 positions, but its first two are taken by the padding index."""
     own = encoder(tiny_backbone)
     assert longest_input(own.model, own.tokenizer) == 64
@@ -157,7 +159,7 @@ def test_long_sentences_are_cut_at_what_the_backbone_takes(tiny_backbone: Path) 
 
 
 @given(st.lists(st.integers(1, 40), max_size=40), st.integers(1, 100))
-def test_batches_by_length_hold_every_sentence_once_within_their_budget(lengths: list[int], budget: int) -> None:
+def test_length_batches_cover_every_sentence_once_within_the_budget(lengths: list[int], budget: int) -> None:
     found = list(length_batches(lengths, budget))
     assert sorted(index for batch in found for index in batch) == list(range(len(lengths)))
     for batch in found:
@@ -170,7 +172,7 @@ def test_batches_by_length_hold_every_sentence_once_within_their_budget(lengths:
 
 
 @pytest.mark.parametrize("pooler", POOLER_NAMES)
-def test_saved_and_loaded_it_gives_equal_bits(with_pooler: Path, tmp_path: Path, pooler: str) -> None:
+def test_saved_and_loaded_encoders_give_equal_bits(with_pooler: Path, tmp_path: Path, pooler: str) -> None:
     own = encoder(with_pooler, pooler)
     save_encoder(own, tmp_path / "saved")
     loaded = load_encoder(tmp_path / "saved")
@@ -180,20 +182,20 @@ def test_saved_and_loaded_it_gives_equal_bits(with_pooler: Path, tmp_path: Path,
     assert not list((tmp_path / "saved").glob("*.bin"))
 
 
-def test_roberta_too(tiny_roberta: Path, tmp_path: Path) -> None:
+def test_roberta_is_saved_and_loaded(tiny_roberta: Path, tmp_path: Path) -> None:
     own = encoder(tiny_roberta, "avg")
     save_encoder(own, tmp_path / "saved")
     assert np.array_equal(load_encoder(tmp_path / "saved").encode(SENTENCES), own.encode(SENTENCES))
 
 
-def test_saving_again_replaces(tiny_bert: Path, tmp_path: Path) -> None:
+def test_saving_again_replaces_the_folder(tiny_bert: Path, tmp_path: Path) -> None:
     save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
     save_encoder(encoder(tiny_bert, "avg_top2"), tmp_path / "saved")
     assert load_encoder(tmp_path / "saved").identity == encoder(tiny_bert, "avg_top2").identity
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]
 
 
-def test_word_overlap_is_an_encoder_too(tmp_path: Path) -> None:
+def test_word_overlap_is_saved_and_loaded(tmp_path: Path) -> None:
     """Its cosines are those of the word counts, within a few times 1 / sqrt(width); a word alone has length 1."""
     own = BagOfWords(2048)
     save_encoder(own, tmp_path / "saved")
@@ -209,7 +211,7 @@ def test_word_overlap_is_an_encoder_too(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.linalg.norm(own.encode(["red", "dog dog dog"]).astype(float), axis=1), 1, rtol=1e-6)
 
 
-def test_identity_is_equal_where_vectors_are(tiny_bert: Path, copy: Path) -> None:
+def test_identity_follows_the_vectors(tiny_bert: Path, copy: Path) -> None:
     own = encoder(tiny_bert)
     assert encoder(copy).identity == own.identity  # the folder does not matter
     assert len({encoder(tiny_bert, pooler).identity for pooler in ORACLES}) == len(ORACLES)
@@ -220,7 +222,7 @@ def test_identity_is_equal_where_vectors_are(tiny_bert: Path, copy: Path) -> Non
     assert encoder(copy).identity != own.identity
 
 
-def test_identity_knows_the_tokenizer(tiny_bert: Path, copy: Path) -> None:
+def test_identity_depends_on_the_tokenizer(tiny_bert: Path, copy: Path) -> None:
     content = json.loads((copy / "tokenizer.json").read_text())
     vocabulary = content["model"]["vocab"]
     vocabulary["dog"], vocabulary["cat"] = vocabulary["cat"], vocabulary["dog"]
@@ -259,7 +261,7 @@ def test_dropout_is_set_on_hidden_states_and_attention(tiny_bert: Path) -> None:
 
 
 def refused(action: Callable[[], Any], *words: str) -> None:
-    """It fails with one sentence that holds these words."""
+    """Check that the action fails with a one-line error that contains these words."""
     with pytest.raises(UserError) as caught:
         action()
     message = str(caught.value)
@@ -272,7 +274,7 @@ def refused(action: Callable[[], Any], *words: str) -> None:
 def test_pickled_weights_are_refused(copy: Path) -> None:
     (copy / "model.safetensors").unlink()
     (copy / "pytorch_model.bin").write_bytes(b"\x80\x04never read")
-    refused(lambda: encoder(copy), str(copy), "pytorch_model.bin", "refused", "safetensors")
+    refused(lambda: encoder(copy), str(copy), "pytorch_model.bin", "which can run code", "safetensors")
 
 
 @pytest.mark.parametrize(
@@ -283,13 +285,13 @@ def test_pickled_weights_are_refused(copy: Path) -> None:
         (["tokenizer.json", "tokenizer_config.json"], ("holds no tokenizer",)),
     ],
 )
-def test_missing_files_are_named(copy: Path, missing: list[str], words: tuple[str, ...]) -> None:
+def test_missing_files_are_reported(copy: Path, missing: list[str], words: tuple[str, ...]) -> None:
     for name in missing:
         (copy / name).unlink()
     refused(lambda: encoder(copy), str(copy), *words)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     refused(lambda: load_encoder(tmp_path / "nowhere", pooler="avg"), "nowhere", "does not exist")
 
 
@@ -312,7 +314,7 @@ def test_truncated_weights_are_one_sentence(copy: Path, keep: float) -> None:
         ("tokenizer.json", "{}"),
     ],
 )
-def test_broken_descriptions_are_one_sentence(copy: Path, name: str, content: str) -> None:
+def test_broken_configs_are_one_sentence(copy: Path, name: str, content: str) -> None:
     (copy / name).write_text(content)
     refused(lambda: encoder(copy), str(copy))
 
@@ -320,20 +322,18 @@ def test_broken_descriptions_are_one_sentence(copy: Path, name: str, content: st
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"intermediate_size": 64}, ("intermediate.dense.bias is of shape [48] in the weights and [64] by config",)),
-        ({"vocab_size": 99}, ("word_embeddings.weight is of shape [103, 32] in the weights and [99, 32]",)),
-        ({"max_position_embeddings": 65}, ("position_embeddings.weight is of shape [64, 32] in the weights and [65",)),
+        ({"intermediate_size": 64}, ("intermediate.dense.bias has shape [48] in the weights and [64] by config",)),
+        ({"vocab_size": 99}, ("word_embeddings.weight has shape [103, 32] in the weights and [99, 32]",)),
+        ({"max_position_embeddings": 65}, ("position_embeddings.weight has shape [64, 32] in the weights and [65",)),
         ({"hidden_size": "x"}, ("'hidden_size' expected int",)),
         ({"model_type": "t5"}, ("'classifier_dropout' with value None",)),
         ({"pad_token_id": 10**6}, ("pad_token_id must be within",)),
         ({"num_attention_heads": 5}, ("hidden size (32) is not a multiple of the number of attention heads (5);",)),
         ({"hidden_act": "no-such"}, ("KeyError 'no-such'",)),
-        ({"model_type": "gpt2"}, ("no place for the weights encoder.layer.0.", "of another kind of model")),
+        ({"model_type": "gpt2"}, ("no place for the weights encoder.layer.0.", "they are of different models")),
     ],
 )
-def test_a_description_of_another_model_is_one_sentence(
-    change: dict[str, Any], words: tuple[str, ...], copy: Path
-) -> None:
+def test_a_config_of_another_model_is_one_sentence(change: dict[str, Any], words: tuple[str, ...], copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | change))
     refused(lambda: encoder(copy), str(copy), *words)
@@ -342,11 +342,11 @@ def test_a_description_of_another_model_is_one_sentence(
 def test_weights_of_another_prefix_are_refused(copy: Path) -> None:
     weights = {f"roberta.{name}": tensor for name, tensor in load_file(copy / "model.safetensors").items()}
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    refused(lambda: encoder(copy), "no place for the weights roberta.encoder.layer.0.", "of another kind of model")
+    refused(lambda: encoder(copy), "no place for the weights roberta.encoder.layer.0.", "they are of different models")
 
 
 def test_weights_that_lack_a_layer_are_refused(copy: Path) -> None:
-    """The library would draw what is missing at random and only warn."""
+    """transformers would initialise the missing weights randomly and only warn."""
     weights = {
         name: tensor for name, tensor in load_file(copy / "model.safetensors").items() if ".layer.2." not in name
     }
@@ -368,7 +368,7 @@ def test_a_truncated_file_is_one_sentence_whatever_the_pooler(copy: Path) -> Non
 
 
 @pytest.mark.parametrize("longest", ["64", 2, -3])
-def test_an_odd_longest_input_is_one_sentence(copy: Path, longest: object) -> None:
+def test_an_invalid_maximum_length_is_one_sentence(copy: Path, longest: object) -> None:
     config = json.loads((copy / "tokenizer_config.json").read_text())
     (copy / "tokenizer_config.json").write_text(json.dumps(config | {"model_max_length": longest}))
     refused(lambda: encoder(copy), str(copy), "model_max_length")
@@ -398,7 +398,7 @@ def test_a_random_pooler_is_refused(tiny_bert: Path, with_pooler: Path) -> None:
     assert encoder(with_pooler, "cls").encode(["a"]).shape == (1, 32)
 
 
-def test_unknown_poolers_are_named(tiny_bert: Path) -> None:
+def test_unknown_poolers_are_reported(tiny_bert: Path) -> None:
     refused(lambda: load_encoder(tiny_bert, pooler="avg_frist_last"), "did you mean 'avg_first_last'?")
     refused(lambda: load_encoder(tiny_bert, pooler="cls_mlp"), "training head", "cls_before_pooler")
     refused(lambda: load_encoder(tiny_bert), "stores no pooler", "--pooler", "avg_top2")
@@ -412,7 +412,7 @@ def test_another_pooler_than_stored_is_refused(tiny_bert: Path, tmp_path: Path) 
     )
 
 
-def test_an_unknown_kind_of_encoder_is_named(tmp_path: Path) -> None:
+def test_an_unknown_kind_of_encoder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "encoder.json").write_text('{"kind": "glove"}')
     refused(lambda: load_encoder(tmp_path), "kind 'glove'")
 
@@ -429,15 +429,15 @@ def test_a_broken_encoder_file_is_one_sentence(tiny_bert: Path, tmp_path: Path, 
 @pytest.mark.parametrize(
     "content", ['{"kind": ["transformer"]}', '{"kind": "word-overlap"}', '{"kind": "transformer", "pooler": ["avg"]}']
 )
-def test_odd_values_in_an_encoder_file_are_one_sentence(tmp_path: Path, content: str) -> None:
+def test_invalid_values_in_an_encoder_file_are_one_sentence(tmp_path: Path, content: str) -> None:
     (tmp_path / "encoder.json").write_text(content)
     refused(lambda: load_encoder(tmp_path), str(tmp_path / "encoder.json"))
 
 
 @pytest.mark.parametrize("content", ["[]", '{"weight_map": ["a"]}', '{"weight_map": {"a": 3}}'])
-def test_odd_lists_of_weights_are_one_sentence(copy: Path, content: str) -> None:
+def test_invalid_weight_lists_are_one_sentence(copy: Path, content: str) -> None:
     (copy / "model.safetensors.index.json").write_text(content)
-    refused(lambda: encoder(copy), "model.safetensors.index.json lists no files of weights")
+    refused(lambda: encoder(copy), "model.safetensors.index.json lists no weight files")
 
 
 def test_a_vocabulary_beyond_the_embeddings_is_refused(copy: Path) -> None:
@@ -471,7 +471,7 @@ def as_sentence_transformers(
 @pytest.mark.parametrize(
     ("mode", "pooler"), [("pooling_mode_mean_tokens", "avg"), ("pooling_mode_cls_token", "cls_before_pooler")]
 )
-def test_a_sentence_transformers_folder_brings_its_pooler(copy: Path, mode: str, pooler: str) -> None:
+def test_the_pooler_of_a_sentence_transformers_folder_is_used(copy: Path, mode: str, pooler: str) -> None:
     """A last normalisation is not applied, so vectors are those of the plain pooler."""
     wanted = load_encoder(copy, pooler=pooler).encode(["the sea is blue", "a"])
     as_sentence_transformers(
@@ -483,7 +483,7 @@ def test_a_sentence_transformers_folder_brings_its_pooler(copy: Path, mode: str,
     assert other.pooler == "avg_top2"
 
 
-def test_the_pooling_is_the_one_that_the_modules_name(copy: Path) -> None:
+def test_the_pooling_is_read_from_the_modules(copy: Path) -> None:
     as_sentence_transformers(copy, {"pooling_mode_cls_token": True})
     modules = json.loads((copy / "modules.json").read_text())
     modules[1]["path"] = "2_Pooling"
@@ -496,13 +496,17 @@ def test_the_pooling_is_the_one_that_the_modules_name(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("pooling", "kinds", "message"),
     [
-        ({"pooling_mode_max_tokens": True}, ("Transformer", "Pooling"), "pools by pooling_mode_max_tokens"),
-        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}, ("Transformer", "Pooling"), "pools by"),
-        ({}, ("Transformer", "Pooling"), "pools by nothing known"),
+        ({"pooling_mode_max_tokens": True}, ("Transformer", "Pooling"), "has the pooling pooling_mode_max_tokens"),
+        (
+            {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
+            ("Transformer", "Pooling"),
+            "has the pooling",
+        ),
+        ({}, ("Transformer", "Pooling"), "has the pooling none, which is not supported"),
         ({"pooling_mode_mean_tokens": True}, ("Transformer", "Pooling", "Dense"), "has a module 'Dense'"),
     ],
 )
-def test_other_sentence_transformers_folders_ask_for_a_pooler(
+def test_unsupported_sentence_transformers_folders_need_a_pooler(
     copy: Path, pooling: dict[str, bool], kinds: tuple[str, ...], message: str
 ) -> None:
     as_sentence_transformers(copy, pooling, kinds)
@@ -521,14 +525,14 @@ def test_other_sentence_transformers_folders_ask_for_a_pooler(
         ("1_Pooling/config.json", '{"pooling_mode_mean_tokens": "yes"}'),
     ],
 )
-def test_odd_sentence_transformers_files_are_one_sentence(copy: Path, name: str, content: str) -> None:
+def test_invalid_sentence_transformers_files_are_one_sentence(copy: Path, name: str, content: str) -> None:
     as_sentence_transformers(copy, {"pooling_mode_mean_tokens": True})
     (copy / name).write_text(content)
-    refused(lambda: load_encoder(copy), str(copy), "name a pooler with --pooler")
+    refused(lambda: load_encoder(copy), str(copy), "choose a pooler with --pooler")
     assert load_encoder(copy, pooler="avg").encode(["a"]).shape == (1, 32)
 
 
-def test_the_identity_holds_what_the_weights_do_not(copy: Path, tiny_bert: Path) -> None:
+def test_the_identity_depends_on_the_config(copy: Path, tiny_bert: Path) -> None:
     """Another number of heads gives other vectors from the same weights."""
     content = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(content | {"num_attention_heads": 1}))
@@ -538,7 +542,7 @@ def test_the_identity_holds_what_the_weights_do_not(copy: Path, tiny_bert: Path)
     assert encoder(tiny_bert).identity == one.identity
 
 
-def test_the_folder_of_a_run_is_a_model(tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_folder_of_a_run_can_be_loaded(tiny_bert: Path, tmp_path: Path) -> None:
     save_encoder(encoder(tiny_bert), tmp_path / "run" / "encoder")
     np.testing.assert_array_equal(
         load_encoder(tmp_path / "run").encode(SENTENCES), encoder(tiny_bert).encode(SENTENCES)

@@ -1,4 +1,4 @@
-"""Any encoder in the field: functions, options beside a model, several models in one table."""
+"""Models by name: functions, options, and several models in one table."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import torch
 import bench
 from bench.__main__ import main
 from bench.datasets.tasks import STS_TASKS
-from bench.models.encoder import load_encoder
 from bench.models.from_name import FunctionEncoder, Model, files
+from bench.models.load import load_encoder
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
@@ -78,7 +78,7 @@ def evaluated(data: Path, out: Path, *words: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["letters", "tensor", "held.encode"])
-def test_a_function_is_scored_as_what_it_computes(mine: str, name: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_scores_of_a_function_equal_plain_loops(mine: str, name: str, tiny_data: Path, tmp_path: Path) -> None:
     """Cosines by plain loops over the file, and their rank correlation by scipy."""
     from scipy.stats import spearmanr
 
@@ -102,17 +102,17 @@ def test_a_function_is_scored_as_what_it_computes(mine: str, name: str, tiny_dat
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("few", "gave an array of shape ("),
-        ("words", "gave a list that is no array of real numbers"),
-        ("imaginary", "gave a ndarray that is no array of real numbers"),
-        ("flat", "gave an array of shape ("),
+        ("few", "returned an array of shape ("),
+        ("words", "returned a list that is not an array of real numbers"),
+        ("imaginary", "returned a ndarray that is not an array of real numbers"),
+        ("flat", "returned an array of shape ("),
         ("broken", "my_encoders_of_a_test.py, line 18: 0"),
         ("leters", "has no 'leters'; did you mean 'letters'?"),
-        ("number", "is no function"),
+        ("number", "is not a function"),
         ("held.encod", "has no 'encod'"),
     ],
 )
-def test_a_functions_faults_are_one_sentence(
+def test_errors_of_functions_are_one_sentence(
     mine: str, name: str, sentence: str, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "scores.json", f"{mine}:{name}") == 2
@@ -136,15 +136,15 @@ def test_modules_that_cannot_be_imported_are_one_sentence(mine: str, tmp_path: P
         assert "\n" not in str(caught.value)
 
 
-def test_options_of_transformers_are_refused_for_functions(mine: str) -> None:
+def test_functions_reject_pooler_and_prompt(mine: str) -> None:
     for model in (Model(f"{mine}:letters", pooler="avg"), Model(f"{mine}:letters", prompt="query")):
-        with pytest.raises(UserError, match="leave both out"):
+        with pytest.raises(UserError, match="omit both"):
             model.load("cpu")
     vectors = Model(f"{mine}:letters", normalize=True).load("cpu").encode(["a sea", "bread"])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
 
-def test_a_functions_identity_is_what_it_says_of_itself() -> None:
+def test_the_identity_of_a_function_is_its_attribute() -> None:
     def silent(texts: list[str]) -> Any:
         return np.ones((len(texts), 2))
 
@@ -159,13 +159,13 @@ def test_a_functions_identity_is_what_it_says_of_itself() -> None:
     assert FunctionEncoder(speaks, "m:f").identity != known
 
 
-def test_no_file_makes_a_function_run(mine: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_functions_named_in_files_are_not_run(mine: str, tiny_data: Path, tmp_path: Path) -> None:
     """Configurations and results go through `load_encoder` and `Model.stored`, which import nothing."""
     (tmp_path / "leaves_a_trace.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     with pytest.raises(UserError):
         load_encoder("leaves_a_trace:encode", pooler="avg")
     for described in ({"function": True}, {"function": False}, {}):
-        with pytest.raises(UserError, match="never run because a file names it"):
+        with pytest.raises(UserError, match="not run only because a file names it"):
             Model.stored({"model": "leaves_a_trace:encode", **described}).load("cpu")
     assert not (tmp_path / "ran").exists()
 
@@ -191,7 +191,7 @@ def test_a_model_by_folder_from_python(tiny_bert: Path, tiny_data: Path, tmp_pat
 # Words of the command line
 
 
-def test_options_stand_in_brackets() -> None:
+def test_options_are_parsed_from_brackets() -> None:
     common = Model("", pooler="avg", normalize=True)
     assert Model.read("a/b") == Model("a/b")
     assert Model.read("a/b", common) == Model("a/b", pooler="avg", normalize=True)
@@ -203,10 +203,10 @@ def test_options_stand_in_brackets() -> None:
         "a[poler=avg]": "did you mean 'pooler'?",
         "a[pooler]": "cannot read 'pooler'",
         "a[normalize=2]": "cannot read 'normalize=2'",
-        "a[]": "has an option ''",
-        "a[pooler=avg": "'a[pooler=avg' has a bracket without its other half",
-        "a]": "has a bracket without its other half",
-        "a[pooler=avg]/b": "or something behind it; write MODEL[pooler=avg,prompt=query,normalize]",
+        "a[]": "has an unknown option ''",
+        "a[pooler=avg": "'a[pooler=avg' has an unmatched bracket",
+        "a]": "has an unmatched bracket",
+        "a[pooler=avg]/b": "or text after the bracket; write MODEL[pooler=avg,prompt=query,normalize]",
     }.items():
         with pytest.raises(UserError) as caught:
             Model.read(word)
@@ -227,7 +227,7 @@ def several(tiny_bert: Path, tiny_roberta: Path, mine: str) -> list[str]:
     return [f"{tiny_bert}[pooler=avg]", f"{tiny_bert}[pooler=cls_before_pooler]", f"{mine}:letters"]
 
 
-def test_several_models_are_one_table_and_a_file_each(
+def test_several_models_give_one_table_and_one_file_each(
     several: list[str], tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "out", *several) == 0
@@ -244,7 +244,7 @@ def test_several_models_are_one_table_and_a_file_each(
     assert read_scores(alone)[1] == read_scores(tmp_path / "out" / f"{files[0]}.json")[1]
 
 
-def test_one_that_fails_does_not_stop_the_others(
+def test_a_failing_model_does_not_stop_the_others(
     several: list[str], tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "out", "/nowhere/model", *several[:1]) == 2
@@ -254,7 +254,7 @@ def test_one_that_fails_does_not_stop_the_others(
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny-bert-pooler-avg.json"]
 
 
-def test_what_is_there_already_is_not_scored_again(
+def test_existing_results_are_not_computed_again(
     several: list[str], tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "out", *several[:2]) == 0
@@ -277,7 +277,7 @@ def test_what_is_there_already_is_not_scored_again(
     assert read_scores(second)[0]["versions"]["torch"] == torch.__version__
 
 
-def test_folders_of_one_name_are_told_apart_by_those_above(
+def test_folders_of_equal_name_are_distinguished_by_parent_folders(
     tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     places = [tmp_path / run / "encoder" for run in ("first", "second")]
@@ -291,7 +291,7 @@ def test_folders_of_one_name_are_told_apart_by_those_above(
     assert found == {f"{place.parent.name}-encoder-pooler-avg.json": str(place) for place in places}
 
 
-def test_names_of_files_are_as_short_as_tells_all_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_names_are_the_shortest_unique_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a/x/encoder", "b/x/encoder", "b/y/encoder"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -309,19 +309,19 @@ def test_names_of_files_are_as_short_as_tells_all_apart(tmp_path: Path, monkeypa
     assert named("a/x/encoder", "a/x/encoder[normalize]") == ["encoder.json", "encoder-normalize.json"]
     (tmp_path / "link").symlink_to(tmp_path / "a/x/encoder")
     for same in ("./a/x/encoder", "link", "a/x/encoder"):
-        with pytest.raises(UserError, match=r"would both be written to encoder\.json; leave one out"):
+        with pytest.raises(UserError, match=r"would both be written to encoder\.json; omit one"):
             named("a/x/encoder", same, "b/x/encoder")
     with pytest.raises(UserError, match=r"'owner/model' and 'owner-model' would both be written to owner-model\.json"):
         named("owner/model", "owner-model")
 
 
-def test_a_model_that_is_named_twice_is_refused(
+def test_duplicate_models_are_rejected(
     tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tiny-bert").symlink_to(tiny_bert)
     words = [str(tiny_bert), str(tmp_path / "tiny-bert"), "--pooler", "avg"]
     assert evaluated(tiny_data, tmp_path / "out", *words) == 2
-    assert "would both be written to tiny-bert-pooler-avg.json; leave one out" in capsys.readouterr().err
+    assert "would both be written to tiny-bert-pooler-avg.json; omit one" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     (tmp_path / "file").write_text("mine")
     assert evaluated(tiny_data, tmp_path / "file", *words[:1], "a/b", "--pooler", "avg") == 2
@@ -329,7 +329,7 @@ def test_a_model_that_is_named_twice_is_refused(
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_all_sts_tasks_have_their_average(several: list[str], tiny_data: Path, tmp_path: Path, capsys: Any) -> None:
+def test_all_sts_tasks_give_an_average(several: list[str], tiny_data: Path, tmp_path: Path, capsys: Any) -> None:
     words = ["evaluate", several[0], several[2], "--data", str(tiny_data), "--out", str(tmp_path / "out")]
     assert main(words) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["spearman", "test", *STS_TASKS, "Avg"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench import download
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 from tests.models.test_sentence_transformers import MEAN, SENTENCES, TABLE, dense, pooling, prompts, static, write
 from tests.support.fake_hub import FakeHub, fake_hub, isolate, use_endpoint

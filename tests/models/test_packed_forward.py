@@ -103,7 +103,7 @@ def attending(model: Any, drops: bool) -> Any:
 
 @pytest.mark.parametrize("drops", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize(("kind", "relative"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=["f64", "f32"])
-def test_states_are_those_of_the_padded_model(model: Any, kind: torch.dtype, relative: float, drops: bool) -> None:
+def test_states_equal_the_padded_model(model: Any, kind: torch.dtype, relative: float, drops: bool) -> None:
     whole = copy.deepcopy(model).to(kind)
     packed = attending(whole, drops)
 
@@ -125,7 +125,7 @@ def test_states_are_those_of_the_padded_model(model: Any, kind: torch.dtype, rel
 @pytest.mark.parametrize("drops", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("first_only", [False, True], ids=["whole", "first token"])
 @pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES)
-def test_gradients_are_those_of_the_padded_model(model: Any, lengths: list[int], first_only: bool, drops: bool) -> None:
+def test_gradients_equal_the_padded_model(model: Any, lengths: list[int], first_only: bool, drops: bool) -> None:
     """Of a random linear functional of all states, by every weight; of the last layer by its first tokens alone."""
     batch = batch_of(lengths)
     generator = torch.Generator().manual_seed(1)
@@ -157,7 +157,7 @@ def test_gradients_are_those_of_the_padded_model(model: Any, lengths: list[int],
 
 
 @torch.no_grad()
-def test_positions_are_given_to_the_embeddings(model: Any) -> None:
+def test_position_ids_reach_the_embeddings(model: Any) -> None:
     batch = batch_of([6, 3])
     positions = torch.arange(8, 2, -1).repeat(2, 1)
     theirs = padded_states(model, batch, position_ids=positions)
@@ -165,7 +165,7 @@ def test_positions_are_given_to_the_embeddings(model: Any) -> None:
     assert float((theirs[0] - padded_states(model, batch)[0]).abs().max()) > 0.1
 
 
-def test_half_precision_is_the_padded_models_to_its_rounding(bert: Any) -> None:
+def test_half_precision_equals_the_padded_model_up_to_rounding(bert: Any) -> None:
     batch, single = batch_of([9, 4, 6]), copy.deepcopy(bert).float()
     exact = padded_states(single, batch)
     packed = attending(single, True)
@@ -180,7 +180,7 @@ def test_half_precision_is_the_padded_models_to_its_rounding(bert: Any) -> None:
 
 
 @pytest.mark.parametrize("pooler", ["cls_mlp", "avg"])
-def test_a_training_is_that_of_the_padded_model(
+def test_a_training_equals_that_of_the_padded_model(
     train_tiny: Callable[..., Path], global_state: None, monkeypatch: pytest.MonkeyPatch, pooler: str
 ) -> None:
     recipe = {"dropout": 0.0, "pooler": pooler, "epochs": 4, "select_every": 8}
@@ -265,7 +265,7 @@ def test_the_test_of_distributions_notices_one_missing_dropout(bert: Any, global
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=8), min_size=1, max_size=8), st.integers(10, 12))
-def test_a_batch_is_padded_on_the_right_and_knows_its_real_tokens(tokens: list[list[int]], pad_id: int) -> None:
+def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) -> None:
     batch = Batch.of(tokens, pad_id)
     longest = max(map(len, tokens))
     assert batch.ids.shape == batch.mask.shape == (len(tokens), longest)
@@ -315,7 +315,7 @@ def test_states_are_a_sequence_of_layers(bert: Any) -> None:
         states[5]
 
 
-def test_states_refuse_what_was_not_computed(bert: Any) -> None:
+def test_states_that_were_not_computed_raise(bert: Any) -> None:
     batch = batch_of([4, 2, 3])
     states, theirs = forward(bert, batch, first_only=True), padded_states(bert, batch)
     real = batch.mask[..., None]
@@ -337,7 +337,7 @@ def test_states_refuse_what_was_not_computed(bert: Any) -> None:
 
 @pytest.mark.parametrize("first_only", [False, True], ids=["whole", "first token"])
 @pytest.mark.parametrize("lengths", [[6, 6, 6], [1], [7, 2, 5]], ids=str)
-def test_work_is_the_matrix_products_that_torch_counts(bert: Any, lengths: list[int], first_only: bool) -> None:
+def test_work_equals_the_flop_that_torch_counts(bert: Any, lengths: list[int], first_only: bool) -> None:
     """Sentence by sentence, since attention is computed with its padding and counted without."""
     packed, work = attending(bert, True), Work()  # so that attention is matrix products like others
     forwards = backwards = 0
@@ -380,7 +380,7 @@ def other_model(kind: str) -> Any:
 
 @pytest.mark.parametrize("pooler", ["cls_before_pooler", "avg", "avg_first_last"])
 @pytest.mark.parametrize("kind", ["distilbert", "mpnet", "decoder"])
-def test_other_architectures_run_by_their_own_code(tiny_bert: Path, kind: str, pooler: str) -> None:
+def test_other_architectures_run_their_own_forward_pass(tiny_bert: Path, kind: str, pooler: str) -> None:
     from transformers import AutoTokenizer
 
     model, tokens = other_model(kind), drawn_tokens([5, 2, 7, 5])
@@ -399,7 +399,7 @@ def test_other_architectures_run_by_their_own_code(tiny_bert: Path, kind: str, p
 
 
 @torch.inference_mode()
-def test_other_architectures_compute_all_tokens_whatever_is_asked() -> None:
+def test_other_architectures_always_compute_all_tokens() -> None:
     model, batch, work = other_model("mpnet"), batch_of([5, 2]), Work()
     states = forward(model, batch, first_only=True, work=work)
     assert_equal_where_real(states, padded_states(model, batch), batch, 1e-6)
@@ -408,7 +408,7 @@ def test_other_architectures_compute_all_tokens_whatever_is_asked() -> None:
 
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])
 @torch.inference_mode()
-def test_a_models_own_pooler(tiny_bert: Path, kind: str) -> None:
+def test_the_pooler_of_a_model(tiny_bert: Path, kind: str) -> None:
     from transformers import AutoModel
 
     model = AutoModel.from_pretrained(tiny_bert).eval() if kind == "bert" else other_model(kind)

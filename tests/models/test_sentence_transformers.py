@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from bench.models.encoder import load_encoder, save_encoder
+from bench.models.load import load_encoder, save_encoder
 from bench.utils.errors import UserError
 from tests.conftest import CLOSE
 from tests.oracles.literal_modules import literal
@@ -96,13 +96,13 @@ def test_modules_equal_the_library(tiny_backbone: Path, tmp_path: Path, name: st
     np.testing.assert_allclose(load_encoder(folder, prompt="other").encode(SENTENCES), theirs, **CLOSE)
 
 
-def test_a_last_normalisation_is_left_out_and_one_within_is_not(copy: Path, tmp_path: Path) -> None:
+def test_only_a_final_normalisation_is_dropped(copy: Path, tmp_path: Path) -> None:
     other = write(Path(shutil.copytree(copy, tmp_path / "other")), [pooling(**MEAN)])
     write(copy, [pooling(**MEAN), {"kind": "Normalize"}, {"kind": "Normalize"}])
     assert np.array_equal(load_encoder(copy).encode(SENTENCES), load_encoder(other).encode(SENTENCES))
 
 
-def test_sentences_are_cut_as_the_folder_says(copy: Path) -> None:
+def test_the_maximum_length_of_the_folder_is_used(copy: Path) -> None:
     write(copy, [pooling(**MEAN)], longest=5)
     encoder = load_encoder(copy)
     assert len(encoder.tokenize([SENTENCES[3]])[0]) == 5  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ def test_sentences_are_cut_as_the_folder_says(copy: Path) -> None:
     )
 
 
-def test_small_letters_where_the_folder_asks_for_them(tiny_roberta: Path, tmp_path: Path) -> None:
+def test_lowercasing_of_the_folder_is_used(tiny_roberta: Path, tmp_path: Path) -> None:
     folder = write(Path(shutil.copytree(tiny_roberta, tmp_path / "model")), [pooling(**MEAN)], do_lower_case=True)
     plain = load_encoder(tiny_roberta, pooler="avg")
     text = "The old DOG"
@@ -124,7 +124,7 @@ def test_small_letters_where_the_folder_asks_for_them(tiny_roberta: Path, tmp_pa
 # Prompts
 
 
-def test_a_prompt_stands_before_each_sentence(copy: Path, tmp_path: Path) -> None:
+def test_a_prompt_is_prepended_to_each_sentence(copy: Path, tmp_path: Path) -> None:
     prompts(write(copy, [pooling(**MEAN)]), default="query", query="a dog sees ", document="the car ", empty="")
     plain = load_encoder(copy, prompt="")
     for name, text in {None: "a dog sees ", "query": "a dog sees ", "document": "the car ", "empty": ""}.items():
@@ -138,7 +138,7 @@ def test_a_prompt_stands_before_each_sentence(copy: Path, tmp_path: Path) -> Non
     assert np.array_equal(load_encoder(tmp_path / "saved").encode(SENTENCES), load_encoder(copy).encode(SENTENCES))
 
 
-def test_a_prompt_that_is_not_pooled(copy: Path) -> None:
+def test_a_prompt_excluded_from_pooling(copy: Path) -> None:
     """Its three tokens and [CLS] are seen by the others and left out of the mean."""
     prompts(write(copy, [pooling(**MEAN, include_prompt=False)]), query="a dog sees ")
     encoder = load_encoder(copy, prompt="query")
@@ -153,7 +153,7 @@ def test_a_prompt_that_is_not_pooled(copy: Path) -> None:
     np.testing.assert_allclose(both[0], encoder.encode(["two birds"])[0], **CLOSE)
 
 
-def test_a_prompt_that_is_not_pooled_equals_the_library(copy: Path) -> None:
+def test_a_prompt_excluded_from_pooling_equals_the_library(copy: Path) -> None:
     library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
     prompts(write(copy, [pooling(**MEAN, include_prompt=False)]), query="a dog sees ")
     theirs = library.SentenceTransformer(str(copy), device="cpu").encode(SENTENCES, prompt_name="query")
@@ -198,7 +198,7 @@ def test_a_static_model_is_the_mean_of_its_rows(tmp_path: Path) -> None:
     assert np.array_equal(loaded.encode(list(TEXTS)), found)
 
 
-def test_model2vecs_tables_may_share_and_weigh_rows(tmp_path: Path) -> None:
+def test_model2vec_tables_may_map_and_weight_rows(tmp_path: Path) -> None:
     mapping, weights = torch.tensor([0, 2, 2, 1, 0]), torch.tensor([1.0, 0.5, 2.0, 3.0, 0.0])
     tensors = {"embeddings": TABLE[:3].clone(), "mapping": mapping, "weights": weights}
     found = load_encoder(static(tmp_path / "model", tensors)).encode(list(TEXTS))
@@ -227,32 +227,32 @@ def refused(action: Callable[[], Any], *words: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["CNN", "LSTM", "BoW", "Router", "WordEmbeddings", "evil"])
-def test_unknown_modules_are_named(copy: Path, kind: str) -> None:
+def test_unknown_modules_are_reported(copy: Path, kind: str) -> None:
     write(copy, [pooling(**MEAN), {"kind": kind}])
-    refused(lambda: load_encoder(copy), f"has a module '{kind}', which is not built here", "--pooler")
+    refused(lambda: load_encoder(copy), f"has a module '{kind}', which is not supported", "--pooler")
 
 
 @pytest.mark.parametrize("path", ["../elsewhere", "/etc", "1_Pooling/../.."])
-def test_no_module_lies_outside_of_its_folder(copy: Path, path: str) -> None:
+def test_modules_outside_the_folder_are_rejected(copy: Path, path: str) -> None:
     write(copy, [pooling(**MEAN)])
     modules = json.loads((copy / "modules.json").read_text())
     modules[1]["path"] = path
     (copy / "modules.json").write_text(json.dumps(modules))
-    refused(lambda: load_encoder(copy), path, "not within it")
+    refused(lambda: load_encoder(copy), path, "outside the model's folder")
 
 
 def test_modules_in_another_order_are_refused(copy: Path) -> None:
     write(copy, [dense(32, 32, 1), pooling(**MEAN)])
-    refused(lambda: load_encoder(copy), "pools by nothing known")
+    refused(lambda: load_encoder(copy), "has the pooling none, which is not supported")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"activation_function": "os.system"}, ("'Dense' with system",)),
-        ({"activation_function": "torch.nn.modules.activation.GELU"}, ("'Dense' with GELU",)),
-        ({"use_residual": True}, ("'Dense' of another kind",)),
-        ({"module_input_name": "token_embeddings"}, ("'Dense' of another kind",)),
+        ({"activation_function": "os.system"}, ("'Dense' with unsupported activation system",)),
+        ({"activation_function": "torch.nn.modules.activation.GELU"}, ("'Dense' with unsupported activation GELU",)),
+        ({"use_residual": True}, ("'Dense' with unsupported settings",)),
+        ({"module_input_name": "token_embeddings"}, ("'Dense' with unsupported settings",)),
     ],
 )
 def test_other_dense_modules_are_refused(copy: Path, change: dict[str, Any], words: tuple[str, ...]) -> None:
@@ -265,7 +265,7 @@ def test_other_dense_modules_are_refused(copy: Path, change: dict[str, Any], wor
 def test_pickled_weights_of_a_module_are_refused(copy: Path) -> None:
     write(copy, [pooling(**MEAN), dense(32, 8, 1)])
     (copy / "2_Dense" / "model.safetensors").rename(copy / "2_Dense" / "pytorch_model.bin")
-    refused(lambda: load_encoder(copy), "'Dense'", "pickled weights are refused")
+    refused(lambda: load_encoder(copy), "'Dense'", "its weights are pickled")
     (copy / "2_Dense" / "pytorch_model.bin").unlink()
     refused(lambda: load_encoder(copy), "'Dense'", "holds no model.safetensors")
     (copy / "2_Dense" / "model.safetensors").write_bytes(b"12345678")
@@ -277,17 +277,17 @@ def test_pickled_weights_of_a_module_are_refused(copy: Path) -> None:
 )
 def test_a_dense_module_without_its_tensors_is_refused(copy: Path, tensors: dict[str, torch.Tensor]) -> None:
     write(copy, [pooling(**MEAN), dense(32, 8, 1) | {"tensors": tensors}])
-    refused(lambda: load_encoder(copy), "holds no linear map")
+    refused(lambda: load_encoder(copy), "holds no linear layer")
 
 
-def test_prompts_that_are_not_there_are_named(copy: Path, tmp_path: Path) -> None:
+def test_unknown_prompts_are_reported(copy: Path, tmp_path: Path) -> None:
     prompts(write(copy, [pooling(**MEAN)]), query="a ", document="b ")
     refused(lambda: load_encoder(copy, prompt="querry"), "no prompt 'querry'; did you mean 'query'?", "--prompt ''")
-    refused(lambda: load_encoder(copy, prompt="query", pooler="avg"), "leave --prompt out")
+    refused(lambda: load_encoder(copy, prompt="query", pooler="avg"), "omit --prompt")
     prompts(copy, default="gone", query="a ")
     refused(lambda: load_encoder(copy), "no prompt 'gone'")
     (copy / "config_sentence_transformers.json").write_text('{"prompts": ["a"]}')
-    refused(lambda: load_encoder(copy), "does not hold prompts")
+    refused(lambda: load_encoder(copy), "does not map names to prompts")
     (copy / "modules.json").unlink()
     refused(lambda: load_encoder(copy, prompt="query"), "has no prompts")
     prompts(
@@ -297,24 +297,24 @@ def test_prompts_that_are_not_there_are_named(copy: Path, tmp_path: Path) -> Non
         ),
         query="a ",
     )
-    refused(lambda: load_encoder(tmp_path / "cls", prompt="query"), "pools without its prompt")
+    refused(lambda: load_encoder(tmp_path / "cls", prompt="query"), "excludes its prompt from a pooling")
     assert load_encoder(tmp_path / "cls").encode(["a"]).shape == (1, 32)
 
 
 @pytest.mark.parametrize("longest", [2, "64", 0, [64]])
-def test_an_odd_longest_input_is_one_sentence(copy: Path, longest: Any) -> None:
+def test_an_invalid_maximum_length_is_one_sentence(copy: Path, longest: Any) -> None:
     write(copy, [pooling(**MEAN)], longest=longest)
     refused(lambda: load_encoder(copy), "max_seq_length")
 
 
-def test_weights_of_layers_that_no_pooler_has_are_refused(copy: Path) -> None:
+def test_unsupported_layer_weights_are_rejected(copy: Path) -> None:
     mixing = {
         "kind": "WeightedLayerPooling",
         "config": {"word_embedding_dimension": 32, "layer_start": 0, "num_hidden_layers": 4},
         "tensors": {"layer_weights": torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])},
     }
     write(copy, [mixing, pooling(**MEAN)])
-    refused(lambda: load_encoder(copy), "weighs layers as no pooler here does")
+    refused(lambda: load_encoder(copy), "has layer weights that no supported pooler has")
     save_file(
         {"layer_weights": torch.tensor([0.0, 0.0, 0.0, 0.5, 0.5])}, copy / "1_WeightedLayerPooling/model.safetensors"
     )
@@ -328,7 +328,7 @@ def test_a_static_table_shorter_than_its_vocabulary_is_refused(tmp_path: Path) -
     refused(
         lambda: load_encoder(static(tmp_path / "a", {"embedding.weight": TABLE[:4].clone()})), "ids up to 4", "4 rows"
     )
-    refused(lambda: load_encoder(static(tmp_path / "b", {"else": TABLE})), "holds no table of vectors")
+    refused(lambda: load_encoder(static(tmp_path / "b", {"else": TABLE})), "holds no embedding table")
     folder = static(tmp_path / "c", {"embedding.weight": TABLE})
     (folder / "tokenizer.json").write_text("{}")
-    refused(lambda: load_encoder(folder), "is no tokenizer")
+    refused(lambda: load_encoder(folder), "is not a tokenizer")

@@ -18,7 +18,7 @@ SENTENCES = ["a man sleeps", "the old dog sees two birds", "", "a cat"]
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=6))
-def test_what_is_written_is_read(tmp_path: Path, rows: list[list[int]]) -> None:
+def test_token_files_round_trip(tmp_path: Path, rows: list[list[int]]) -> None:
     TokenFile.write(tmp_path / "rows.npy", rows)
     found = TokenFile(tmp_path / "rows.npy")
     assert list(found) == rows
@@ -32,7 +32,7 @@ def test_what_is_written_is_read(tmp_path: Path, rows: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("longest", [4, 32])
-def test_tokens_are_the_tokenizers_and_made_once(tiny_bert: Path, tmp_path: Path, longest: int) -> None:
+def test_tokens_equal_the_tokenizer_and_are_cached(tiny_bert: Path, tmp_path: Path, longest: int) -> None:
     _, tokenizer = load_backbone(tiny_bert)
     expected = tokenizer(SENTENCES, truncation=True, max_length=longest)["input_ids"]
     assert list(tokenized(SENTENCES, tokenizer, longest, tmp_path)) == expected
@@ -45,9 +45,7 @@ def test_tokens_are_the_tokenizers_and_made_once(tiny_bert: Path, tmp_path: Path
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_other_sentences_lengths_and_tokenizers_are_other_files(
-    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path
-) -> None:
+def test_sentences_length_and_tokenizer_determine_the_file(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> None:
     _, bert = load_backbone(tiny_bert)
     _, roberta = load_backbone(tiny_roberta)
     for sentences, tokenizer, longest in (
@@ -61,7 +59,7 @@ def test_other_sentences_lengths_and_tokenizers_are_other_files(
     assert len(list(tmp_path.iterdir())) == 5
 
 
-def test_what_is_set_for_a_call_is_no_part_of_a_tokenizers_identity(tiny_bert: Path) -> None:
+def test_truncation_and_padding_are_not_part_of_the_identity(tiny_bert: Path) -> None:
     _, tokenizer = load_backbone(tiny_bert)
     before = tokenizer_identity(tokenizer)
     tokenizer(SENTENCES, truncation=True, max_length=5, padding=True)
@@ -69,7 +67,7 @@ def test_what_is_set_for_a_call_is_no_part_of_a_tokenizers_identity(tiny_bert: P
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "other"])
-def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "rows.npy"
     TokenFile.write(path, [[1, 2, 3], [4]])
     if damage == "other":

@@ -91,7 +91,7 @@ def test_methods_are_named_as_in_configurations(text, found):
         ("simsce", "'simsce' is not in suite paper; did you mean 'simcse'"),
         ("simcse@paper", "did you mean 'simcse@official'"),
         ("simcse[temperature=0.02]", "not in suite paper"),
-        ("simcse[", "a bracket without its other half"),
+        ("simcse[", "an unmatched bracket"),
         ("simcse@offical", "unknown setting"),
     ],
 )

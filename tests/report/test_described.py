@@ -32,7 +32,7 @@ def test_stems_are_no_other_figure_s():
 
 
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
-    from bench.runs.run import resolve
+    from bench.runs.resolve import resolve
 
     runs = {
         (text, series.backbone)

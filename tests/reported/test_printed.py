@@ -88,7 +88,7 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
 
 
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
-    from bench.runs.run import resolve
+    from bench.runs.resolve import resolve
 
     chosen = mapped().query("run != ''")
     texts = [chosen[[name, "suite_backbone", "backbone"]].drop_duplicates() for name in ("run", "minus")]
@@ -99,7 +99,7 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
 
 def test_released_code_is_judged_on_the_official_setting():
     from bench.registry.methods import method_class
-    from bench.runs.run import parse
+    from bench.runs.resolve import parse
     from methods.base import Transform
 
     for run in {*mapped()["run"], *mapped()["minus"]} - {""}:

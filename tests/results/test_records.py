@@ -28,7 +28,7 @@ def test_the_average_is_within_rounding_of_the_mean(values: list[float]) -> None
     assert abs(average(values) - sum(values) / len(values)) <= 0.005 + 1e-9
 
 
-def test_what_papers_print_has_one_name() -> None:
+def test_task_labels_of_papers_have_one_canonical_name() -> None:
     assert canonical_task("SICK15") == "STS15"
     assert {canonical_task(task) for task in STS_TASKS} == set(STS_TASKS)
 
@@ -54,23 +54,21 @@ def test_scores_round_trip(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"value": "99"}, "STS12 test spearman is '99', which is no number"),
-        ({"value": True}, "is True, which is no number"),
-        ({"value": 999.0}, "is 999.0, and points end at 100"),
+        ({"value": "99"}, "STS12 test spearman is '99', which is not a number"),
+        ({"value": True}, "is True, which is not a number"),
+        ({"value": 999.0}, "is 999.0, outside -100 to 100"),
         ({"task": 3}, "a record lacks one of task"),
-        ({"value": None}, "is None, which is no number"),
+        ({"value": None}, "is None, which is not a number"),
     ],
 )
-def test_what_is_no_score_is_refused_wherever_scores_are_read(
-    change: dict[str, Any], told: str, tmp_path: Path
-) -> None:
+def test_invalid_records_are_rejected(change: dict[str, Any], told: str, tmp_path: Path) -> None:
     record = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all", "value": 1.0}
     write_scores(tmp_path / "s.json", {}, [record | change])
     with pytest.raises(UserError, match=re.escape(told)):
         read_scores(tmp_path / "s.json")
 
 
-def test_nearest_names_a_guess_only_where_one_is_near() -> None:
+def test_a_guess_is_given_only_if_it_is_close() -> None:
     assert nearest("simsce", ["simcse", "sscl"]) == "; did you mean 'simcse'? (known: simcse, sscl)"
     assert nearest("xyz", ["simcse"]) == " (known: simcse)"
     many = nearest("a7", [f"a{i}" for i in range(14)])

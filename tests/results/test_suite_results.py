@@ -1,4 +1,4 @@
-"""Reading a suite's folder: what is damaged is named, never shown."""
+"""Reading the results of a suite: damaged files are reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.results.suite_results import DAMAGE, fault, read_suite
+from bench.results.readers import DAMAGE, describe_damage
+from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import write_suite
@@ -24,7 +25,7 @@ def finished(folder: Path, **more: Any) -> Path:
     return write_suite(folder, [entry | {"analyses": {"alignment": ALIGNMENT}} | more])
 
 
-def test_what_is_whole_is_read(tmp_path):
+def test_valid_results_are_read(tmp_path):
     (run,) = read_suite(finished(tmp_path)).runs
     assert (run.status, run.provenance["outcome"]["curve"], run.analyses["alignment"]) == ("finished", CURVE, ALIGNMENT)
     assert run.scores["STS12", "test", "spearman"] == 70.0
@@ -32,7 +33,7 @@ def test_what_is_whole_is_read(tmp_path):
     assert run.scores["uniformity", "", "uniformity"] == -2.5
 
 
-def test_an_analysis_that_could_not_be_made_is_no_number(tmp_path):
+def test_a_failed_analysis_gives_no_score(tmp_path):
     (run,) = read_suite(finished(tmp_path, analyses={"alignment": {"reason": "the data has no STS-B"}})).runs
     assert ("uniformity", "", "uniformity") not in run.scores
 
@@ -55,15 +56,15 @@ def twice(records: list[dict[str, Any]]) -> None:
         (lambda c: c["provenance"]["run"].update(id="run001"), "holds those of run001"),
         (lambda c: c["provenance"]["run"].update(seed=77), "it says that its seed is 77, which is 1 in the plan"),
         (lambda c: c["provenance"]["run"].update(method="sscl"), "it says that its method is 'sscl'"),
-        (lambda c: twice(c["records"]), "STS12 test spearman stands twice"),
-        (lambda c: c["records"][0].update(value=101), "points end at 100"),
+        (lambda c: twice(c["records"]), "STS12 test spearman is in it twice"),
+        (lambda c: c["records"][0].update(value=101), "outside -100 to 100"),
         (lambda c: c["records"][0].update(value="many"), "not a scores file"),
         (lambda c: c["records"][0].update(value=None), "not a scores file"),
         (lambda c: c["records"].append(3), "not a scores file"),
         (lambda c: c.update(records=None), "not a scores file"),
     ],
 )
-def test_damaged_scores_are_named(tmp_path, change, message):
+def test_damaged_scores_are_reported(tmp_path, change, message):
     path = finished(tmp_path) / "scores" / "run000.json"
     content = read_json(path)
     change(content)
@@ -73,7 +74,7 @@ def test_damaged_scores_are_named(tmp_path, change, message):
     assert str(path) in str(caught.value)
 
 
-def test_no_nan_is_read(tmp_path):
+def test_nan_is_rejected(tmp_path):
     path = finished(tmp_path) / "scores" / "run000.json"
     path.write_text(path.read_text().replace("70.0", "NaN", 1))
     assert json.loads(path.read_text())  # Python's own reader takes it
@@ -84,7 +85,7 @@ def test_no_nan_is_read(tmp_path):
 @pytest.mark.parametrize(
     "content", [[], {"analyses": None}, {"analyses": {"alignment": None}}, {"analyses": {"alignment": {"STS-B": []}}}]
 )
-def test_damaged_analyses_blame_their_own_file(tmp_path, content):
+def test_damaged_analyses_are_reported_with_their_file(tmp_path, content):
     path = finished(tmp_path) / "analyses" / "run000.json"
     write_json(path, content)
     with pytest.raises(UserError, match="move it away and analyse again") as caught:
@@ -108,7 +109,7 @@ def test_damaged_analyses_blame_their_own_file(tmp_path, content):
         lambda plan: plan.update(stand_ins={"bert-base-uncased": 3}),
     ],
 )
-def test_damaged_plans_are_named(tmp_path, change):
+def test_damaged_plans_are_reported(tmp_path, change):
     plan = read_json(finished(tmp_path) / "plan.json")
     change(plan)
     write_json(tmp_path / "plan.json", plan)
@@ -129,6 +130,6 @@ def test_damaged_plans_are_named(tmp_path, change):
         (IndexError("list index out of range"), "a part of it has another form"),
     ],
 )
-def test_damage_is_told_in_words(error, words):
+def test_damage_is_described(error, words):
     assert isinstance(error, DAMAGE)
-    assert fault(error) == words
+    assert describe_damage(error) == words

@@ -1,4 +1,4 @@
-"""Suite configurations: mistakes are named, sweeps unfold, and what is shipped resolves as its comments say."""
+"""Suite configurations: validation errors, expansion of sweeps, and the shipped suites."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def runs(**changes: Any) -> list[Run]:
 @pytest.mark.parametrize(
     "changes", [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}, {"recipe": {"select_on": "sts:other"}}]
 )
-def test_what_the_data_lack_is_noticed_before_anything_runs(changes: dict[str, Any], tiny_data: Path) -> None:
+def test_tasks_missing_in_the_data_are_reported_before_anything_runs(changes: dict[str, Any], tiny_data: Path) -> None:
     with pytest.raises(UserError, match=r"the data set \S+ lists no (MR|sts:other); choose another task or data"):
         runs(**{"data": str(tiny_data), "tasks": ["STS-B"]} | changes)
 
@@ -66,55 +66,55 @@ def test_what_the_data_lack_is_noticed_before_anything_runs(changes: dict[str, A
         ({"suite": None}, "'suite' is missing at the top level"),
         ({"seeds": None}, "'seeds' is missing at the top level"),
         ({"bakbones": {"toy-bert": None}}, "unknown key 'bakbones'; did you mean 'backbones'?"),
-        ({"suite": "My Suite"}, "'suite' is 'My Suite', which cannot be; use small letters, digits and dashes"),
+        ({"suite": "My Suite"}, "'suite' is 'My Suite', which is invalid; use small letters, digits and dashes"),
         ({"tasks": ["TRECC"]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
-        ({"tasks": []}, "'tasks' is [], which cannot be; list tasks by name, or groups of them: sts"),
-        ({"mode": "tset"}, "'mode' is 'tset', which cannot be; name how classifiers are trained"),
-        ({"seeds": []}, "'seeds' is [], which cannot be; list at least one seed"),
-        ({"seeds": [1, -1]}, "'seeds.1' is -1, which cannot be; seeds are whole numbers from 0 on"),
+        ({"tasks": []}, "'tasks' is [], which is invalid; list tasks by name, or groups of them: sts"),
+        ({"mode": "tset"}, "'mode' is 'tset', which is invalid; name how classifiers are trained"),
+        ({"seeds": []}, "'seeds' is [], which is invalid; list at least one seed"),
+        ({"seeds": [1, -1]}, "'seeds.1' is -1, which is invalid; seeds are whole numbers from 0 on"),
         ({"seeds": [1, 1]}, "'seeds' has 1 twice; keep one"),
         ({"seeds": [1.5]}, "'seeds.0' is 1.5"),
-        ({"seeds": "42"}, "'seeds' is '42', which cannot be"),
-        ({"seeds": [1.0]}, "'seeds.0' is 1.0, which cannot be; seeds are whole numbers from 0 on, below 2**63"),
-        ({"seeds": [1e23]}, "'seeds.0' is 1e+23, which cannot be"),
-        ({"seeds": [2**63]}, "'seeds.0' is 9223372036854775808, which cannot be"),
-        ({"seeds": [True]}, "'seeds.0' is true, which cannot be"),
-        ({"seeds": [1, None]}, "'seeds.1' is null, which cannot be"),
-        ({"suite": "a" * 81}, "which cannot be; use small letters, digits and dashes, at most 80"),
+        ({"seeds": "42"}, "'seeds' is '42', which is invalid"),
+        ({"seeds": [1.0]}, "'seeds.0' is 1.0, which is invalid; seeds are whole numbers from 0 on, below 2**63"),
+        ({"seeds": [1e23]}, "'seeds.0' is 1e+23, which is invalid"),
+        ({"seeds": [2**63]}, "'seeds.0' is 9223372036854775808, which is invalid"),
+        ({"seeds": [True]}, "'seeds.0' is true, which is invalid"),
+        ({"seeds": [1, None]}, "'seeds.1' is null, which is invalid"),
+        ({"suite": "a" * 81}, "which is invalid; use small letters, digits and dashes, at most 80"),
         ({"tasks": ["sts", "TREC", "sts"]}, "'tasks' has 'sts' twice; keep one"),
         ({"methods": [{"method": "simcse", "sweep": {"x": [1, 1]}}]}, "'methods.0.sweep.x' has 1 twice; keep one"),
-        ({"methods": [{"method": "simcse", "backbones": []}]}, "'methods.0.backbones' is [], which cannot be; write"),
+        ({"methods": [{"method": "simcse", "backbones": []}]}, "'methods.0.backbones' is [], which is invalid; write"),
         ({"data": "/nowhere"}, "data folder /nowhere holds no downstream/; name a folder in SentEval's layout"),
-        ({"methods": [{"method": "simcse", "seeds": [-1]}]}, "'methods.0.seeds.0' is -1, which cannot be"),
-        ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; leave it out of 'tasks'"),
-        ({"backbones": {}}, "'backbones' is {}, which cannot be"),
+        ({"methods": [{"method": "simcse", "seeds": [-1]}]}, "'methods.0.seeds.0' is -1, which is invalid"),
+        ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; remove it from 'tasks'"),
+        ({"backbones": {}}, "'backbones' is {}, which is invalid"),
         ({"backbones": {"toy-bert": {"seed": [1]}}}, "unknown key 'backbones.toy-bert.seed'; did you mean 'seeds'?"),
-        ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which cannot be; map each backbone"),
-        ({"methods": []}, "'methods' is [], which cannot be; list at least one method"),
-        ({"methods": [3]}, "'methods.0' is 3, which is no text; put it in quotes"),
-        ({"methods": [["simcse"]]}, "'methods.0' is ['simcse'], which cannot be; write a method as text"),
-        ({"suite": 1}, "'suite' is 1, which is no text; put it in quotes"),
-        ({"suite": date(2020, 1, 1)}, "'suite' is 2020-01-01, which is no text; put it in quotes"),
-        ({"corpus": True}, "'corpus' is true, which is no text; put it in quotes"),
+        ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which is invalid; map each backbone"),
+        ({"methods": []}, "'methods' is [], which is invalid; list at least one method"),
+        ({"methods": [3]}, "'methods.0' is 3, which is not a string; put it in quotes"),
+        ({"methods": [["simcse"]]}, "'methods.0' is ['simcse'], which is invalid; write a method as text"),
+        ({"suite": 1}, "'suite' is 1, which is not a string; put it in quotes"),
+        ({"suite": date(2020, 1, 1)}, "'suite' is 2020-01-01, which is not a string; put it in quotes"),
+        ({"corpus": True}, "'corpus' is true, which is not a string; put it in quotes"),
         ({"methods": [{"method": "simcse", "sweeps": {}}]}, "unknown key 'methods.0.sweeps'; did you mean 'sweep'?"),
-        ({"methods": [{"seeds": [1]}]}, "'methods.0' is {'seeds': [1]}, which cannot be; write a method as text"),
+        ({"methods": [{"seeds": [1]}]}, "'methods.0' is {'seeds': [1]}, which is invalid; write a method as text"),
         ({"methods": [{"method": "simcse", "settings": ["offical"]}]}, "'methods.0.settings.0' is 'offical'"),
-        ({"methods": [{"method": "simcse", "sweep": {"x": 3}}]}, "'methods.0.sweep.x' is 3, which cannot be"),
+        ({"methods": [{"method": "simcse", "sweep": {"x": 3}}]}, "'methods.0.sweep.x' is 3, which is invalid"),
         ({"recipe": {"batch_sise": 3}}, "unknown key 'recipe.batch_sise'; did you mean 'batch_size'?"),
         ({"recipe": {"batch_size": "many"}}, "'batch_size' should be a whole number, not 'many'"),
         ({"compare": {"basline": "simcse"}}, "'baseline' is missing at compare"),
         ({"compare": {"baseline": "simcse"}, "tasks": ["transfer"]}, "'compare' needs STS tasks"),
         ({"methods": [{"method": "simcse", "tasks": ["TRECC"]}]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
         ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "unknown analysis 'layer'; did you mean 'layers'"),
-        ({"methods": [{"method": "simcse", "analyses": []}]}, "'methods.0.analyses' is [], which cannot be; list"),
+        ({"methods": [{"method": "simcse", "analyses": []}]}, "'methods.0.analyses' is [], which is invalid; list"),
         ({"stand_ins": {"toy-bart": "bert-base-uncased"}}, "'stand_ins.toy-bart' is not among the suite's backbones"),
-        ({"stand_ins": {"toy-bert": "bert-base"}}, "'stand_ins.toy-bert' is 'bert-base', which no paper prints; "),
+        ({"stand_ins": {"toy-bert": "bert-base"}}, "'stand_ins.toy-bert' is 'bert-base', which no paper reports; "),
         ({"stand_ins": {"toy-bert": ["roberta-base"], "toy-roberta": "roberta-base"}}, "two backbones stand in for"),
-        ({"stand_ins": {"toy-bert": []}}, "'stand_ins.toy-bert' is [], which cannot be; name the printed backbone, or"),
-        ({"stand_ins": {"toy-bert": "glove"}}, "which no paper prints; did you mean 'glove.6B.300d'? (known: bert-"),
+        ({"stand_ins": {"toy-bert": []}}, "'stand_ins.toy-bert' is [], which is invalid; name the printed backbone"),
+        ({"stand_ins": {"toy-bert": "glove"}}, "which no paper reports; did you mean 'glove.6B.300d'? (known: bert-"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_schema_errors_name_the_key(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load(suite(**changes), tmp_path)
     assert message in str(caught.value)
@@ -127,22 +127,20 @@ def test_a_mistake_in_the_form_is_named(changes: dict[str, Any], message: str, t
     [
         ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
         ({"methods": [{"method": "simcse", "backbones": ["toy-brt"]}]}, "did you mean 'toy-bert'?"),
-        ({"methods": ["sscl[stack={n}]"]}, "'{n}' should stand both in 'sscl[stack={n}]' and in its sweep"),
-        ({"methods": [{"method": "simcse", "sweep": {"t": [1]}}]}, "'{t}' should stand both in"),
+        ({"methods": ["sscl[stack={n}]"]}, "'{n}' must be both in 'sscl[stack={n}]' and in its sweep"),
+        ({"methods": [{"method": "simcse", "sweep": {"t": [1]}}]}, "'{t}' must be both in"),
         ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
-        ({"methods": [SWEEP]}, "'is-cse[alpha={a},buffer={b}]' has 20000 combinations; leave at most 10000"),
-        ({"compare": {"baseline": "simsce"}}, "'compare.baseline' is 'simsce', which no line plans; did you mean"),
-        ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "'simcse@paper' names its setting already"),
+        ({"methods": [SWEEP]}, "'is-cse[alpha={a},buffer={b}]' has 20000 combinations, above 10000"),
+        ({"compare": {"baseline": "simsce"}}, "'compare.baseline' is 'simsce', which is not planned; did you mean"),
+        ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "'simcse@paper' already names its setting"),
         ({"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}}, "mean 'simcse[dropout=0.2]"),
         ({"corpus": "wiki2m"}, "corpus 'wiki2m' is not on the hub; did you mean 'wiki1m'?"),
         ({"methods": ["simcse[corpus=text.txt]"]}, "or name a text file by its path, as ./FILE.txt"),
         ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
-        ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "'toy-bert' is a transformer; name another"),
+        ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "'toy-bert' is a transformer; choose another"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_the_content_is_named(
-    changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_errors_name_the_key(changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_DATA", raising=False)
     with pytest.raises(UserError) as caught:
         runs(**changes)
@@ -150,12 +148,12 @@ def test_a_mistake_in_the_content_is_named(
 
 
 @pytest.mark.parametrize("content", ["", "a list", ["simcse"], 3])
-def test_what_is_no_map_is_refused(content: Any, tmp_path: Path) -> None:
+def test_a_configuration_must_be_a_mapping(content: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="'the top level' is"):
         load(content, tmp_path)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"missing\.yaml does not exist"):
         suites.load(tmp_path / "missing.yaml")
     for name, content in (("tabs.yaml", b"suite:\t- a\n\tb: ["), ("latin.yaml", b"suite: caf\xe9")):
@@ -164,29 +162,29 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             suites.load(tmp_path / name)
         assert "\n" not in str(caught.value)
     (tmp_path / "deep.yaml").write_text("suite: " + 5000 * "[")
-    with pytest.raises(UserError, match=r"deep\.yaml is nested too deeply; write it on fewer levels"):
+    with pytest.raises(UserError, match=r"deep\.yaml is nested too deeply; use fewer levels"):
         suites.load(tmp_path / "deep.yaml")
 
 
-def test_the_largest_seed_is_kept_whole() -> None:
+def test_the_largest_seed_is_valid() -> None:
     assert [run.seed for run in runs(seeds=[0, 2**63 - 1], backbones={"toy-bert": None})] == [0, 2**63 - 1]
 
 
-def test_tasks_of_another_source_need_other_data() -> None:
+def test_xprobe_tasks_need_other_data_than_the_world() -> None:
     suites.validate(suite(data="senteval", tasks=["xprobe"]))
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("seeds: [3]", "the key 'seeds' stands twice; keep one"),
-        ("recipe: {epochs: 1, epochs: 2}", "the key 'epochs' stands twice; keep one"),
-        ("recipe: {1: 2}", "a key is no text; write it between quotes"),
-        ("recipe: {on: 2}", "a key is no text; write it between quotes"),
-        ("recipe: {[a]: 2}", "a key is no text; write it between quotes"),
+        ("seeds: [3]", "duplicate key 'seeds'; keep one"),
+        ("recipe: {epochs: 1, epochs: 2}", "duplicate key 'epochs'; keep one"),
+        ("recipe: {1: 2}", "a key is not a string; put it in quotes"),
+        ("recipe: {on: 2}", "a key is not a string; put it in quotes"),
+        ("recipe: {[a]: 2}", "a key is not a string; put it in quotes"),
     ],
 )
-def test_a_key_that_would_be_lost_is_named_with_its_line(line: str, sentence: str, tmp_path: Path) -> None:
+def test_duplicate_and_non_string_keys_are_reported_with_their_line(line: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(f"suite: mine\nseeds: [1]\n{line}\n")
     with pytest.raises(UserError) as caught:
@@ -220,7 +218,7 @@ def test_backbones_and_their_seeds() -> None:
     assert runs(methods=[{"method": "simcse", "backbones": "all"}]) == runs()
 
 
-def test_an_entry_runs_on_the_backbones_its_method_can_work_on() -> None:
+def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
     both = {"toy-glove": None, "toy-bert": None, "toy-roberta": None}
     entries = ["glove", {"method": "simcse", "seeds": [1]}, {"method": "untrained", "backbones": "all"}, "word-overlap"]
     found = [(run.text, run.backbone.name) for run in runs(backbones=both, methods=entries)]
@@ -241,7 +239,7 @@ def test_an_entry_runs_on_the_backbones_its_method_can_work_on() -> None:
     assert len(runs(backbones={"toy-glove": None}, methods=["word-overlap", "skip-thought"])) == 1 + 2
 
 
-def test_sweeps_take_every_combination() -> None:
+def test_sweeps_expand_to_every_combination() -> None:
     entry = {
         "method": "is-cse[alpha={alpha},buffer={buffer}]",
         "sweep": {"alpha": [0.01, 0.05], "buffer": [64, 256, 512]},
@@ -255,19 +253,19 @@ def test_sweeps_take_every_combination() -> None:
     assert len(found) == 12
 
 
-def test_what_is_written_twice_runs_once() -> None:
+def test_duplicate_entries_run_once() -> None:
     assert len(runs(methods=["simcse", "simcse[temperature=0.05]", "simcse@official"])) == len(runs())
     assert len(runs(methods=["untrained"])) == 2  # no seed
     assert len(runs(methods=["word-overlap"])) == 1  # no backbone either
 
 
-def test_the_suites_recipe_reaches_every_run() -> None:
+def test_the_recipe_of_a_suite_applies_to_every_run() -> None:
     found = runs(recipe={"batch_size": 7, "learning_rate": 1}, methods=["simcse", "gs-infonce", "sscl@paper"])
     assert {(run.recipe.batch_size, run.recipe.learning_rate) for run in found} == {(7, 1.0)}
     assert all(run.recipe_changes == {"batch_size": 7, "learning_rate": 1.0} for run in found)
 
 
-def test_lines_that_meet_in_a_run_add_up() -> None:
+def test_entries_that_resolve_to_one_run_are_merged() -> None:
     content = suite(
         methods=[
             "simcse",
@@ -293,7 +291,7 @@ def test_lines_that_meet_in_a_run_add_up() -> None:
     assert (entry["tasks"], entry["analyses"]) == (["sts", "TREC"], ["layers", "memory"])
 
 
-def test_a_plan_is_plain_data() -> None:
+def test_a_plan_is_json_serialisable() -> None:
     import json
 
     content = suite(stand_ins={"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", "roberta-large"]})
@@ -319,9 +317,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_no_network")
 @pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
-def test_what_is_shipped_resolves_without_network(
-    path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_shipped_suites_resolve_without_network(path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: Any) -> None:
     # wiki-mini's backbone is a user's; any folder of that name will do here.
     (tmp_path / "wiki-minilm").symlink_to(tiny_bert)
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
@@ -334,7 +330,7 @@ def test_what_is_shipped_resolves_without_network(
         run.build()
 
 
-def test_the_paper_suite_is_what_the_papers_report() -> None:
+def test_the_paper_suite_covers_the_papers() -> None:
     found = suites.runs(suites.load(ROOT / "config" / "paper.yaml"))
     per_row = Counter((run.text, run.setting, run.backbone.name) for run in found if run.trained)
     ten = [(text, "official", "roberta-large") for text in ("simcse", "dclr", "is-cse")]  # IS-CSE, Figure 5
@@ -356,8 +352,8 @@ def test_the_paper_suite_is_what_the_papers_report() -> None:
     assert {run.corpus for run in found if run.trained and run.own_corpus} == {"nli", "sts"}  # IS-BERT, ConSERT
 
 
-def test_the_smoke_suite_stands_alone() -> None:
-    """Snakemake would merge configurations: a key that smoke left out would be the paper suite's."""
+def test_the_smoke_suite_sets_every_key_of_the_paper_suite() -> None:
+    """Snakemake merges configurations: a key missing here would be taken from the paper suite."""
     smoke, paper = (suites.load(ROOT / "config" / f"{name}.yaml") for name in ("smoke", "paper"))
     assert paper.keys() <= smoke.keys()
     assert not set(smoke["backbones"]) & set(paper["backbones"])
@@ -381,7 +377,7 @@ def test_the_smoke_suite_stands_alone() -> None:
     }
 
 
-def test_reseeded_runs_have_these_seeds_alone() -> None:
+def test_reseeded_runs_have_only_the_new_seeds() -> None:
     content = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
     found = suites.runs(suites.reseeded(content, range(1, 4)))
     assert len(found) == 2 * 2 * 3

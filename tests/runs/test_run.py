@@ -1,4 +1,4 @@
-"""What a run is: one spelling, one identity, every refusal with its reason, and the tables of the papers."""
+"""Runs: canonical spelling, identity, error messages, and the hyper-parameters of the papers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from bench.registry import backbones
 from bench.registry.methods import method_classes
 from bench.runs.recipe import RECIPE_FIELDS, Recipe
-from bench.runs.run import Run, parse, resolve
+from bench.runs.resolve import parse, resolve
+from bench.runs.run import Run
 from bench.utils.errors import UserError
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
@@ -61,26 +62,26 @@ def test_one_spelling(text: str, canonical: str) -> None:
     assert run(text).text == canonical
 
 
-def test_parts_and_setting_are_read() -> None:
+def test_parts_and_setting_are_parsed() -> None:
     assert parse("a[x=1,y=b+c]+d@paper") == ([("a", {"x": "1", "y": "b+c"}), ("d", {})], "paper")
     assert parse("simcse") == ([("simcse", {})], None)
     assert parse("a[x=b@c+d]+e[y=f@g]@official") == ([("a", {"x": "b@c+d"}), ("e", {"y": "f@g"})], "official")
     assert parse("a[x=b@c]") == ([("a", {"x": "b@c"})], None)
 
 
-def test_a_checkpoint_is_named_with_its_revision() -> None:
+def test_a_checkpoint_name_may_contain_a_revision() -> None:
     named = run("published[model=a/b@refs/pr/1,pooler=avg]@paper", "none")
     assert named.parts[0][2] == {"model": "a/b@refs/pr/1", "pooler": "avg"}
     assert named.arguments[0] == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
     assert run(named.arguments[0], "none").id == named.id != run("published[model=a/b,pooler=avg]", "none").id
 
 
-def test_without_a_setting_released_code_decides() -> None:
+def test_the_default_setting_depends_on_released_code() -> None:
     assert run("gs-infonce+sscl").setting == "official"
     assert run("untrained").setting == run("word-overlap").setting == "paper"  # nothing was released for these
 
 
-def test_a_suite_lies_over_the_method_and_the_text_over_both() -> None:
+def test_the_suite_overrides_the_method_and_the_text_overrides_both() -> None:
     assert run("gs-infonce").recipe.dropout == 0.2
     assert run("gs-infonce", dropout=0.3).recipe.dropout == 0.3
     both = run("gs-infonce[dropout=0.4]", dropout=0.3, batch_size=32)
@@ -91,7 +92,7 @@ def test_a_suite_lies_over_the_method_and_the_text_over_both() -> None:
     assert run("simcse", batch_size=64).recipe_changes == {}
 
 
-def test_the_first_part_decides_the_recipe_and_the_temperature() -> None:
+def test_the_first_part_sets_recipe_and_temperature() -> None:
     joined = run("simcse[temperature=0.1]+gs-infonce")
     assert joined.recipe == run("simcse").recipe
     assert joined.parts[1][2] == {"multiple": 3, "std": 0.5, "weight": 1}
@@ -108,15 +109,15 @@ def test_untrained_encoders_have_no_seed_and_word_overlap_no_backbone() -> None:
 @pytest.mark.parametrize(
     ("pooler", "scored"), [("cls_mlp", "cls_before_pooler"), ("avg", "avg"), ("avg_top2", "avg_top2")]
 )
-def test_the_training_head_is_left_out_when_scoring(pooler: str, scored: str) -> None:
+def test_the_training_head_is_dropped_for_scoring(pooler: str, scored: str) -> None:
     assert run(f"simcse[pooler={pooler}]").evaluation_pooler == scored
 
 
 # Identity
 
 
-def test_identities_stay_what_they_were() -> None:
-    """Every result lies under these names: a change here makes all earlier results unfindable, so it must be meant."""
+def test_identities_are_unchanged() -> None:
+    """Results are stored under these names. A change makes all earlier results unfindable."""
     assert run("simcse").id == "simcse_official_bert-base-uncased_s42_f4ec7e0503"
     assert run("word-overlap").id == "word-overlap_paper_none_c7ac710c3d"
 
@@ -191,7 +192,7 @@ def test_every_hyper_parameter_is_part_of_the_identity(name: str) -> None:
     assert len({one.rpartition("_")[2] for one in ids}) == len(ids)  # the hash alone tells them apart
 
 
-def test_place_seed_and_version_are_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corpus_data_seed_and_version_are_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def digest(**changes: Any) -> str:
         options = {"backbone_name": "bert-base-uncased", "corpus": "wiki1m", "data": "senteval", "seed": 1, **changes}
         return resolve("simcse", **options).id.rpartition("_")[2]
@@ -208,7 +209,7 @@ def test_place_seed_and_version_are_part_of_the_identity(tmp_path: Path, monkeyp
     assert len(set(digests)) == len(digests)
 
 
-def test_a_corpus_given_by_path_is_its_bytes(tmp_path: Path) -> None:
+def test_a_corpus_given_by_path_is_identified_by_its_bytes(tmp_path: Path) -> None:
     def identify(path: Path) -> str:
         return resolve("simcse", backbone_name="toy-bert", corpus=str(path), data="world", seed=1).id
 
@@ -227,23 +228,23 @@ def test_a_corpus_given_by_path_is_its_bytes(tmp_path: Path) -> None:
         ("gs-infonce+sscl[temperature=0.05]", "gs-infonce+sscl"),
     ],
 )
-def test_what_changes_no_number_changes_no_identity(one: str, other: str) -> None:
+def test_settings_without_effect_on_scores_do_not_change_the_identity(one: str, other: str) -> None:
     assert run(one).id == run(other).id
 
 
-def test_stacks_meet_on_a_shallow_backbone() -> None:
+def test_clamped_stacks_are_one_run_on_a_shallow_backbone() -> None:
     stacks = [run(f"sscl[stack={stack}]", "toy-bert") for stack in range(12)]
     met = {one.id: one for one in reversed(stacks)}
     assert sorted(one.parts[0][2]["stack"] for one in met.values()) == [0, 1, 2, 3]
     assert "most this backbone has (of 11)" in stacks[11].label
 
 
-def test_what_a_backbone_cannot_do_is_skipped_with_the_reason() -> None:
+def test_impossible_runs_are_skipped_with_a_reason() -> None:
     assert run("sscl[layer=11]").skip is None
     assert run("sscl[layer=11]", "toy-bert").skip == "layer 11 is not an intermediate layer of a backbone with 4 layers"
 
 
-def test_cuts_of_a_suite_reach_what_is_trained_alone() -> None:
+def test_layer_cuts_of_a_suite_apply_to_trained_runs_only() -> None:
     cut = run("sscl", layers=3, dimension=8)
     assert (cut.shape.depth, cut.shape.width, cut.parts[0][2]["stack"]) == (3, 8, 2)
     assert cut.recipe_changes == {"layers": 3, "dimension": 8}
@@ -302,9 +303,7 @@ recipes = st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for k
 
 
 @given(texts(), recipes, st.sampled_from([*BACKBONES, "toy-bert"]), st.integers(0, 10**6))
-def test_a_run_resolves_again_from_its_own_arguments(
-    text: str, recipe: dict[str, Any], backbone: str, seed: int
-) -> None:
+def test_a_run_resolves_from_its_own_arguments(text: str, recipe: dict[str, Any], backbone: str, seed: int) -> None:
     once = run(text, backbone, seed, **recipe)
     words = iter(once.arguments)
     options: dict[str, Any] = {"recipe": {}}
@@ -335,16 +334,16 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("simcse@", "unknown setting ''"),
         ("", "cannot read ''"),
         ("simcse+", "cannot read ''"),
-        ("simcse[temperature=0.1", "'simcse[temperature=0.1' has a bracket without its other half; write method[key="),
-        ("published[model=a/b@c", "has a bracket without its other half"),
-        ("simcse[temperature=0.1]]@paper", "has a bracket without its other half"),
-        ("simcse+whitening]", "has a bracket without its other half"),
+        ("simcse[temperature=0.1", "'simcse[temperature=0.1' has an unmatched bracket; write method[key="),
+        ("published[model=a/b@c", "has an unmatched bracket"),
+        ("simcse[temperature=0.1]]@paper", "has an unmatched bracket"),
+        ("simcse+whitening]", "has an unmatched bracket"),
         (
             "published[model=a/b@c]@papr",
             "unknown setting 'papr' in 'published[model=a/b@c]@papr'; did you mean 'paper'?",
         ),
         ("simcse[temperature]", "cannot read 'temperature' in 'simcse[temperature]'; write key=value"),
-        ("simcse[temperature=0.1,temperature=0.2]", "'temperature' stands twice"),
+        ("simcse[temperature=0.1,temperature=0.2]", "'temperature' is given twice"),
         ("simcse[temprature=0.1]", "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?"),
         ("simcse[bach_size=3]", "did you mean 'batch_size'?"),
         ("simcse[temperature=hot]", "'temperature' should be a number, not 'hot'"),
@@ -367,21 +366,21 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("gs-infonce+is-cse[temperature=0.1]", "decided by the method written first, 'gs-infonce'"),
         (
             "gs-infonce+sscl[batch_size=32]",
-            "'batch_size' belongs to the recipe, which the method written first decides",
+            "'batch_size' is a recipe field, which only the first method may set",
         ),
         ("untrained[batch_size=32]", "unknown key 'batch_size' of 'untrained'"),
         ("untrained[pooler=avgg]", "avgg"),
         ("untrained@official", "has no released code"),
-        ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; leave it out to keep them all"),
+        ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; omit it to keep all layers"),
         ("simcse[layers=0]", "'layers' should be at least 1, not 0"),
         ("simcse[scored_layers=13]", "'scored_layers' is 13, but only 12 are trained"),
         ("simcse[layers=9,scored_layers=10]", "'scored_layers' is 10, but only 9 are trained"),
         ("simcse[dimension=0]", "'dimension' should be at least 1, not 0"),
-        ("simcse[dimension=128,pooler=avg]", "the head that pooler 'cls_mlp' trains, and 'avg' has none"),
-        ("is-bert[dimension=128]", "the head that pooler 'cls_mlp' trains, and 'avg' has none"),
-        ("promptbert[dimension=128]", "'promptbert' scores vectors of its own, which 'dimension' says nothing of"),
-        ("ct-bert[scored_layers=3]", "'ct-bert' scores vectors of its own, which 'scored_layers' says nothing of"),
-        ("simcse+gs-infonce[layers=3]", "'layers' belongs to the recipe"),
+        ("simcse[dimension=128,pooler=avg]", "the training head of pooler 'cls_mlp'; 'avg' has none"),
+        ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp'; 'avg' has none"),
+        ("promptbert[dimension=128]", "'promptbert' builds its own encoder, which 'dimension' does not affect"),
+        ("ct-bert[scored_layers=3]", "'ct-bert' builds its own encoder, which 'scored_layers' does not affect"),
+        ("simcse+gs-infonce[layers=3]", "'layers' is a recipe field"),
         ("untrained[layers=3]", "unknown key 'layers' of 'untrained'"),
         ("sscl[layer=-1]", "from none with 0, not from -1"),
         ("untrained+projection[kind=svd]", "'kind' of 'projection' is one of pca, random, not 'svd'"),
@@ -389,7 +388,7 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("untrained+projection[source=target]", "'projection' is one map for all tasks; name a corpus"),
     ],
 )
-def test_a_mistake_in_a_text_is_named(text: str, message: str) -> None:
+def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
         run(text)
     assert message in str(caught.value)
@@ -421,19 +420,19 @@ def test_a_mistake_in_a_text_is_named(text: str, message: str) -> None:
         ({"dropout": "nan"}, "'dropout' should be a number or none, not 'nan'"),
     ],
 )
-def test_a_mistake_in_a_recipe_is_named(recipe: dict[str, Any], message: str) -> None:
+def test_errors_in_a_recipe_are_reported(recipe: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as caught:
         run("simcse", **recipe)
     assert message in str(caught.value)
 
 
-def test_an_unknown_backbone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_backbone_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_MODELS", raising=False)
     with pytest.raises(UserError, match=r"unknown backbone 'bert-base-uncase'; did you mean 'bert-base-uncased'\?"):
         run("simcse", "bert-base-uncase")
 
 
-def test_a_backbone_that_is_no_folder_of_a_model(tmp_path: Path) -> None:
+def test_a_backbone_folder_must_hold_a_model(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"backbone 'princeton-nlp/x' is no folder here; .*downloaded to a folder"):
         run("simcse", "princeton-nlp/x")
     with pytest.raises(UserError, match=r"holds no config.json; give a folder in Hugging Face format"):
@@ -536,12 +535,12 @@ def test_sscl_as_published_and_as_released() -> None:
 
 
 @pytest.mark.parametrize("text", ["simcse", "gs-infonce", "is-cse", "sscl", "gs-infonce@paper", "is-cse@paper"])
-def test_other_backbones_take_bert_bases_values(text: str) -> None:
+def test_other_backbones_use_the_values_of_bert_base(text: str) -> None:
     theirs, own = run(text, "toy-roberta"), run(text, "bert-base-uncased")
     assert (theirs.recipe, theirs.parts) == (own.recipe, own.parts)
 
 
-def test_a_folder_may_not_pass_for_a_published_backbone(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_folder_cannot_take_the_name_of_a_published_backbone(tiny_bert: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_bert, tmp_path / "bert-base-uncased")
     with pytest.raises(UserError, match="has the name of another backbone"):
         backbones.backbone(str(tmp_path / "bert-base-uncased"))
@@ -550,6 +549,6 @@ def test_a_folder_may_not_pass_for_a_published_backbone(tiny_bert: Path, tmp_pat
 @pytest.mark.parametrize(
     "text", ["simcse+whitening[source=target]+whitening[source=world]", "simcse+is-cse[alpha=0.1]+is-cse"]
 )
-def test_a_part_that_stands_twice_with_other_keys_is_refused(text: str) -> None:
+def test_a_repeated_part_is_rejected_even_with_other_keys(text: str) -> None:
     with pytest.raises(UserError, match="stands twice"):
         run(text)

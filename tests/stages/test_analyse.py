@@ -17,10 +17,11 @@ from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences
 from bench.datasets.manifest import manifest
 from bench.evaluation.scoring import read_tasks, score_tasks
-from bench.models.encoder import TransformerEncoder, load_encoder
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder
 from bench.results.provenance import task_sums
 from bench.results.records import ANALYSES as NAMES
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.stages import analyse as module
 from bench.stages.analyse import ANALYSES, Material, analyse
 from bench.stages.jobs import analyse_run

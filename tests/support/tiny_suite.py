@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.runs.run import Run, resolve
+from bench.runs.resolve import resolve
+from bench.runs.run import Run
 
 SMALL = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, "sentences": 28}  # four steps
 

@@ -12,9 +12,9 @@ import torch
 from torch.nn import functional as F
 
 from bench.datasets.corpora import read_sentences
-from bench.models.encoder import POOLERS
 from bench.models.packed_forward import Batch
-from bench.runs.run import resolve
+from bench.models.poolers import POOLERS
+from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from tests.conftest import CLOSE
 

@@ -16,9 +16,10 @@ from safetensors.torch import load_file
 
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import TransformerEncoder, load_encoder, save_encoder
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder, save_encoder
 from bench.models.transformer import load_backbone
-from bench.runs.run import resolve
+from bench.runs.resolve import resolve
 from bench.training.context import Head, RunContext, first_layers
 from bench.training.loop import train
 from bench.utils.errors import UserError

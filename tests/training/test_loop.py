@@ -20,10 +20,10 @@ import bench.training.loop
 from bench.datasets import sts
 from bench.datasets.corpora import read_sentences
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.runs.recipe import Recipe
-from bench.runs.run import resolve, run_of
+from bench.runs.resolve import resolve, run_of
 from bench.training.context import Head, RunContext
 from bench.training.loop import batches, learning_rate, optimiser_of, set_rate, train
 from bench.utils.errors import UserError

@@ -14,9 +14,11 @@ from scipy.stats import spearmanr
 
 from bench.datasets import sts
 from bench.datasets.labelled import SPLIT, LabelledTask, Samples
-from bench.evaluation.scoring import adapted, read_tasks, score, score_tasks, sentences
-from bench.models.encoder import TransformerEncoder, adaptation, load_encoder, save_encoder
-from bench.runs.run import Run, resolve
+from bench.evaluation.scoring import AdaptedVectors, read_tasks, score, score_tasks, sentences
+from bench.models.encoder import TransformerEncoder, adaptation
+from bench.models.load import load_encoder, save_encoder
+from bench.runs.resolve import resolve
+from bench.runs.run import Run
 from bench.stages.jobs import score_encoder, score_model, score_run
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
@@ -177,7 +179,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(tiny
 
 def test_classifiers_see_the_mapped_vectors() -> None:
     task, encoder = labelled(), Counting()
-    own = adapted(task, encoder.encode, encoder.adapt)
+    own = AdaptedVectors(task, encoder.encode, encoder.adapt)
     everything = encoder.encode(list(task.sentences()))
     for split, samples in task.splits.items():
         expected = encoder.encode(samples.columns[0]) - everything.mean(0)

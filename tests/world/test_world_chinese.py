@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.datasets import corpora, sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.registry.backbones import backbone
 from bench.runs import paths
 from bench.world import build

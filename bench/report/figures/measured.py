@@ -13,7 +13,8 @@ import pandas as pd
 from bench.comparison.reproduction import select
 from bench.report.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
-from bench.results.suite_results import DAMAGE, Scored, Suite, fault
+from bench.results.readers import DAMAGE, describe_damage
+from bench.results.suite_results import Scored, Suite
 from bench.utils.errors import UserError
 
 METRIC = "spearman"  # of all figures that show scores
@@ -193,7 +194,7 @@ def _rows_of_runs(figure: PaperFigure, suite: Suite, text: str, backbone: str) -
             rows = ROWS[figure.kind](figure, run)
         except DAMAGE as error:
             raise UserError(
-                f"the data of run {run.plan['id']} for figure {figure.id} is damaged ({fault(error)}); "
+                f"the data of run {run.plan['id']} for figure {figure.id} is damaged ({describe_damage(error)}); "
                 "move its file under analyses/ or scores/ away and create it again"
             ) from None
         if rows:

@@ -1,0 +1,159 @@
+"""Save encoders to folders and load them.
+
+A folder that `save_encoder` writes holds `encoder.json` (the kind, and what `Encoder.save`
+returned), the encoder's own files, and, where the encoder has them, `base/` (the encoder that it
+wraps) and `arrays.safetensors` (its tensors).
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bench.download import fetch_backbone
+from bench.models import sentence_transformers
+from bench.models.encoder import Encoder, TransformerEncoder
+from bench.models.poolers import POOLER_NAMES, check_pooler
+from bench.models.transformer import load_backbone, no_folder
+from bench.registry.backbones import backbone
+from bench.registry.methods import method_classes
+from bench.utils.errors import UserError
+from bench.utils.files import atomic_folder, read_json, write_json
+
+ARRAYS = "arrays.safetensors"
+
+
+def save_encoder(encoder: Encoder, folder: Path) -> None:
+    """Write an encoder to a folder atomically.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    with atomic_folder(folder) as temporary:
+        stored = encoder.save(temporary)
+        if base := getattr(encoder, "base", None):
+            save_encoder(base, temporary / "base")
+        if arrays := getattr(encoder, "arrays", None):
+            save_file({name: array.contiguous() for name, array in arrays.items()}, temporary / ARRAYS)
+        write_json(temporary / "encoder.json", {"kind": encoder.kind, **stored})
+
+
+def load_encoder(
+    model: str | Path, *, pooler: str | None = None, prompt: str | None = None, device: str = "cpu"
+) -> Encoder:
+    """Load an encoder.
+
+    Args:
+        model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
+            transformers, the name of a backbone, or a hub id.
+        pooler: required if the folder stores none, rejected if the folder stores another. With a
+            folder of sentence-transformers, only its transformer is used, without its other modules
+            and prompts.
+        prompt: name of a prompt of a sentence-transformers folder, or "" for no prompt; None uses
+            the folder's default.
+        device: of a transformer.
+
+    Raises:
+        UserError: the model cannot be found or loaded, or the pooler or prompt is missing, unknown
+            or contradicts what is stored.
+    """
+    if pooler is not None:
+        check_pooler(pooler)
+        if prompt:
+            raise UserError(f"--pooler uses only the transformer of {model}, without prompts; omit --prompt")
+    folder = _find(model)
+    if (folder / "encoder.json").is_file():
+        if prompt:
+            raise UserError(f"{folder} was saved with a fixed prompt; omit --prompt")
+        return _load_saved(folder, pooler, device)
+    if pooler is None and sentence_transformers.is_modular(folder):
+        return _load_modular(folder, prompt, device)
+    if prompt:
+        raise UserError(f"{model} has no prompts; omit --prompt")
+    if pooler is None:
+        raise UserError(f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})")
+    return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+
+
+def _find(model: str | Path) -> Path:
+    """The folder of a model: the encoder of a run's folder, a folder, a backbone by name, or a
+    download.
+    """
+    folder = Path(model)
+    if not str(model) or folder.is_file():
+        problem = f"{model} is a file" if str(model) else "the model's name is empty"
+        raise UserError(f"{problem}; give a folder or a hub id (score word vectors as a backbone of method 'glove')")
+    if (folder / "encoder" / "encoder.json").is_file():
+        return folder / "encoder"
+    if folder.is_dir():
+        return folder
+    try:
+        registered = backbone(str(model))
+    except UserError:
+        if str(model).partition("@")[0].count("/") > 1 or str(model).startswith((".", "/", "~")):
+            raise no_folder(model) from None
+        return fetch_backbone(str(model))
+    return registered.folder(Path())
+
+
+def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
+    """Load a folder that `save_encoder` wrote."""
+    path = folder / "encoder.json"
+    stored = read_json(path)
+    if not isinstance(stored, dict) or not isinstance(stored.get("kind"), str):
+        raise UserError(f"{path} names no kind of encoder; save the encoder again")
+    if stored["kind"] == TransformerEncoder.kind and stored.get("pooler") not in POOLER_NAMES:
+        raise UserError(f"{path} names no pooler; save the encoder again")
+    if pooler not in (None, stored.get("pooler")):
+        own = f"with pooler '{stored['pooler']}'" if stored.get("pooler") else f"as '{stored['kind']}'"
+        raise UserError(f"{folder} was saved {own}, not with pooler '{pooler}'; omit --pooler, or write pooler=none")
+    parts: dict[str, Any] = {}
+    if (folder / "base").is_dir():
+        parts["base"] = load_encoder(folder / "base", device=device)
+    if (folder / ARRAYS).is_file():
+        parts["arrays"] = _load_arrays(folder / ARRAYS)
+    try:
+        return _encoder_class(stored["kind"], path).load(folder, stored, device=device, **parts)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"cannot load an encoder of kind '{stored['kind']}' from {path} and the files beside it ({error}); "
+            f"save the encoder again"
+        ) from error
+
+
+def _load_arrays(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise UserError(f"{path} is truncated or broken ({error}); save the encoder again") from None
+
+
+def _load_modular(folder: Path, prompt: str | None, device: str) -> Encoder:
+    """Load a folder of sentence-transformers."""
+    stack = sentence_transformers.read(folder, prompt)
+    if stack.pooler is None:
+        return stack.around(sentence_transformers.StaticEncoder.read(stack.place))
+    model, tokenizer = load_backbone(stack.place)
+    stack.prepare(tokenizer)
+    return stack.around(TransformerEncoder(model.to(device), tokenizer, stack.pooler))
+
+
+def _encoder_class(kind: str, source: Path) -> Any:
+    """The class of a kind of encoder: of this package, else of the module of a method."""
+    if kind == TransformerEncoder.kind:
+        return TransformerEncoder
+    if kind in sentence_transformers.KINDS:
+        return sentence_transformers.KINDS[kind]
+    for cls in method_classes().values():
+        for value in vars(importlib.import_module(cls.__module__)).values():
+            if isinstance(value, type) and getattr(value, "kind", None) == kind:
+                return value
+    raise UserError(
+        f"{source} names an encoder of kind '{kind}', which no installed method defines; "
+        f"load it with the version that saved it"
+    )

@@ -1,0 +1,38 @@
+"""Poolers: from the hidden states of a transformer to one vector a sentence (methods.md a.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from bench.models.packed_forward import States
+from bench.utils.errors import UserError, nearest
+from methods.base import POOLERS as POOLER_NAMES
+
+
+def _masked_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """Mean over all tokens, special tokens included (methods.md a.2)."""
+    weights = mask.unsqueeze(-1).to(states)
+    return (states * weights).sum(1) / weights.sum(1)
+
+
+# Functions of all hidden states (embeddings first) and the attention mask, (n, length) -> (n, d).
+# The pooler "cls" is not among them: it is the output of the model's own pooling layer.
+POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
+    "cls_before_pooler": lambda states, mask: states.first(-1),
+    "avg": lambda states, mask: _masked_mean(states[-1], mask),
+    "avg_top2": lambda states, mask: _masked_mean((states[-1] + states[-2]) / 2, mask),
+    "avg_first_last": lambda states, mask: _masked_mean((states[-1] + states[1]) / 2, mask),
+    "avg_embedding_last": lambda states, mask: _masked_mean((states[-1] + states[0]) / 2, mask),
+}
+assert ("cls", *POOLERS) == POOLER_NAMES
+FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that use only the first token of the last layer
+
+
+def check_pooler(name: str) -> None:
+    """Raise `UserError` if `name` is not a pooler that encoders can be scored with."""
+    if name == "cls_mlp":
+        raise UserError("pooler 'cls_mlp' is the training head and is not scored; choose cls_before_pooler")
+    if name not in POOLER_NAMES:
+        raise UserError(f"unknown pooler '{name}'{nearest(name, POOLER_NAMES)}")

@@ -1,0 +1,371 @@
+"""Resolve the text of a run: parse it, choose setting and backbone, merge the recipe, build and
+spell its parts.
+
+A run's method is written `method[key=value,...]+ingredient[key=value,...]@paper|official`. Keys are
+hyper-parameters of the part they follow. After the first part they may also be recipe fields. All
+parts but the first are sorted, so that every composition has exactly one spelling.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from bench.registry.backbones import KINDS, NO_BACKBONE, Backbone, backbone
+from bench.registry.methods import method_class
+from bench.registry.plugins import type_name
+from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert, convert_recipe, format_value
+from bench.runs.run import Run, cut_shape
+from bench.utils.errors import UserError, nearest
+from methods.base import Method, Refusal, Shape, host_fields, refuse_composition
+
+SETTINGS = ("paper", "official")
+_OUTSIDE_BRACKETS = r"{}(?![^\[]*\])"
+
+Keys = dict[str, str]
+
+
+def resolve(
+    text: str,
+    *,
+    backbone_name: str,
+    corpus: str,
+    data: str,
+    seed: int | None,
+    recipe: Mapping[str, Any] = types.MappingProxyType({}),
+) -> Run:
+    """Turn the text of a run into a `Run`.
+
+    Args:
+        text: see the module docstring. Without `@`, the setting is `official` if every part has
+            released code, else `paper`.
+        backbone_name: ignored by methods that use no backbone.
+        corpus: training corpus, unless the method always trains on a corpus of its own.
+        data: evaluation data.
+        seed: ignored by methods that are not trained.
+        recipe: recipe fields of the suite. They override the method's own; keys in `text` override
+            both.
+
+    Raises:
+        UserError: a name or key is unknown (the message gives the closest valid one), or the parts
+            cannot be combined.
+    """
+    parsed, setting = parse(text)
+    parsed = [parsed[0], *sorted(parsed[1:], key=lambda part: part[0])]
+    classes = [method_class(name) for name, _ in parsed]
+    host, host_keys = classes[0], parsed[0][1]
+    setting = _choose_setting(text, setting, classes)
+    chosen_backbone = _choose_backbone(host, backbone_name)
+    merged = _merge_recipe(host, host_keys, recipe, setting, chosen_backbone)
+    parts = _build_parts(text, parsed, setting, chosen_backbone, merged)
+    labels = [part.label for part in parts]
+    own_corpus = merged.final.corpus is not None and merged.final.corpus == merged.own.corpus
+    if own_corpus and host.own_corpus_note:
+        labels[0] += f" ({host.own_corpus_note})"
+    return Run(
+        text="+".join(part.spelling for part in parts),
+        setting=setting,
+        label=" + ".join(labels),
+        parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
+        backbone=chosen_backbone,
+        corpus=merged.final.corpus or corpus,
+        data=data,
+        seed=seed if host.trained else None,
+        own_corpus=own_corpus,
+        recipe=merged.final,
+        recipe_changes=merged.changed_by_suite,
+        skip=next((part.skip for part in parts if part.skip), None),
+    )
+
+
+def run_of(description: Mapping[str, Any], *, corpus: str | None = None, data: str | None = None) -> Run:
+    """The run that `Run.describe` described, as this version resolves it.
+
+    Compare `id` to see if it is unchanged.
+
+    Args:
+        corpus: replaces the corpus of the description; needed where the description has none.
+        data: replaces the data of the description.
+
+    Raises:
+        UserError: this version cannot resolve the run.
+    """
+    return resolve(
+        f"{description['method']}@{description['setting']}",
+        backbone_name=description["reference"],
+        corpus=corpus or description["corpus"],
+        data=data or description["data"],
+        seed=description["seed"],
+        recipe=description["recipe_changes"],
+    )
+
+
+# Parsing
+
+
+def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
+    """Split the text of a run into parts with their keys, and the setting.
+
+    >>> parse("gs-infonce[multiple=1]+is-cse@paper")
+    ([('gs-infonce', {'multiple': '1'}), ('is-cse', {})], 'paper')
+
+    Raises:
+        UserError: the syntax is wrong, or the setting is unknown.
+    """
+    without_pairs = re.sub(r"\[[^][]*\]", "", text)
+    if re.search(r"[][]", without_pairs):
+        raise UserError(f"'{text}' has an unmatched bracket; write method[key=value,...]")
+    body, *rest = re.split(_OUTSIDE_BRACKETS.format("@"), text.strip(), maxsplit=1)
+    setting = rest[0] if rest else None
+    if setting not in (None, *SETTINGS):
+        raise UserError(f"unknown setting '{setting}' in '{text}'{nearest(setting, SETTINGS)}")
+    return [_parse_part(part, text) for part in re.split(_OUTSIDE_BRACKETS.format(r"\+"), body)], setting
+
+
+def _parse_part(part: str, text: str) -> tuple[str, Keys]:
+    match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[([^\[\]]*)\])?\s*", part)
+    if not match:
+        raise UserError(f"cannot read '{part}' in '{text}'; write method[key=value,...]+method@paper|official")
+    keys: Keys = {}
+    for item in filter(None, (match[2] or "").split(",")):
+        key, equals, value = (word.strip() for word in item.partition("="))
+        if not equals or not key or not value:
+            raise UserError(f"cannot read '{item}' in '{text}'; write key=value")
+        if key in keys:
+            raise UserError(f"'{key}' is given twice in '{text}'; give it once")
+        keys[key] = value
+    return match[1], keys
+
+
+# Setting and backbone
+
+
+def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Method]]) -> str:
+    if setting is None:
+        return "official" if all(cls.official is not None for cls in classes) else "paper"
+    for cls in classes:
+        if setting == "official" and cls.official is None:
+            raise UserError(f"'{cls.name}' has no released code, so '{text}' can only be '@paper'")
+    return setting
+
+
+def _choose_backbone(host: type[Method], name: str) -> Backbone:
+    if host.backbone_free:
+        return NO_BACKBONE
+    chosen = backbone(name)
+    if chosen.kind != host.backbone_kind:
+        needed = KINDS[host.backbone_kind]
+        raise UserError(f"'{host.name}' needs {needed}, but '{chosen.name}' is {KINDS[chosen.kind]}; choose another")
+    return chosen
+
+
+def _setting_rows(cls: type[Method], setting: str, backbone_name: str) -> dict[str, Any]:
+    """Hyper-parameters and recipe fields that a setting of a method has for a backbone (else for
+    BERT base).
+    """
+    table = cls.official if setting == "official" else cls.paper
+    assert table is not None
+    rows = table.get(backbone_name, table.get("bert-base-uncased", {}))
+    return {**table.get("*", {}), **rows}
+
+
+# Recipe
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """The recipe of a run and where its fields come from.
+
+    Attributes:
+        own: recipe of the method's setting.
+        of_suite: fields that the suite sets.
+        of_text: fields that the text of the run sets.
+        final: `own`, overridden by `of_suite`, overridden by `of_text`.
+    """
+
+    own: Recipe
+    of_suite: Mapping[str, Any]
+    of_text: Mapping[str, Any]
+    final: Recipe
+
+    @property
+    def shown_of_text(self) -> dict[str, Any]:
+        """Fields of the text that differ from the method's own."""
+        return {key: value for key, value in self.of_text.items() if value != getattr(self.own, key)}
+
+    @property
+    def changed_by_suite(self) -> dict[str, Any]:
+        """Fields of the suite that differ from the method's own and that the text does not
+        override.
+        """
+        return {
+            key: value
+            for key, value in self.of_suite.items()
+            if key not in self.of_text and value != getattr(self.own, key)
+        }
+
+
+def _merge_recipe(
+    host: type[Method], keys: Keys, suite_recipe: Mapping[str, Any], setting: str, chosen: Backbone
+) -> _Merged:
+    rows = _setting_rows(host, setting, chosen.name)
+    own = {key: value for key, value in rows.items() if key in RECIPE_FIELDS}
+    of_suite = convert_recipe(suite_recipe)
+    hyper_names = {item.name for item in fields(host.Hyper)}
+    recipe_keys = {key: value for key, value in keys.items() if key in RECIPE_FIELDS and key not in hyper_names}
+    of_text = convert_recipe(recipe_keys) if host.trained else {}
+    layers = {**of_suite, **of_text}.get("layers")
+    for given in (of_suite, of_text):
+        _drop_idle_cuts(given, host, chosen, layers)
+    final = Recipe(**{**own, **of_suite, **of_text})
+    check_recipe(final)
+    _check_cuts(final, host, chosen)
+    return _Merged(Recipe(**own), of_suite, of_text, final)
+
+
+def _drop_idle_cuts(given: dict[str, Any], host: type[Method], chosen: Backbone, layers: int | None) -> None:
+    """Set cuts that change nothing to None: all layers kept, or a method that trains no
+    transformer.
+
+    Args:
+        given: recipe fields, changed in place.
+        layers: how many layers are trained; None for all.
+    """
+    can_cut = host.trained and chosen.kind == "transformer"
+    depth = chosen.shape.depth
+    for name, whole in (("layers", depth), ("scored_layers", layers or depth), ("dimension", None)):
+        if name in given and (given[name] == whole or not can_cut):
+            given[name] = None
+
+
+def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
+    """Raise `UserError` for a cut that the backbone is too shallow for or that the method's scoring
+    ignores.
+    """
+    depth = chosen.shape.depth
+    if recipe.layers and recipe.layers > depth:
+        raise UserError(f"'layers' is {recipe.layers}, but '{chosen.name}' has {depth}; omit it to keep all layers")
+    if recipe.scored_layers and recipe.scored_layers > (recipe.layers or depth):
+        raise UserError(
+            f"'scored_layers' is {recipe.scored_layers}, but only {recipe.layers or depth} are trained; "
+            f"omit it to score with all of them"
+        )
+    if (host.encoder, host.encoders) != (Method.encoder, Method.encoders):
+        for name in ("scored_layers", "dimension"):
+            if getattr(recipe, name):
+                raise UserError(f"'{host.name}' builds its own encoder, which '{name}' does not affect; omit it")
+
+
+# Parts
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One part of a run: hyper-parameters as requested, and as clamped to the backbone and
+    identified.
+    """
+
+    cls: type[Method]
+    requested: Any
+    hyper: dict[str, Any]
+    skip: str | None
+    spelling: str
+    label: str
+
+
+def _build_parts(
+    text: str, parsed: Sequence[tuple[str, Keys]], setting: str, chosen: Backbone, merged: _Merged
+) -> list[_Part]:
+    """All parts of a run, checked for being compatible with each other."""
+    host, shape = method_class(parsed[0][0]), cut_shape(chosen, merged.final)
+    parts = []
+    for position, (name, keys) in enumerate(parsed):
+        cls = method_class(name)
+        defaults = _setting_rows(cls, setting, chosen.name)
+        hyper_keys = _convert_keys(cls, keys, host=host if position else None)
+        recipe_keys = {} if position else merged.shown_of_text
+        parts.append(_build_part(text, cls, hyper_keys, recipe_keys, defaults, shape, is_host=position == 0))
+    try:
+        refuse_composition([(part.cls, part.requested) for part in parts])
+    except Refusal as refusal:
+        raise UserError(f"'{text}' cannot be run: {refusal}") from None
+    return parts
+
+
+def _convert_keys(cls: type[Method], keys: Keys, host: type[Method] | None) -> dict[str, Any]:
+    """The hyper-parameters among the keys of one part, with their types.
+
+    Args:
+        host: the first part; None if `cls` is the first part, whose keys may be recipe fields too.
+    """
+    annotations = {item.name: type_name(item.type) for item in fields(cls.Hyper)}
+    converted: dict[str, Any] = {}
+    for key, value in keys.items():
+        if key in annotations:
+            converted[key] = convert(value, annotations[key], key)
+        elif not (key in RECIPE_FIELDS and cls.trained):
+            valid = [*annotations, *(RECIPE_FIELDS if host is None and cls.trained else ())]
+            raise UserError(f"unknown key '{key}' of '{cls.name}'{nearest(key, valid)}")
+        elif host is not None:
+            raise UserError(
+                f"'{key}' is a recipe field, which only the first method may set; set it in '{host.name}[...]'"
+            )
+    return converted
+
+
+def _build_part(
+    text: str,
+    cls: type[Method],
+    given: Mapping[str, Any],
+    recipe_keys: Mapping[str, Any],
+    rows: Mapping[str, Any],
+    shape: Shape,
+    *,
+    is_host: bool,
+) -> _Part:
+    """Clamp the hyper-parameters of one part to the backbone, then spell and label them.
+
+    Args:
+        given: hyper-parameters that the text sets.
+        recipe_keys: recipe fields to spell with this part.
+        rows: hyper-parameters and recipe fields of the method's setting.
+    """
+    names = {item.name for item in fields(cls.Hyper)}
+    defaults = {key: value for key, value in rows.items() if key in names}
+    requested = cls.Hyper(**{**defaults, **given})
+    try:
+        cls.check(requested)
+        clamped = cls.fit(requested, shape)
+        skip = cls.skip(clamped, shape)
+    except Refusal as refusal:
+        raise UserError(f"'{text}' cannot be run: {refusal}") from None
+    hyper = asdict(clamped)
+    if not is_host:  # fields that the host decides are no part of an ingredient's identity
+        hyper = {key: value for key, value in hyper.items() if key not in host_fields(cls)}
+    shown: dict[str, Any] = {}
+    for key in given:  # a key without effect on this backbone is not spelled, so equal runs have one name
+        others = {other: value for other, value in given.items() if other != key}
+        if cls.fit(cls.Hyper(**{**defaults, **others}), shape) != clamped:
+            shown[key] = getattr(clamped, key)
+    shown |= recipe_keys
+    return _Part(cls, requested, hyper, skip, _spell(cls.name, shown), _label(cls, requested, clamped, shown))
+
+
+def _spell(name: str, shown: Mapping[str, Any]) -> str:
+    keys = ",".join(f"{key}={format_value(value)}" for key, value in sorted(shown.items()))
+    return f"{name}[{keys}]" if keys else name
+
+
+def _label(cls: type[Method], requested: Any, clamped: Any, shown: Mapping[str, Any]) -> str:
+    """The method's title and what differs from its setting, with a note on clamped values."""
+    always = {item.name: getattr(clamped, item.name) for item in fields(clamped) if item.metadata.get("label")}
+    never = {item.name for item in fields(clamped) if item.metadata.get("label") is False}
+    notes = {key: f"{key}={format_value(value)}" for key, value in {**always, **shown}.items() if key not in never}
+    for item in fields(requested):
+        before, after = getattr(requested, item.name), getattr(clamped, item.name)
+        if before != after and isinstance(before, int) and not isinstance(before, bool):
+            notes[item.name] = f"{item.name}={after}, the most this backbone has (of {before})"
+    return f"{cls.title} ({', '.join(notes[key] for key in sorted(notes))})" if notes else cls.title
