@@ -31,11 +31,11 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         from bench.cli.program import run
 
-        with interrupts.heeded():
+        with interrupts.handle_signals():
             return run(words)
     except interrupts.Stopped as stopped:
         print(stopped, file=sys.stderr)
-        return interrupts.COME_AGAIN
+        return interrupts.EXIT_TEMPFAIL
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from bench.utils.errors import UserError, guess, nearest
+from bench.utils.errors import UserError, did_you_mean, suggestion
 
 # A word that names an option, as argparse has it: not "-", "--", a negative number or a text with spaces.
 OPTION = re.compile(r"(--?[A-Za-z][^\s=]*)(=.*)?", re.DOTALL)
@@ -73,7 +73,7 @@ def _full_name(name: str, options: dict[str, TyperOption], command: str) -> str:
     if len(alike) > 1:
         raise UserError(f"{name} could mean {' or '.join(alike)}; write more of it")
     if not alike:
-        raise UserError(f"unknown option {name}{guess(name, full_names) or f'; see {command} --help'}")
+        raise UserError(f"unknown option {name}{suggestion(name, full_names) or f'; see {command} --help'}")
     return alike[0]
 
 
@@ -82,7 +82,7 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
 
     def parse(word: str) -> str:
         if word not in values:
-            raise typer.BadParameter(f"'{word}' is unknown{nearest(word, values)}")
+            raise typer.BadParameter(f"'{word}' is unknown{did_you_mean(word, values)}")
         return word
 
     def complete() -> Sequence[str]:

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from bench.cli import checks, data, evaluate, report, runs
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.version import __version__
 
 CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
@@ -69,7 +69,7 @@ def run(words: list[str]) -> int:
     command = group if words[0].startswith("-") else group.commands.get(words[0])
     if command is None:
         raise UserError(
-            f"unknown command '{words[0]}'{nearest(words[0], group.commands)}; {name} --help lists all commands"
+            f"unknown command '{words[0]}'{did_you_mean(words[0], group.commands)}; {name} --help lists all commands"
         )
     if command is not group:  # not through the group, whose own options would load pydantic: 0.15 s for --help
         name, words = f"{name} {words[0]}", words[1:]

@@ -24,7 +24,7 @@ from bench.cli.parameters import (
     read_tasks,
 )
 from bench.results.records import ANALYSES, STAGES
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from bench.runs.run import Run
@@ -176,7 +176,7 @@ def _shipped(suite: str) -> Path:
 
     shipped = {path.stem: path for path in config.SCHEMA.parent.glob("*.yaml") if path != config.SCHEMA}
     if suite not in shipped:
-        raise UserError(f"unknown suite '{suite}'{nearest(suite, shipped)}; name the file of another with --config")
+        raise UserError(f"unknown suite '{suite}'{did_you_mean(suite, shipped)}; name the file of another with --config")
     return shipped[suite]
 
 

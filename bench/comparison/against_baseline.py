@@ -17,7 +17,7 @@ from bench.comparison.verdict import tolerance
 from bench.datasets.tasks import Board, average
 from bench.reported import mapped, prior_sd
 from bench.results.suite_results import Scored, Suite
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # the columns that identify a comparison
 
@@ -82,7 +82,7 @@ def find(suite: Suite, text: str) -> Candidate:
     matches = [one for one in planned if canonical(one.method)[0] == parts and setting in (None, one.setting)]
     if not matches:
         names = [one.text for one in planned] if setting else dict.fromkeys(one.method for one in planned)
-        raise UserError(f"'{text}' is not in suite {suite.name}{nearest(text, names)}")
+        raise UserError(f"'{text}' is not in suite {suite.name}{did_you_mean(text, names)}")
     return min(matches, key=lambda one: one.setting != "official")
 
 
@@ -239,7 +239,7 @@ def _chosen_backbones(suite: Suite, backbones: Sequence[str]) -> list[str]:
     planned = list(dict.fromkeys(run.plan["backbone"] for run in suite.runs))
     for name in backbones:
         if name not in planned:
-            raise UserError(f"backbone '{name}' is not in suite {suite.name}{nearest(name, planned)}")
+            raise UserError(f"backbone '{name}' is not in suite {suite.name}{did_you_mean(name, planned)}")
     return list(backbones or planned)
 
 
@@ -247,7 +247,7 @@ def _chosen_methods(
     suite: Suite, theirs: Candidate, methods: Sequence[str], backbones: Sequence[str]
 ) -> list[Candidate]:
     if not any(theirs.on(name) for name in backbones):
-        raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{nearest(backbones[0], theirs.runs)}")
+        raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{did_you_mean(backbones[0], theirs.runs)}")
     chosen = [find(suite, text) for text in methods]
     for ours in chosen:
         if ours.text == theirs.text:

@@ -19,7 +19,7 @@ from bench.comparison.statistics import (
     prediction_from_moments,
     standard_deviation,
 )
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 Kind = Literal["reproduced", "consistent", "lower", "higher", "inconclusive", "diverged", "not comparable", "not run"]
 
@@ -101,7 +101,7 @@ def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
         UserError: `kind` is unknown.
     """
     if kind not in TOLERANCES:
-        raise UserError(f"there is no tolerance for {kind!r}{nearest(kind, TOLERANCES)}")
+        raise UserError(f"there is no tolerance for {kind!r}{did_you_mean(kind, TOLERANCES)}")
     entry = TOLERANCES[kind]
     points, spreads = (entry.average, entry.spreads_average) if task == "Avg" else (entry.task, entry.spreads_task)
     return max(points, spreads * (prior_sd or 0.0))

@@ -15,7 +15,7 @@ from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 
 # Rows that a published table has at least: another file of its name is cut short, or not that table.
-LEAST = {"glove.6B.300d": 400_000}
+MIN_ROWS = {"glove.6B.300d": 400_000}
 
 
 class WordVectors(NamedTuple):
@@ -33,7 +33,7 @@ def load_words(path: Path, name: str, width: int) -> WordVectors:
     """
     table = read_vectors(path)
     rows, found = table.vectors.shape
-    if found != width or rows < LEAST.get(name, 1):
+    if found != width or rows < MIN_ROWS.get(name, 1):
         raise UserError(f"{path} holds {rows} vectors of width {found}, so it is not {name}; fetch it again")
     return table
 

@@ -12,7 +12,7 @@ from bench.download.http import one_sentence
 from bench.download.hub import COMMIT, fetch_listed, list_files, verify_file
 from bench.download.pins import enforce, pinned, record
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, sha256_file, writing
+from bench.utils.files import disk_errors, read_json, sha256_file
 
 INDEX = "model.safetensors.index.json"
 # Everything an encoder needs; no pickled weights, no code.
@@ -122,7 +122,7 @@ def _fetch_snapshot(key: str, repository: str, revision: str | None) -> tuple[Pa
         with locked(cache / ".locks" / storage / f"{entry.digest}.lock"):
             if not blob.exists() and not (cache / storage / "snapshots" / listing.commit / name).exists():
                 digest = fetch_listed(key, repository, listing, name, blob)
-        with writing(blob):
+        with disk_errors(blob):
             path = Path(hf_hub_download(repository, name, revision=listing.commit, library_name="sentbench"))
         try:
             sums[name] = digest if digest and path.samefile(blob) else verify_file(key, name, path, entry)

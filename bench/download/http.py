@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from bench.utils.errors import UserError
-from bench.utils.files import sync, writing
+from bench.utils.files import disk_errors, fsync
 
 T = TypeVar("T")
 # As huggingface_hub's `http_backoff`.
@@ -119,7 +119,7 @@ def download(
         What `verify` returns.
     """
     part = part or target.with_name(f".{target.name}.fetching")
-    with writing(target):
+    with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         resumed = size is not None and part.exists() and 0 < part.stat().st_size <= size
         try:
@@ -137,9 +137,9 @@ def download(
             if part.exists() and not part.stat().st_size:
                 part.unlink()
             raise
-        sync(part)
+        fsync(part)
         os.replace(part, target)
-        sync(target.parent)
+        fsync(target.parent)
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 # Name of a corpus -> its file in the hub's data set.
 CORPORA = {
@@ -61,6 +61,6 @@ def corpus_path(name: str, folder: Path) -> Path:
     present -= CORPORA.keys()  # `nli.txt` is not the corpus `nli`
     present |= {name for name, file in CORPORA.items() if any(map(Path.is_file, _with_gzip(Path(folder) / file)))}
     raise UserError(
-        f"corpus '{name}' is not in {folder}{nearest(name, present)}; "
+        f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}; "
         f"name another, or a text file by its path, as ./FILE.txt"
     )

@@ -44,7 +44,7 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
     runs = read_runs(suite_dir, only)
     _refuse_foreign(out)
     write: Callable[[Path, Sequence[ExportedRun], Path, bool], list[str]] = import_module(EXPORT_FORMATS[what]).write
-    with atomic_folder(out, nothing_lost=True) as folder:
+    with atomic_folder(out, keep_others=True) as folder:
         remarks = write(suite_dir, runs, folder, bool(only))
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         sums = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}

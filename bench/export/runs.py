@@ -10,7 +10,7 @@ from typing import Any
 from bench.results.readers import DAMAGE, describe_damage, read_plan
 from bench.results.records import Record, read_scores
 from bench.runs import paths
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 
 
@@ -66,7 +66,7 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
         raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
     for name in only:
         if name not in ids:
-            raise UserError(f"{suite_dir} has no run '{name}'{nearest(name, ids)}")
+            raise UserError(f"{suite_dir} has no run '{name}'{did_you_mean(name, ids)}")
     return [_read(suite_dir, name, planned.get(name)) for name in dict.fromkeys(only or ids)]
 
 

@@ -26,8 +26,8 @@ from bench.models.load import load_encoder
 from bench.models.poolers import check_pooler
 from bench.models.sentence_transformers import Normalised
 from bench.models.transformer import no_folder
-from bench.registry.plugins import FAILURES, said
-from bench.utils.errors import UserError, nearest
+from bench.registry.plugins import FAILURES, describe_error
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import slug
 
 Function = Callable[[list[str]], Any]
@@ -76,7 +76,7 @@ class Model:
             key, _, value = (part.strip() for part in item.partition("="))
             if key not in ("pooler", "prompt", "normalize"):
                 raise UserError(
-                    f"'{word}' has an unknown option '{key}'{nearest(key, ('pooler', 'prompt', 'normalize'))}"
+                    f"'{word}' has an unknown option '{key}'{did_you_mean(key, ('pooler', 'prompt', 'normalize'))}"
                 )
             if (key == "normalize" and value not in ("", "true", "false")) or (key == "pooler" and not value):
                 raise UserError(f"'{word}': cannot read '{item}'; write pooler=avg, prompt=query or normalize")
@@ -203,10 +203,10 @@ def imported(name: str) -> Function:
             remedy = f"install '{error.name}', which {module} needs"
         raise UserError(f"'{name}' cannot be imported ({error}); {remedy}") from None
     except FAILURES as error:
-        raise UserError(f"'{name}' cannot be imported ({said(error)}); fix that module") from error
+        raise UserError(f"'{name}' cannot be imported ({describe_error(error)}); fix that module") from error
     for part in path.split("."):
         if not hasattr(value, part):
-            raise UserError(f"'{name}': {module} has no '{part}'{nearest(part, _functions(value))}")
+            raise UserError(f"'{name}': {module} has no '{part}'{did_you_mean(part, _functions(value))}")
         value = getattr(value, part)
     if not callable(value):
         raise UserError(f"'{name}' is not a function; name one that takes a list of texts and returns an array")
@@ -252,7 +252,7 @@ class FunctionEncoder:
         except UserError:
             raise
         except FAILURES as error:
-            reason = said(error, self.function)
+            reason = describe_error(error, self.function)
             raise UserError(f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it") from error
         if hasattr(output, "detach"):
             output = output.detach().float().cpu()

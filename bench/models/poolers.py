@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from bench.models.packed_forward import States
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from methods.base import POOLERS as POOLER_NAMES
 
 
@@ -35,4 +35,4 @@ def check_pooler(name: str) -> None:
     if name == "cls_mlp":
         raise UserError("pooler 'cls_mlp' is the training head and is not scored; choose cls_before_pooler")
     if name not in POOLER_NAMES:
-        raise UserError(f"unknown pooler '{name}'{nearest(name, POOLER_NAMES)}")
+        raise UserError(f"unknown pooler '{name}'{did_you_mean(name, POOLER_NAMES)}")

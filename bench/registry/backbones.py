@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json, sha256_file
 from methods.base import Shape
 
@@ -129,7 +129,7 @@ def backbone(name: str) -> Backbone:
     """The backbone called `name`: published, toy, in `BENCH_MODELS`, a folder of a transformer, or a table's file.
 
     Raises:
-        UserError: there is none; the nearest name is suggested.
+        UserError: there is none; the did_you_mean name is suggested.
     """
     if name == NO_BACKBONE.name:
         return NO_BACKBONE
@@ -154,7 +154,7 @@ def backbone(name: str) -> Backbone:
             "downloaded to a folder first"
         )
     hint = "" if local else "; a local one is found where BENCH_MODELS names its parent folder, or by its path"
-    raise UserError(f"unknown backbone '{name}'{nearest(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}")
+    raise UserError(f"unknown backbone '{name}'{did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}")
 
 
 @cache

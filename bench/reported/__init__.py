@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 FOLDER = Path(__file__).parent
 
@@ -91,14 +91,14 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
     for entry in content["entries"]:
         fields = [*LABEL, *RECIPE]
         for field in set(entry) - set(fields):
-            raise UserError(f"{path.name}: unknown field {field!r}{nearest(field, fields)}")
+            raise UserError(f"{path.name}: unknown field {field!r}{did_you_mean(field, fields)}")
         if ("run" in entry) == ("reason" in entry):
             raise UserError(f"{path.name}: {entry} must have either 'run' or 'reason'")
         if "minus" in entry and "run" not in entry:
             raise UserError(f"{path.name}: {entry} has 'minus' without 'run'")
         if entry.get("reason", content["reasons"][0]) not in content["reasons"]:
             raise UserError(
-                f"{path.name}: unknown reason {entry['reason']!r}{nearest(entry['reason'], content['reasons'])}"
+                f"{path.name}: unknown reason {entry['reason']!r}{did_you_mean(entry['reason'], content['reasons'])}"
             )
     return content["entries"]
 

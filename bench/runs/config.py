@@ -23,13 +23,13 @@ from bench.datasets.tasks import STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.download import local_folder
 from bench.registry.backbones import KINDS, backbone
 from bench.registry.methods import method_class
-from bench.registry.plugins import files_of, name_paths
+from bench.registry.plugins import add_method_paths, python_files
 from bench.results.records import ANALYSES
 from bench.runs.paths import data_folder
 from bench.runs.recipe import RECIPE_FIELDS, convert_recipe
 from bench.runs.resolve import parse, resolve
 from bench.runs.run import Run
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 # `configurations` is a link to config/, so that an installed package contains it.
 SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()
@@ -108,8 +108,8 @@ def validate(config: Any) -> None:
     _check_analyses(config)
     _check_stand_ins(config)
     for path in config.get("method_paths", ()):
-        files_of(Path(path))  # raises if nothing is there
-    name_paths(config.get("method_paths", ()))
+        python_files(Path(path))  # raises if nothing is there
+    add_method_paths(config.get("method_paths", ()))
 
 
 def _check_schema(config: Any) -> None:
@@ -133,7 +133,7 @@ def _check_recipe(config: Mapping[str, Any]) -> None:
     recipe = config.get("recipe", {})
     for name in recipe:
         if name not in RECIPE_FIELDS:
-            raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
+            raise UserError(f"configuration: unknown key 'recipe.{name}'{did_you_mean(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
 
 
@@ -158,7 +158,7 @@ def _check_tasks_and_data(config: Mapping[str, Any]) -> None:
 def _check_analyses(config: Mapping[str, Any]) -> None:
     for name in itertools.chain(*(entry.get("analyses", ()) for entry in _entries(config))):
         if name not in ANALYSES:
-            raise UserError(f"configuration: unknown analysis '{name}'{nearest(name, ANALYSES)}")
+            raise UserError(f"configuration: unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
 
 
 def _check_stand_ins(config: Mapping[str, Any]) -> None:
@@ -172,7 +172,7 @@ def _check_stand_ins(config: Mapping[str, Any]) -> None:
     if unknown := {own for _, own in stand_ins} - set(config["backbones"]):
         raise UserError(
             f"configuration: 'stand_ins.{min(unknown)}' is not among the suite's backbones"
-            f"{nearest(min(unknown), config['backbones'])}"
+            f"{did_you_mean(min(unknown), config['backbones'])}"
         )
     from bench.reported import mapped  # imports pandas, which other configurations do not need
 
@@ -181,7 +181,7 @@ def _check_stand_ins(config: Mapping[str, Any]) -> None:
     for printed, own in stand_ins:
         if printed not in reported:
             raise UserError(
-                f"configuration: 'stand_ins.{own}' is '{printed}', which no paper reports{nearest(printed, reported)}"
+                f"configuration: 'stand_ins.{own}' is '{printed}', which no paper reports{did_you_mean(printed, reported)}"
             )
 
 
@@ -202,7 +202,7 @@ def _explain(error: Any) -> str:
         valid = error.schema["properties"]
         unknown = min(set(error.instance) - set(valid))
         prefix = "" if where == "the top level" else f"{where}."
-        return f"unknown key '{prefix}{unknown}'{nearest(unknown, valid)}"
+        return f"unknown key '{prefix}{unknown}'{did_you_mean(unknown, valid)}"
     if error.validator == "required":
         return f"{error.message.replace(' is a required property', '')} is missing at {where}; see config/README.md"
     if error.validator == "uniqueItems":
@@ -273,7 +273,7 @@ def _check_baseline(baseline: str, planned_runs: Iterable[Run]) -> None:
     texts = {text for run in planned_runs for text in (run.text, f"{run.text}@{run.setting}")}
     if baseline not in texts:
         raise UserError(
-            f"configuration: 'compare.baseline' is '{baseline}', which is not planned{nearest(baseline, texts)}"
+            f"configuration: 'compare.baseline' is '{baseline}', which is not planned{did_you_mean(baseline, texts)}"
         )
 
 
@@ -351,7 +351,7 @@ def _backbones(entry: Mapping[str, Any], text: str, suite_backbones: Mapping[str
             if name not in suite_backbones:
                 raise UserError(
                     f"configuration: '{entry['method']}' names the backbone '{name}', which is not in 'backbones'"
-                    f"{nearest(name, suite_backbones)}"
+                    f"{did_you_mean(name, suite_backbones)}"
                 )
         return list(names)
     method = method_class(parse(text)[0][0][0])

@@ -26,7 +26,7 @@ from bench.results.readers import DAMAGE
 from bench.results.records import read_scores
 from bench.runs.config import Planned, mode_of
 from bench.runs.run import Run
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 
 # FLOP/s of products in half precision (dense; with sparsity twice as much is printed) and float32
@@ -181,7 +181,7 @@ def report(config: Mapping[str, Any], planned: Sequence[Planned], device: str, g
             world.
     """
     if device not in DEVICES:
-        raise UserError(f"unknown device '{device}'{nearest(device, DEVICES)}")
+        raise UserError(f"unknown device '{device}'{did_you_mean(device, DEVICES)}")
     if gpus < 1:
         raise UserError(f"--gpus is {gpus}; give the number of devices that share the runs, at least 1")
     if config["data"] == "world":

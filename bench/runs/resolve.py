@@ -19,7 +19,7 @@ from bench.registry.methods import method_class
 from bench.registry.plugins import type_name
 from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert, convert_recipe, format_value
 from bench.runs.run import Run, cut_shape
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method, Refusal, Shape, host_fields, refuse_composition
 
 SETTINGS = ("paper", "official")
@@ -121,7 +121,7 @@ def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
     body, *rest = re.split(_OUTSIDE_BRACKETS.format("@"), text.strip(), maxsplit=1)
     setting = rest[0] if rest else None
     if setting not in (None, *SETTINGS):
-        raise UserError(f"unknown setting '{setting}' in '{text}'{nearest(setting, SETTINGS)}")
+        raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
     return [_parse_part(part, text) for part in re.split(_OUTSIDE_BRACKETS.format(r"\+"), body)], setting
 
 
@@ -308,7 +308,7 @@ def _convert_keys(cls: type[Method], keys: Keys, host: type[Method] | None) -> d
             converted[key] = convert(value, annotations[key], key)
         elif not (key in RECIPE_FIELDS and cls.trained):
             valid = [*annotations, *(RECIPE_FIELDS if host is None and cls.trained else ())]
-            raise UserError(f"unknown key '{key}' of '{cls.name}'{nearest(key, valid)}")
+            raise UserError(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, valid)}")
         elif host is not None:
             raise UserError(
                 f"'{key}' is a recipe field, which only the first method may set; set it in '{host.name}[...]'"

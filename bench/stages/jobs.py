@@ -19,7 +19,7 @@ from bench.models.encoder import Encoder
 from bench.models.from_name import Model, files
 from bench.models.load import load_encoder
 from bench.registry.methods import method_origin
-from bench.registry.plugins import FAILURES, said
+from bench.registry.plugins import FAILURES, describe_error
 from bench.results.provenance import provenance, task_sums
 from bench.results.readers import check_plan, read_analyses, read_trained, report_damage
 from bench.results.records import STAGES, Record, read_scores, write_scores
@@ -50,7 +50,7 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         if not (places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]):
             raise
         raise UserError(
-            f"{run.text} fails in its training ({said(error)}); mend it, with: python -m bench check-method {places[0]}"
+            f"{run.text} fails in its training ({describe_error(error)}); mend it, with: python -m bench check-method {places[0]}"
         ) from error
 
 

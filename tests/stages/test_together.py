@@ -84,7 +84,7 @@ def test_they_end_with_their_parent(as_given: Path, tmp_path: Path, number: int)
     program = (
         f"import sys; sys.executable = {str(as_given)!r}\n"
         "from bench.utils import interrupts\nfrom bench.stages.together import run_together\n"
-        f"with interrupts.heeded(): run_together([['sh', '-c', {child!r}]])\n"
+        f"with interrupts.handle_signals(): run_together([['sh', '-c', {child!r}]])\n"
     )
     real = Path(sys.prefix) / "bin" / "python"
     parent = subprocess.Popen([real, "-c", program], cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL)

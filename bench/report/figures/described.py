@@ -12,7 +12,7 @@ import yaml
 
 from bench.report.formats import slug
 from bench.reported import FOLDER, SOURCES
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 # Kind of figure -> its fields beside those that every figure has.
 FIGURE_KINDS: dict[str, set[str]] = {
@@ -25,7 +25,7 @@ FIGURE_KINDS: dict[str, set[str]] = {
     "setsim": set(),  # similarity of adjacent layers
     "toksim": set(),  # similarity of tokens, by layer
     "tokens": set(),  # similarity of the tokens of one sentence
-    "in-batch": set(),  # nearest neighbours by batch size
+    "in-batch": set(),  # did_you_mean neighbours by batch size
 }
 NEEDED = {"id", "source", "figure", "title", "kind", "series"}
 OPTIONAL = {"note", "printed"}
@@ -106,7 +106,7 @@ def _fields(entry: Any, where: str, needed: set[str], optional: set[str]) -> dic
     if not isinstance(entry, dict):
         raise UserError(f"{where}: expected a mapping, got {entry!r}")
     for field in sorted(set(map(str, entry)) - needed - optional):
-        raise UserError(f"{where}: unknown field {field!r}{nearest(field, needed | optional)}")
+        raise UserError(f"{where}: unknown field {field!r}{did_you_mean(field, needed | optional)}")
     for field in sorted(needed - set(entry)):
         raise UserError(f"{where}: the field {field!r} is missing")
     return entry
@@ -120,7 +120,7 @@ def _text(value: Any, where: str) -> str:
 
 def _chosen(value: Any, options: Mapping[str, Any], where: str) -> str:
     if not isinstance(value, str) or value not in options:
-        raise UserError(f"{where}: unknown value {value!r}{nearest(str(value), options)}")
+        raise UserError(f"{where}: unknown value {value!r}{did_you_mean(str(value), options)}")
     return value
 
 
