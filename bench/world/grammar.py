@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
 
 from bench.world.lexicon import TOPICS, Concept, Topic
 from bench.world.meaning import Meaning, sample_meaning
@@ -21,8 +22,7 @@ WHEN = {True: ("yesterday", "formerly"), False: ("today", "nowadays")}  # by ten
 DATED = 0.25  # chance that a clause also says its tense in a word: by their company, forms of verbs are learnt
 
 
-@dataclass(frozen=True)
-class Clause:
+class Clause(NamedTuple):
     """An event with its grammar: tense, and the number of those who act and of what they act upon."""
 
     meaning: Meaning
@@ -31,6 +31,7 @@ class Clause:
     plural_thing: bool
 
 
+@cache
 def with_s(word: str) -> str:
     """The plural of a noun, and the verb of one in the present."""
     if word.endswith("man"):
@@ -40,6 +41,7 @@ def with_s(word: str) -> str:
     return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
 
 
+@cache
 def with_ed(verb: str) -> str:
     """The past of a verb."""
     if verb.endswith("y") and verb[-2] not in "aeiou":
@@ -59,10 +61,10 @@ def sample_clause(
 
     Only one person has a proper name.
     """
-    meaning = replace(sample_meaning(rng, detail, topic, scene), mood="fact")
+    meaning = sample_meaning(rng, detail, topic, scene)
     plural_agent, plural_thing = rng.random() < 0.5, rng.random() < 0.5
     return Clause(
-        meaning=replace(meaning, name=None) if plural_agent else meaning,
+        meaning=meaning._replace(mood="fact", name=None if plural_agent else meaning.name),
         past=rng.random() < 0.5 if past is None else past,
         plural_agent=plural_agent,
         plural_thing=plural_thing,

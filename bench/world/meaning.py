@@ -6,16 +6,14 @@ The gold score of a pair is a function of its two meanings alone; how they are s
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.world.lexicon import NAMES, TIMES, TOPICS, Concept, Topic
 
 MOODS = ("fact", "must", "wish", "may")
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(NamedTuple):
     """Who does what to what, where, when and in which mood. A role that is not told is None."""
 
     agent: Concept
@@ -71,7 +69,7 @@ def sample_meaning(rng: random.Random, detail: float, topic: Topic | None = None
         return concepts[scene] if rng.random() < 0.8 else rng.choice(concepts)
 
     # Whom the agent of a scene acts upon: mostly the same neighbour, so that roles are known by their company, too.
-    others = [*topic.agents[scene + 1 :], *topic.agents[:scene]]
+    others = topic.agents[scene + 1 :] + topic.agents[:scene]
     person = others[0] if rng.random() < 0.8 else rng.choice(others)
     return Meaning(
         agent=topic.agents[scene],
@@ -93,12 +91,12 @@ def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
     Concepts change to one of the same topic two times in three, so that related meanings are frequent.
     """
     if role == "order":
-        return replace(meaning, agent=meaning.thing, thing=meaning.agent) if meaning.thing.kind == "agent" else meaning
+        return meaning._replace(agent=meaning.thing, thing=meaning.agent) if meaning.thing.kind == "agent" else meaning
     value = getattr(meaning, role)
     if role == "negative":
-        return replace(meaning, negative=not meaning.negative)
+        return meaning._replace(negative=not meaning.negative)
     if role == "mood":
-        return replace(meaning, mood=rng.choice([mood for mood in MOODS if mood != value]))
+        return meaning._replace(mood=rng.choice([mood for mood in MOODS if mood != value]))
     if value is None:
         return meaning
     pools = {"time": TIMES, "name": NAMES}
@@ -109,4 +107,4 @@ def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
     taken = (meaning.agent, meaning.thing)  # nobody acts upon themselves
     pool = pools["agent" if value.kind == "agent" else role]
     changed: dict[str, Any] = {role: rng.choice([other for other in pool if other not in (value, *taken)])}
-    return replace(meaning, **changed)
+    return meaning._replace(**changed)

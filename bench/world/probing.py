@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from bench.world.draws import Draw, Sample, collect, evenly
@@ -31,6 +31,7 @@ TOPS = (
 )
 # Things of five topics, in both synonyms: their sentences differ in that word alone.
 CONTENT = tuple(word for number, topic in enumerate(TOPICS[:5]) for word in topic.things[number].words)
+_CONTENT = frozenset(CONTENT)
 HOMES = TOPICS[:4]  # of OddManOut's sentences; odd words come from any topic, two in three from none of these
 NEAR = REGISTERS[:2]  # of tasks about a form or a place: small words vary less, or some hundred sentences teach nothing
 
@@ -67,7 +68,7 @@ def _length(rng: random.Random) -> Sample | None:
 
 def _word_content(rng: random.Random) -> Sample | None:
     words = _tree(rng).words()
-    found = [word for word in words if word in CONTENT]
+    found = [word for word in words if word in _CONTENT]
     return (found[0], spell(words)) if len(found) == 1 else None
 
 
@@ -115,7 +116,7 @@ def _odd_man_out(rng: random.Random) -> Sample:
     told = sample_clause(rng, 0.6, rng.choice(HOMES))
     changed = rng.random() < 0.5
     if changed:
-        told = replace(told, meaning=_estrange(told, rng))
+        told = told._replace(meaning=_estrange(told, rng))
     return "C" if changed else "O", spell(narrate(told, rng, rng.choice(REGISTERS), padding=0.2, nest=0.0).words())
 
 
@@ -125,7 +126,7 @@ def _estrange(told: Clause, rng: random.Random) -> Meaning:
     other = rng.choice([topic for topic in TOPICS if topic.name != told.meaning.agent.family])
     pool = {"agent": other.agents, "verb": other.verbs, "thing": other.things}[role]
     changed: dict[str, Any] = {role: rng.choice(pool)}
-    return replace(told.meaning, **changed)
+    return told.meaning._replace(**changed)
 
 
 def _coordination_inversion(rng: random.Random) -> Sample:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.world.meaning import Meaning
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(NamedTuple):
     """A node of a derivation: a label over words and further nodes."""
 
     label: str
@@ -23,9 +23,10 @@ class Tree:
 
     def words(self) -> list[str]:
         """The words below, in order."""
-        return [
-            word for child in self.children for word in (child.words() if isinstance(child, Tree) else child.split())
-        ]
+        return str(self).split()
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.children))
 
 
 def spell(words: Sequence[str]) -> str:
