@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.results.records import ANALYSES, STAGES
 from bench.utils import interrupts
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.version import __version__
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def _configuration(suite: str) -> Path:
 
     known = {path.stem: path for path in config.SCHEMA.parent.glob("*.yaml") if path != config.SCHEMA}
     if suite not in known:
-        raise UserError(f"unknown suite '{suite}'{nearest(suite, known)}; another one is named by --config FILE")
+        raise UserError(f"unknown suite '{suite}'{did_you_mean(suite, known)}; another one is named by --config FILE")
     return known[suite]
 
 
@@ -561,14 +561,15 @@ def main(words: list[str] | None = None) -> int:
             return 2
         if not words[0].startswith("-") and words[0] not in commands:
             raise UserError(
-                f"unknown command '{words[0]}'{nearest(words[0], commands)}; python -m bench --help says what each does"
+                f"unknown command '{words[0]}'{did_you_mean(words[0], commands)}; "
+                "python -m bench --help says what each does"
             )
         arguments = parser.parse_args(words)
-        with interrupts.heeded():
+        with interrupts.handle_signals():
             return arguments.function(arguments) or 0
     except interrupts.Stopped as stopped:
         print(stopped, file=sys.stderr)
-        return interrupts.COME_AGAIN
+        return interrupts.EXIT_TEMPFAIL
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

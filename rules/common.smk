@@ -9,7 +9,7 @@ from bench.runs import config as suites
 from bench.registry.backbones import TOY_VERSION
 from bench.datasets.corpora import MADE
 from bench.utils.errors import UserError
-from bench.utils.files import in_the_way
+from bench.utils.files import blocking_path
 from bench.utils.files import slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
@@ -32,7 +32,7 @@ CORPORA = {
 }
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
-for blocked in filter(None, map(in_the_way, (Path(RESULTS), Path(FIGURES)))):
+for blocked in filter(None, map(blocking_path, (Path(RESULTS), Path(FIGURES)))):
     raise WorkflowError(f"{blocked} is no folder, where results go; move it away")
 
 # Every job is a command of the Python that runs this workflow, wherever the working directory is. It takes the place of

@@ -248,7 +248,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     try:
-        with interrupts.heeded():  # its processes end with it
+        with interrupts.handle_signals():  # its processes end with it
             sys.exit(main())
     except (UserError, interrupts.Stopped) as error:
         sys.exit(f"error: {error}")

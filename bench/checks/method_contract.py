@@ -18,12 +18,12 @@ from bench.checks.method_trial import HALF, STEPS, Fault, Trial, advance, first_
 from bench.evaluation.scoring import encoded, read_tasks, score_tasks
 from bench.models.encoder import load_encoder, save_encoder
 from bench.registry.methods import method_classes
-from bench.registry.plugins import FAILURES, files_of, name_paths, read_file, said
+from bench.registry.plugins import FAILURES, add_method_paths, describe_error, load_file, python_files
 from bench.runs.recipe import RECIPE_FIELDS, convert, convert_recipe
 from bench.runs.run import resolve
 from bench.training.checkpoint import Checkpoints
 from bench.training.loop import Training
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from methods.base import Contrastive, stream_seed
 
 FLOAT32 = 1e-4  # relative: sums of float32 are off by less, and float16, which has three digits, by more
@@ -60,13 +60,13 @@ def check(path: Path) -> Iterator[Clause]:
     path = path.resolve()
     if not path.is_file():
         raise UserError(f"{path} is no file; name a Python file with a method")
-    files_of(path)
+    python_files(path)
     claim = f"{path.name} can be imported and holds methods"
     try:
-        _, classes = read_file(path)
+        _, classes = load_file(path)
         yield Clause(claim)
         claim = "no other method has its name"
-        name_paths([path])
+        add_method_paths([path])
         method_classes()
         yield Clause(claim)
     except UserError as error:
@@ -115,7 +115,7 @@ def clauses(trial: Trial) -> Iterator[Clause]:
         except (Fault, UserError) as error:
             fault = str(error)
         except FAILURES as error:
-            fault = f"it fails ({said(error)}); mend it"
+            fault = f"it fails ({describe_error(error)}); mend it"
         yield Clause(f"{trial.cls.name}: {claim}", fault)
         if fault and tried in (text, loss):  # the others rest on these
             return
@@ -147,7 +147,7 @@ def tables(trial: Trial) -> None:
                 elif key in RECIPE_FIELDS:
                     convert_recipe({key: value})
                 else:
-                    raise Fault(f"the row '{row}' of '{setting}' has an unknown key '{key}'{nearest(key, known)}")
+                    raise Fault(f"the row '{row}' of '{setting}' has an unknown key '{key}'{did_you_mean(key, known)}")
 
 
 def text(trial: Trial) -> None:
@@ -272,7 +272,7 @@ def refusals(trial: Trial) -> None:
                     raise Fault(f"'{text}' is refused in several lines; raise Refusal with one sentence") from None
                 continue
             except FAILURES as error:
-                raise Fault(f"'{text}' ends in {said(error)}; raise Refusal in check()") from error
+                raise Fault(f"'{text}' ends in {describe_error(error)}; raise Refusal in check()") from error
             if not trial.cls.trained or run.skip:
                 continue
             try:
@@ -284,7 +284,7 @@ def refusals(trial: Trial) -> None:
 
 
 def _lowered(error: BaseException) -> str:
-    return str(error).partition(";")[0] if isinstance(error, Fault) else f"fails with {said(error)}"
+    return str(error).partition(";")[0] if isinstance(error, Fault) else f"fails with {describe_error(error)}"
 
 
 def joins(trial: Trial) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import write_json, write_text
 
 
@@ -70,7 +70,7 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     from bench.training.loop import train
 
     if name not in SHAPES:
-        raise UserError(f"unknown shape '{name}'{nearest(name, SHAPES)}")
+        raise UserError(f"unknown shape '{name}'{did_you_mean(name, SHAPES)}")
     if steps < EVERY or steps % EVERY:
         raise UserError(f"--steps is {steps}; write a multiple of {EVERY}, after which the model is selected")
     shape = SHAPES[name]

@@ -17,7 +17,7 @@ from bench.comparison.verdict import tolerance
 from bench.datasets.tasks import Board, average
 from bench.reported import mapped, prior_sd
 from bench.results.suite_results import Scored, Suite
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
 
@@ -78,7 +78,7 @@ def find(suite: Suite, text: str) -> Candidate:
     named = [one for one in planned if spelled(one.method)[0] == parts and setting in (None, one.setting)]
     if not named:
         known = [one.text for one in planned] if setting else dict.fromkeys(one.method for one in planned)
-        raise UserError(f"'{text}' is not in suite {suite.name}{nearest(text, known)}")
+        raise UserError(f"'{text}' is not in suite {suite.name}{did_you_mean(text, known)}")
     return min(named, key=lambda one: one.setting != "official")
 
 
@@ -185,7 +185,9 @@ def _claims(
 
 def _chosen(suite: Suite, theirs: Candidate, methods: Sequence[str], backbones: Sequence[str]) -> list[Candidate]:
     if not any(theirs.on(name) for name in backbones):
-        raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{nearest(backbones[0], theirs.runs)}")
+        raise UserError(
+            f"'{theirs.text}' is not planned on {', '.join(backbones)}{did_you_mean(backbones[0], theirs.runs)}"
+        )
     chosen = [find(suite, text) for text in methods]
     for ours in chosen:
         if ours.text == theirs.text:
@@ -229,7 +231,7 @@ def against(
     known = list(dict.fromkeys(run.plan["backbone"] for run in suite.runs))
     for name in backbones:
         if name not in known:
-            raise UserError(f"backbone '{name}' is not in suite {suite.name}{nearest(name, known)}")
+            raise UserError(f"backbone '{name}' is not in suite {suite.name}{did_you_mean(name, known)}")
     names = list(backbones or known)
     chosen = _chosen(suite, theirs, methods, names)
     compared = [

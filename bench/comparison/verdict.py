@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 Kind = Literal["reproduced", "consistent", "lower", "higher", "inconclusive", "diverged", "not comparable", "not run"]
 
@@ -95,7 +95,7 @@ def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
         UserError: there is no such kind.
     """
     if kind not in TOLERANCES:
-        raise UserError(f"no tolerance is stated for {kind!r}{nearest(kind, TOLERANCES)}")
+        raise UserError(f"no tolerance is stated for {kind!r}{did_you_mean(kind, TOLERANCES)}")
     stated = TOLERANCES[kind]
     points, spreads = (stated.average, stated.spreads_average) if task == "Avg" else (stated.task, stated.spreads_task)
     return max(points, spreads * (prior_sd or 0.0))

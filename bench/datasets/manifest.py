@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.datasets.tasks import kind_of
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 
 KEYS = ("name", "version", "source", "seed", "sts", "sts_files", "transfer", "probing")  # of a manifest
@@ -43,7 +43,7 @@ def manifest(data: Path) -> dict[str, Any]:
             f'{path} has no name, or no tables "sts", "transfer" or "probing" of tasks with their sizes; mend it'
         )
     if unknown := sorted(content.keys() - KEYS):
-        raise UserError(f"{path} has an unknown key '{unknown[0]}'{nearest(unknown[0], KEYS)}")
+        raise UserError(f"{path} has an unknown key '{unknown[0]}'{did_you_mean(unknown[0], KEYS)}")
     return content
 
 

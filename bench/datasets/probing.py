@@ -22,7 +22,7 @@ from bench.datasets.manifest import check_count, clean, fields, sizes
 from bench.datasets.tasks import OWN_PROBING, XPROBE_TASKS, is_probing
 from bench.datasets.tasks import PROBING_TASKS as TASKS
 from bench.download import probing_file, read_lines
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 FILES = {
     "Length": "sentence_length",
@@ -53,7 +53,7 @@ def read(task: str, data: Path) -> LabelledTask:
             wrongly encoded; a line without sentence or label; a label that training does not have.
     """
     if not is_probing(task) and task not in XPROBE_TASKS:
-        raise UserError(f"unknown probing task {task!r}{nearest(task, (*TASKS, *XPROBE_TASKS))}")
+        raise UserError(f"unknown probing task {task!r}{did_you_mean(task, (*TASKS, *XPROBE_TASKS))}")
     counts = sizes("probing", task, data)
     if is_probing(task):
         own = Path(data) / "probing" / f"{task.removeprefix(OWN_PROBING)}.txt"

@@ -35,7 +35,7 @@ from bench.datasets.manifest import Vectors, check_count, clean, fields, look_up
 from bench.datasets.tasks import CHINESE_TASKS, is_described
 from bench.datasets.tasks import STS_TASKS as TASKS
 from bench.download import read_lines
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 SPLITS = ("train", "dev", "test")
@@ -80,7 +80,7 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
             scores that are all equal.
     """
     if task not in TASKS and not is_described(task):
-        raise UserError(f"unknown STS task {task!r}{nearest(task, (*TASKS, *CHINESE_TASKS))}")
+        raise UserError(f"unknown STS task {task!r}{did_you_mean(task, (*TASKS, *CHINESE_TASKS))}")
     has_splits = task in ("STS-B", "SICK-R") or is_described(task)
     if split not in (SPLITS if has_splits else ("test",)):
         known = "train, dev and test" if has_splits else "test alone"
@@ -129,7 +129,7 @@ def scored_splits(task: str, data: Path) -> list[str]:
         listed = sizes("sts", task, data)
         if unknown := set(listed) - set(SPLITS):
             raise UserError(
-                f"the manifest of {data} gives {task} a part '{min(unknown)}'{nearest(min(unknown), SPLITS)}"
+                f"the manifest of {data} gives {task} a part '{min(unknown)}'{did_you_mean(min(unknown), SPLITS)}"
             )
         scored: list[str] = [split for split in ("test", "dev") if split in listed]
         if not scored:
@@ -150,7 +150,7 @@ def _read_described(task: str, data: Path, split: str, pairs: int) -> Subset:
         )
     stated: dict[str, Any] = {"separator": "\t", "header": False} | form
     if unknown := sorted(stated.keys() - FORM):
-        raise wrong(f"unknown key '{unknown[0]}'{nearest(unknown[0], FORM)}")
+        raise wrong(f"unknown key '{unknown[0]}'{did_you_mean(unknown[0], FORM)}")
     path, columns, separator, header = (stated[key] for key in FORM)
     if not isinstance(path, str) or not path:
         raise wrong('"path" is no text; name a file below downstream/')

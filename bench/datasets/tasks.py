@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bench.utils.errors import UserError, guess
+from bench.utils.errors import UserError, suggestion
 
 STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
@@ -157,7 +157,7 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in GROUPS and name not in KNOWN_TASKS and not is_described(name) and not is_probing(name):
             listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
-            raise UserError(f"unknown task '{name}'{guess(name, (*GROUPS, *KNOWN_TASKS))} (known: {listed})")
+            raise UserError(f"unknown task '{name}'{suggestion(name, (*GROUPS, *KNOWN_TASKS))} (known: {listed})")
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
 
 

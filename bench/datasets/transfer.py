@@ -16,7 +16,7 @@ from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, Samples,
 from bench.datasets.manifest import check_count, clean, fields, sizes
 from bench.datasets.tasks import TRANSFER_TASKS as TASKS
 from bench.download import read_lines
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 # Part of a task -> its file and label, in the order in which SentEval reads them.
 _BINARY = {
@@ -44,7 +44,7 @@ def read(task: str, data: Path) -> LabelledTask:
             wrongly encoded; a line without sentence or label, or with an unknown label.
     """
     if task not in TASKS:
-        raise UserError(f"unknown transfer task {task!r}{nearest(task, TASKS)}")
+        raise UserError(f"unknown transfer task {task!r}{did_you_mean(task, TASKS)}")
     counts, folder = sizes("transfer", task, data), Path(data) / "downstream"
     if task in _BINARY:
         samples = {"all": _read_binary(task, folder, counts)}
@@ -95,7 +95,7 @@ def _read_trec(path: Path) -> Samples:
         text = clean(rest.partition(" ")[2])
         if coarse not in QUESTIONS:
             raise UserError(
-                f"{path}, line {number}: unknown question class {coarse[:20]!r}{nearest(coarse, QUESTIONS)}"
+                f"{path}, line {number}: unknown question class {coarse[:20]!r}{did_you_mean(coarse, QUESTIONS)}"
             )
         if not text:
             raise UserError(f"{path}, line {number}: no question after its class; mend it or fetch it again")

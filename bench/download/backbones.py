@@ -13,7 +13,7 @@ from bench.download.cache import alone, held
 from bench.download.hub import COMMIT, Announced, Listing, check, fetch_listed, list_files, one_sentence
 from bench.download.pins import enforce, pinned, record
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, sha256_file, sha256_text, writing
+from bench.utils.files import disk_errors, read_json, sha256_file, sha256_text
 
 INDEX = "model.safetensors.index.json"
 # All that an encoder needs; above all no pickled weights and no code.
@@ -159,7 +159,7 @@ def _fetch_snapshot(key: str, repository: str, listing: Listing) -> tuple[Path, 
     blobs, folder = storage / "blobs", storage / "snapshots" / listing.commit
     sums = {}
     with held(storage.parent / ".locks" / storage.name / "sentbench.lock", "name a folder for models in HF_HOME"):
-        with writing(folder):
+        with disk_errors(folder):
             blobs.mkdir(parents=True, exist_ok=True)
             folder.mkdir(parents=True, exist_ok=True)
         # The configuration last: a snapshot without it is none.

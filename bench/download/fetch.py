@@ -11,7 +11,7 @@ from bench.download.cache import alone, cache_folder
 from bench.download.hub import fetch_file
 from bench.download.local import CORPORA, corpus_path, local_folder
 from bench.download.pins import PINS
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, sha256_file
 
 
@@ -44,7 +44,7 @@ def check_corpus(name: str) -> None:
 
 def _unknown(name: str) -> UserError:
     return UserError(
-        f"corpus '{name}' is not on the hub{nearest(name, CORPORA)}; "
+        f"corpus '{name}' is not on the hub{did_you_mean(name, CORPORA)}; "
         f"set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
     )
 

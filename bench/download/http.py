@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from bench.utils.errors import UserError
-from bench.utils.files import sync, writing
+from bench.utils.files import disk_errors, fsync
 from bench.utils.progress import Progress
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def fetch_verified(
         Failure: it cannot be had.
         UserError: it is not the right one, or cannot be stored.
     """
-    with writing(target):
+    with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         resumed = part.exists()
         try:
@@ -92,9 +92,9 @@ def fetch_verified(
             if resumed:  # an earlier call may have left the beginning of something else
                 return fetch_verified(url, part, target, check, headers=headers, size=size, title=title)
             raise
-        sync(part)
+        fsync(part)
         os.replace(part, target)
-        sync(target.parent)
+        fsync(target.parent)
     return checked
 
 

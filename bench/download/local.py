@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 # Corpora of the data set: the files by the names that a corpus may be called by.
 CORPORA = {
@@ -56,6 +56,6 @@ def corpus_path(name: str, folder: Path) -> Path:
     present -= CORPORA.keys()  # another file of such a name is not that corpus
     present |= {alias for alias, file in CORPORA.items() if any(map(Path.is_file, _packed(Path(folder) / file)))}
     raise UserError(
-        f"corpus '{name}' is not in {folder}{nearest(name, present)}; "
+        f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}; "
         f"name another, or a text file by its path, as ./FILE.txt"
     )

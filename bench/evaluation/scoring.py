@@ -19,7 +19,7 @@ from bench.evaluation.embedding_store import VectorStore
 from bench.models.encoder import Encoder, adaptation
 from bench.results.provenance import task_sums
 from bench.results.records import Record
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json, sha256_text, write_json
 from bench.utils.progress import Progress
 
@@ -134,7 +134,7 @@ def score(
         UserError: an unknown mode; vectors that are not finite or all alike.
     """
     if mode not in MODES:
-        raise UserError(f"unknown mode '{mode}'{nearest(mode, MODES)}")
+        raise UserError(f"unknown mode '{mode}'{did_you_mean(mode, MODES)}")
     settings = MODES[mode]
     records: list[Record] = []
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]

@@ -42,7 +42,7 @@ def export(suite: Path, what: str, out: Path, only: Sequence[str] = ()) -> list[
     runs = read_runs(suite, only)
     _refuse_foreign(out)
     write: Callable[[Path, Sequence[Exported], Path, bool], list[str]] = import_module(KINDS[what]).write
-    with atomic_folder(out, nothing_lost=True) as folder:
+    with atomic_folder(out, keep_others=True) as folder:
         remarks = write(suite, runs, folder, bool(only))
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         sums = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}

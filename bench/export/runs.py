@@ -10,7 +10,7 @@ from typing import Any
 from bench.results.records import Record, read_scores
 from bench.results.suite_results import DAMAGE, fault, read_plan
 from bench.runs import paths
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 
 
@@ -63,7 +63,7 @@ def read_runs(suite: Path, only: Sequence[str] = ()) -> list[Exported]:
         raise UserError(f"{suite} holds no runs; name a suite's folder, results/<suite>")
     for name in only:
         if name not in known:
-            raise UserError(f"{suite} has no run '{name}'{nearest(name, known)}")
+            raise UserError(f"{suite} has no run '{name}'{did_you_mean(name, known)}")
     return [_read(suite, name, planned.get(name)) for name in dict.fromkeys(only or known)]
 
 

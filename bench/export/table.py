@@ -11,7 +11,7 @@ from bench.export.runs import Exported
 from bench.results.records import COLUMNS
 from bench.results.suite_results import read_analyses
 from bench.runs import paths
-from bench.utils.files import writing
+from bench.utils.files import disk_errors
 
 LIBRARIES = ("python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
 WHOLE = ("seed", "threads", "steps", "best_step")  # columns of whole numbers, which may be empty
@@ -37,7 +37,7 @@ def write(suite: Path, runs: Sequence[Exported], folder: Path, asked: bool) -> l
             continue
         table = pd.DataFrame(rows, columns=None if rows else [*COLUMNS, *next(iter(origins.values()), {})])
         table = table.astype({column: "Int64" for column in WHOLE if column in table.columns})
-        with writing(folder / name):
+        with disk_errors(folder / name):
             table.to_csv(folder / f"{name}.csv", index=False)
             if parquet:
                 table.to_parquet(folder / f"{name}.parquet", index=False, engine="pyarrow")

@@ -24,7 +24,7 @@ from bench.models import sentence_transformers
 from bench.models.packed_forward import Batch, States, Work, forward, pooler_output
 from bench.models.token_cache import tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input, no_folder
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, write_json
 from methods.base import POOLERS as POOLER_NAMES
 
@@ -58,7 +58,7 @@ def check_pooler(name: str) -> None:
     if name == "cls_mlp":
         raise UserError("pooler 'cls_mlp' is the training head and is not scored; choose cls_before_pooler")
     if name not in POOLER_NAMES:
-        raise UserError(f"unknown pooler '{name}'{nearest(name, POOLER_NAMES)}")
+        raise UserError(f"unknown pooler '{name}'{did_you_mean(name, POOLER_NAMES)}")
 
 
 class Encoder(Protocol):
@@ -269,7 +269,7 @@ def load_encoder(
                 raise no_folder(model) from None
             folder = fetch_backbone(str(model))
         else:
-            folder = known.folder(Path())
+            folder = known.folder()
     if pooler is None and sentence_transformers.is_modular(folder):
         return _modular(folder, prompt, device)
     if prompt:

@@ -23,8 +23,8 @@ import numpy as np
 from bench.models.encoder import Encoder, check_pooler, load_encoder
 from bench.models.sentence_transformers import Normalised
 from bench.models.transformer import no_folder
-from bench.registry.plugins import FAILURES, said
-from bench.utils.errors import UserError, nearest
+from bench.registry.plugins import FAILURES, describe_error
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import slug
 
 Function = Callable[[list[str]], Any]
@@ -70,7 +70,7 @@ class Model:
         for item in found["options"].split(","):
             key, _, value = (part.strip() for part in item.partition("="))
             if key not in ("pooler", "prompt", "normalize"):
-                raise UserError(f"'{word}' has an option '{key}'{nearest(key, ('pooler', 'prompt', 'normalize'))}")
+                raise UserError(f"'{word}' has an option '{key}'{did_you_mean(key, ('pooler', 'prompt', 'normalize'))}")
             if (key == "normalize" and value not in ("", "true", "false")) or (key == "pooler" and not value):
                 raise UserError(f"'{word}': cannot read '{item}'; write pooler=avg, prompt=query or normalize")
             options[key] = value != "false" if key == "normalize" else value
@@ -194,10 +194,10 @@ def imported(name: str) -> Function:
             remedy = f"install '{error.name}', which {module} needs"
         raise UserError(f"'{name}' cannot be imported ({error}); {remedy}") from None
     except FAILURES as error:
-        raise UserError(f"'{name}' cannot be imported ({said(error)}); mend that module") from error
+        raise UserError(f"'{name}' cannot be imported ({describe_error(error)}); mend that module") from error
     for part in path.split("."):
         if not hasattr(found, part):
-            raise UserError(f"'{name}': {module} has no '{part}'{nearest(part, _functions(found))}")
+            raise UserError(f"'{name}': {module} has no '{part}'{did_you_mean(part, _functions(found))}")
         found = getattr(found, part)
     if not callable(found):
         raise UserError(f"'{name}' is no function; name one that takes a list of texts and gives an array")
@@ -239,7 +239,7 @@ class FunctionEncoder:
         except UserError:
             raise
         except FAILURES as error:
-            reason = said(error, self.function)
+            reason = describe_error(error, self.function)
             raise UserError(f"'{self.name}' failed on {len(sentences)} texts ({reason}); mend it") from error
         if hasattr(found, "detach"):
             found = found.detach().float().cpu()

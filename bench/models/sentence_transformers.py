@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 from methods.base import Mapped
 from methods.projection import Affine
@@ -221,7 +221,9 @@ def _prompt(folder: Path, name: str | None) -> str:
     if not chosen:
         return ""
     if chosen not in prompts:
-        raise UserError(f"{folder} has no prompt '{chosen}'{nearest(str(chosen), prompts)}; --prompt '' takes none")
+        raise UserError(
+            f"{folder} has no prompt '{chosen}'{did_you_mean(str(chosen), prompts)}; --prompt '' takes none"
+        )
     return prompts[chosen] or ""
 
 

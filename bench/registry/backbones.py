@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json, sha256_file
 from methods.base import Shape
 
@@ -43,7 +43,7 @@ class Backbone:
         """What names this backbone again: its name, or its path where it was given by path."""
         return self.location if self.source == "folder" and self.name not in local_models() else self.name
 
-    def folder(self, suite_folder: Path) -> Path:
+    def folder(self) -> Path:
         """Where its files are; a hub backbone is fetched into the cache if it is not there yet.
 
         Raises:
@@ -59,7 +59,7 @@ class Backbone:
             return fetch_backbone(self.location)
         return Path(self.location)
 
-    def table(self, suite_folder: Path) -> Path:
+    def table(self) -> Path:
         """The file of its word vectors; one of the hub is fetched unless the folder `BENCH_MODELS` holds it.
 
         Raises:
@@ -154,7 +154,7 @@ def backbone(name: str) -> Backbone:
             "downloaded to a folder first"
         )
     hint = "" if local else "; a local one is found where BENCH_MODELS names its parent folder, or by its path"
-    raise UserError(f"unknown backbone '{name}'{nearest(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}")
+    raise UserError(f"unknown backbone '{name}'{did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}")
 
 
 @cache

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import methods
-from bench.registry.plugins import Origin, methods_of, named_paths, outside
-from bench.utils.errors import UserError, nearest
+from bench.registry.plugins import Origin, external_methods, method_paths, methods_in
+from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method
 
 
@@ -19,7 +19,7 @@ def method_classes() -> dict[str, type[Method]]:
     Raises:
         UserError: one from outside cannot be had, or has the name of another.
     """
-    return _methods(named_paths())[0]
+    return _methods(method_paths())[0]
 
 
 def method_class(name: str) -> type[Method]:
@@ -30,14 +30,14 @@ def method_class(name: str) -> type[Method]:
     """
     known = method_classes()
     if name not in known:
-        hint = "" if named_paths() else "; your own are found where BENCH_METHODS names their files or folders"
-        raise UserError(f"unknown method '{name}'{nearest(name, known)}{hint}")
+        hint = "" if method_paths() else "; your own are found where BENCH_METHODS names their files or folders"
+        raise UserError(f"unknown method '{name}'{did_you_mean(name, known)}{hint}")
     return known[name]
 
 
 def method_origin(name: str) -> Origin | None:
     """Where a method from outside comes from; None for one of `methods/`."""
-    return _methods(named_paths())[1].get(name)
+    return _methods(method_paths())[1].get(name)
 
 
 @cache
@@ -46,9 +46,9 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
     found: dict[str, type[Method]] = {}
     for module_info in pkgutil.iter_modules(methods.__path__):
         module = importlib.import_module(f"methods.{module_info.name}")
-        found |= {cls.name: cls for cls in methods_of(module, module.__name__)}
+        found |= {cls.name: cls for cls in methods_in(module, module.__name__)}
     origins: dict[str, Origin] = {}
-    for origin, classes in outside(paths):
+    for origin, classes in external_methods(paths):
         for cls in classes:
             if cls.name in found:
                 other = origins[cls.name].place if cls.name in origins else found[cls.name].__module__

@@ -50,30 +50,30 @@ class Origin:
 Found = tuple[Origin, list[type[Method]]]
 
 
-def named_paths() -> tuple[Path, ...]:
+def method_paths() -> tuple[Path, ...]:
     """Files and folders that `BENCH_METHODS` names, absolute, each once."""
     words = os.environ.get("BENCH_METHODS", "").split(os.pathsep)
     return tuple(dict.fromkeys(Path(word).resolve() for word in words if word))
 
 
-def name_paths(more: Iterable[str | Path]) -> None:
+def add_method_paths(more: Iterable[str | Path]) -> None:
     """Let this process, and those that it starts, see further files or folders beside those of `BENCH_METHODS`."""
-    paths = dict.fromkeys((*named_paths(), *(Path(path).resolve() for path in more)))
+    paths = dict.fromkeys((*method_paths(), *(Path(path).resolve() for path in more)))
     if paths:
         os.environ["BENCH_METHODS"] = os.pathsep.join(map(str, paths))
 
 
-def outside(paths: Iterable[Path]) -> list[Found]:
+def external_methods(paths: Iterable[Path]) -> list[Found]:
     """The methods of files and folders, and those of installed packages.
 
     Raises:
         UserError: one cannot be imported, holds no method, or one that is not whole.
     """
-    files = dict.fromkeys(file for path in paths for file in files_of(path))
-    return [*map(read_file, files), *map(_read_package, _entry_points())]
+    files = dict.fromkeys(file for path in paths for file in python_files(path))
+    return [*map(load_file, files), *map(_read_package, _entry_points())]
 
 
-def files_of(path: Path) -> list[Path]:
+def python_files(path: Path) -> list[Path]:
     """A Python file, or those of a folder; in a folder names that start with an underscore are left alone.
 
     Raises:
@@ -92,7 +92,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 @cache
-def read_file(path: Path) -> Found:
+def load_file(path: Path) -> Found:
     """The methods of a file. It is imported under a name of its own, and nothing is left in its folder.
 
     Raises:
@@ -109,8 +109,8 @@ def read_file(path: Path) -> Found:
         exec(code, vars(module))  # noqa: S102 (a file that the user names to be run)
     except FAILURES as error:
         del sys.modules[name]
-        raise UserError(f"{path} cannot be imported ({said(error)}); mend it") from error
-    classes = methods_of(module, name)
+        raise UserError(f"{path} cannot be imported ({describe_error(error)}); mend it") from error
+    classes = methods_in(module, name)
     if not classes:
         raise UserError(
             f"{path} holds no method; write a class that extends one of methods.base and has a name, "
@@ -119,7 +119,7 @@ def read_file(path: Path) -> Found:
     return Origin(str(path), hashlib.sha256(source).hexdigest()), [_whole(cls, str(path)) for cls in classes]
 
 
-def methods_of(module: types.ModuleType, within: str) -> list[type[Method]]:
+def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
     """The methods with a name that a module holds, as far as they are made in `within`, a module or package."""
     return [
         cls
@@ -128,7 +128,7 @@ def methods_of(module: types.ModuleType, within: str) -> list[type[Method]]:
     ]
 
 
-def said(error: BaseException, function: Callable[..., Any] | None = None) -> str:
+def describe_error(error: BaseException, function: Callable[..., Any] | None = None) -> str:
     """An error of a user's code on one line: its kind, where it is in that code, and its words.
 
     Args:
@@ -176,10 +176,10 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
     try:
         loaded = entry.load()
     except FAILURES as error:
-        raise UserError(f"{where} cannot be imported ({said(error)}); mend or uninstall it") from error
+        raise UserError(f"{where} cannot be imported ({describe_error(error)}); mend or uninstall it") from error
     top = entry.module.partition(".")[0]
     if isinstance(loaded, types.ModuleType):
-        classes = methods_of(loaded, top)
+        classes = methods_in(loaded, top)
     else:
         classes = [loaded] if inspect.isclass(loaded) and issubclass(loaded, Method) else []
     if not classes:
@@ -197,12 +197,12 @@ def _package_sum(module: types.ModuleType) -> str:
 
 
 def _whole(cls: type[Method], place: str) -> type[Method]:
-    for fault in malformed(cls):
+    for fault in interface_errors(cls):
         raise UserError(f"{place}: {fault}")
     return cls
 
 
-def malformed(cls: type[Method]) -> Iterator[str]:
+def interface_errors(cls: type[Method]) -> Iterator[str]:
     """What a class lacks to be a method that the suite can name, write and run, each as a sentence with the remedy."""
     if not isinstance(cls.name, str) or not re.fullmatch(NAME, cls.name):
         yield f"the name of {cls.__name__} is {cls.name!r}; write it in small letters, digits and dashes"
@@ -214,7 +214,7 @@ def malformed(cls: type[Method]) -> Iterator[str]:
             yield f"the {attribute} of {cls.__name__} has several lines; write it in one"
     if type(cls.version) is not int:
         yield f"the version of {cls.__name__} is {cls.version!r}; write a whole number, or leave it out"
-    yield from _malformed_hyper(cls.__name__, cls.Hyper)
+    yield from _hyper_errors(cls.__name__, cls.Hyper)
     for attribute in ("paper", "official"):
         table: Any = getattr(cls, attribute)
         if table is None and attribute == "official":
@@ -223,7 +223,7 @@ def malformed(cls: type[Method]) -> Iterator[str]:
             yield f"the table '{attribute}' of {cls.__name__} is none; write {{backbone or '*': {{key: value}}}}"
 
 
-def _malformed_hyper(owner: str, hyper: Any) -> Iterator[str]:
+def _hyper_errors(owner: str, hyper: Any) -> Iterator[str]:
     if not inspect.isclass(hyper) or not issubclass(hyper, HyperParameters) or not is_dataclass(hyper):
         yield f"Hyper of {owner} is not a dataclass that extends methods.base.HyperParameters; name one"
         return

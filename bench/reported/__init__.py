@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 FOLDER = Path(__file__).parent
 
@@ -84,14 +84,14 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
     for entry in content["entries"]:
         known = [*LABEL, *RECIPE]
         for field in set(entry) - set(known):
-            raise UserError(f"{path.name}: {field!r} is no field{nearest(field, known)}")
+            raise UserError(f"{path.name}: {field!r} is no field{did_you_mean(field, known)}")
         if ("run" in entry) == ("reason" in entry):
             raise UserError(f"{path.name}: {entry} needs either a run or a reason")
         if "minus" in entry and "run" not in entry:
             raise UserError(f"{path.name}: {entry} needs a run that 'minus' is taken from")
         if entry.get("reason", content["reasons"][0]) not in content["reasons"]:
             raise UserError(
-                f"{path.name}: {entry['reason']!r} is no reason{nearest(entry['reason'], content['reasons'])}"
+                f"{path.name}: {entry['reason']!r} is no reason{did_you_mean(entry['reason'], content['reasons'])}"
             )
     return content["entries"]
 

@@ -21,12 +21,12 @@ from bench.datasets.tasks import STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.download import local_folder
 from bench.registry.backbones import KINDS, backbone
 from bench.registry.methods import method_class
-from bench.registry.plugins import files_of, name_paths
+from bench.registry.plugins import add_method_paths, python_files
 from bench.results.records import ANALYSES
 from bench.runs.paths import data_folder
 from bench.runs.recipe import RECIPE_FIELDS, convert_recipe
 from bench.runs.run import Run, parse, resolve
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 # A link to config/, so that an installed package has them too.
 SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()
@@ -107,7 +107,7 @@ def validate(config: Any) -> None:
     recipe = config.get("recipe", {})
     for name in recipe:
         if name not in RECIPE_FIELDS:
-            raise UserError(f"configuration: unknown key 'recipe.{name}'{nearest(name, RECIPE_FIELDS)}")
+            raise UserError(f"configuration: unknown key 'recipe.{name}'{did_you_mean(name, RECIPE_FIELDS)}")
     convert_recipe(recipe)
     try:
         named = [tasks_of(config, name) for name in (None, *config["backbones"])]
@@ -126,7 +126,7 @@ def validate(config: Any) -> None:
         )
     for name in itertools.chain(*(entry.get("analyses", ()) for entry in _entries(config))):
         if name not in ANALYSES:
-            raise UserError(f"configuration: unknown analysis '{name}'{nearest(name, ANALYSES)}")
+            raise UserError(f"configuration: unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
     stand_ins = _stand_ins(config)
     for printed, _ in stand_ins:
         if [name for name, _ in stand_ins].count(printed) > 1:
@@ -135,7 +135,7 @@ def validate(config: Any) -> None:
     if strangers:
         raise UserError(
             f"configuration: 'stand_ins.{min(strangers)}' is not among the suite's backbones"
-            f"{nearest(min(strangers), config['backbones'])}"
+            f"{did_you_mean(min(strangers), config['backbones'])}"
         )
     if stand_ins:
         from bench.reported import mapped  # pandas, for which no other configuration waits
@@ -145,11 +145,12 @@ def validate(config: Any) -> None:
         for printed, own in stand_ins:
             if printed not in known:
                 raise UserError(
-                    f"configuration: 'stand_ins.{own}' is '{printed}', which no paper prints{nearest(printed, known)}"
+                    f"configuration: 'stand_ins.{own}' is '{printed}', which no paper prints"
+                    f"{did_you_mean(printed, known)}"
                 )
     for path in config.get("method_paths", ()):
-        files_of(Path(path))  # there is such a file or folder
-    name_paths(config.get("method_paths", ()))
+        python_files(Path(path))  # there is such a file or folder
+    add_method_paths(config.get("method_paths", ()))
 
 
 def _stand_ins(config: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -169,7 +170,7 @@ def _explain(error: Any) -> str:
         known = error.schema["properties"]
         unknown = min(set(error.instance) - set(known))
         prefix = "" if where == "the top level" else f"{where}."
-        return f"unknown key '{prefix}{unknown}'{nearest(unknown, known)}"
+        return f"unknown key '{prefix}{unknown}'{did_you_mean(unknown, known)}"
     if error.validator == "required":
         return f"{error.message.replace(' is a required property', '')} is missing at {where}; see config/README.md"
     if error.validator == "uniqueItems":
@@ -230,7 +231,7 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
         texts = {run.text for run in known} | {f"{run.text}@{run.setting}" for run in known}
         if baseline not in texts:
             raise UserError(
-                f"configuration: 'compare.baseline' is '{baseline}', which no line plans{nearest(baseline, texts)}"
+                f"configuration: 'compare.baseline' is '{baseline}', which no line plans{did_you_mean(baseline, texts)}"
             )
     return list(found.values())
 
@@ -300,7 +301,7 @@ def _backbones(entry: Mapping[str, Any], text: str, known: Mapping[str, Any]) ->
             if name not in known:
                 raise UserError(
                     f"configuration: '{entry['method']}' names the backbone '{name}', which is not in 'backbones'"
-                    f"{nearest(name, known)}"
+                    f"{did_you_mean(name, known)}"
                 )
         return list(names)
     method = method_class(parse(text)[0][0][0])

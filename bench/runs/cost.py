@@ -21,7 +21,7 @@ from bench.results.provenance import provenance
 from bench.runs.config import Planned, mode_of
 from bench.runs.run import Run, run_of
 from bench.runs.workload import VIEWS, classifying, corpus_tokens, encoding, scored, training
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 
 # NVIDIA's data sheets of the SXM modules: dense products (the sheets print those of float16 and bfloat16 with sparsity,
@@ -43,7 +43,7 @@ class Device:
 
     def __post_init__(self) -> None:
         if self.name not in (*SHEETS, "cpu"):
-            raise UserError(f"unknown device '{self.name}'{nearest(self.name, [*SHEETS, 'cpu'])}")
+            raise UserError(f"unknown device '{self.name}'{did_you_mean(self.name, [*SHEETS, 'cpu'])}")
 
     def peak(self, precision: str = "float32", threads: int = 1) -> Mapping[str, Any]:
         """As `bench.models.roofline.peak` gives it."""

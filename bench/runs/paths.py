@@ -121,5 +121,5 @@ def describe_input(
     known = backbone(name)
     if known.source == "toy":
         check_toy(name)
-    weights = [known.table(suite)] if known.kind == "words" else sorted(known.folder(suite).glob("*.safetensors"))
+    weights = [known.table()] if known.kind == "words" else sorted(known.folder().glob("*.safetensors"))
     return {"kind": kind, "name": name, "weights": {path.name: sha256_file(path) for path in weights}}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from bench.datasets.tasks import CHINESE_TASKS, is_described
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 MOST = 2**31 - 1  # of anything that is counted: beyond it, a slip
 MOST_THREADS = 1024  # more than any machine's cores; a hundred thousand take a process down
@@ -116,7 +116,7 @@ def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     recipe = {}
     for name, value in values.items():
         if name not in RECIPE_FIELDS:
-            raise UserError(f"unknown recipe field '{name}'{nearest(name, RECIPE_FIELDS)}")
+            raise UserError(f"unknown recipe field '{name}'{did_you_mean(name, RECIPE_FIELDS)}")
         recipe[name] = convert(value, str(RECIPE_FIELDS[name].type), name)
     check_recipe(Recipe(**recipe))
     return recipe
@@ -126,7 +126,7 @@ def check_recipe(recipe: Recipe) -> None:
     """Raise `UserError` where a field is out of range."""
     for name, choices in _RECIPE_CHOICES.items():
         if getattr(recipe, name) not in choices:
-            raise UserError(f"unknown {name} '{getattr(recipe, name)}'{nearest(getattr(recipe, name), choices)}")
+            raise UserError(f"unknown {name} '{getattr(recipe, name)}'{did_you_mean(getattr(recipe, name), choices)}")
     if recipe.clip <= 0:
         raise UserError(f"'clip' should be above 0, not {recipe.clip}; a large value never clips")
     least = {
@@ -160,4 +160,4 @@ def check_recipe(recipe: Recipe) -> None:
     if twice := [task for task in tasks if tasks.count(task) > 1]:
         raise UserError(f"'select_on' names '{twice[0]}' twice; keep one")
     for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:
-        raise UserError(f"cannot select on '{task}'{nearest(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}")
+        raise UserError(f"cannot select on '{task}'{did_you_mean(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}")

@@ -21,7 +21,7 @@ from bench.registry.backbones import KINDS, NO_BACKBONE, Backbone, backbone
 from bench.registry.methods import method_class, method_origin
 from bench.registry.plugins import type_name
 from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert, convert_recipe, written
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method, Refusal, Shape, compose, host_fields, refuse_composition
 
 SETTINGS = ("paper", "official")
@@ -192,7 +192,7 @@ def parse(text: str) -> tuple[list[tuple[str, dict[str, str]]], str | None]:
     body, *rest = re.split(OUTSIDE.format("@"), text.strip(), maxsplit=1)
     setting = rest[0] if rest else None
     if setting not in (None, *SETTINGS):
-        raise UserError(f"unknown setting '{setting}' in '{text}'{nearest(setting, SETTINGS)}")
+        raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
     parts: list[tuple[str, dict[str, str]]] = []
     for piece in re.split(OUTSIDE.format(r"\+"), body):
         match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[([^\[\]]*)\])?\s*", piece)
@@ -314,7 +314,7 @@ def resolve(
                 )
             else:
                 known = [*annotations, *(RECIPE_FIELDS if position == 0 and cls.trained else ())]
-                raise UserError(f"unknown key '{key}' of '{cls.name}'{nearest(key, known)}")
+                raise UserError(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, known)}")
         asked = cls.Hyper(**{**rows, **given})
         built.append((cls, asked))
         try:

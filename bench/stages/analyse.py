@@ -26,7 +26,7 @@ from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.training.loop import batches
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method, stream
 
 TASK = "STS-B"  # on which these papers measure what is not measured on a corpus
@@ -150,7 +150,7 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
     results: dict[str, Any] = {}
     for name in names:
         if name not in ANALYSES:
-            raise UserError(f"unknown analysis '{name}'{nearest(name, ANALYSES)}")
+            raise UserError(f"unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
         try:
             results[name] = ANALYSES[name](encoder, material)
         except NotApplicable as reason:

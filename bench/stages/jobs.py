@@ -18,7 +18,7 @@ from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder, load_encoder
 from bench.models.from_name import Model, files
 from bench.registry.methods import method_origin
-from bench.registry.plugins import FAILURES, said
+from bench.registry.plugins import FAILURES, describe_error
 from bench.results.provenance import provenance, task_sums
 from bench.results.records import STAGES, Record, read_scores, write_scores
 from bench.results.suite_results import DAMAGE, check_runs, fault, read_analyses
@@ -48,7 +48,8 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         if not (places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]):
             raise
         raise UserError(
-            f"{run.text} fails in its training ({said(error)}); mend it, with: python -m bench check-method {places[0]}"
+            f"{run.text} fails in its training ({describe_error(error)}); "
+            f"fix it, with: python -m bench check-method {places[0]}"
         ) from error
 
 

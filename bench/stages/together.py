@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from bench.utils.errors import UserError
-from bench.utils.interrupts import COME_AGAIN
+from bench.utils.interrupts import EXIT_TEMPFAIL
 
 PR_SET_PDEATHSIG = 1  # Linux, prctl(2)
 
@@ -44,7 +44,7 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
         if status < 0:
             name = signal.Signals(-status).name
             raise UserError(f"one of {len(processes)} processes was ended by {name}; start again and its runs go on")
-        if status not in (0, COME_AGAIN):
+        if status not in (0, EXIT_TEMPFAIL):
             raise UserError(f"one of {len(processes)} processes failed; mend what it said and start again")
     return max(statuses, default=0)
 

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bench.utils.errors import UserError
-from bench.utils.files import atomic_file, sha256_file, sync, writing
+from bench.utils.files import atomic_file, disk_errors, fsync, sha256_file
 
 INTERVAL = 120.0  # seconds: what a kill costs at most. A checkpoint of BERT-base is 1.7 GB, and short runs need none
 GENERATIONS = 2
@@ -85,9 +85,9 @@ class Checkpoints:
         with atomic_file(whole) as part:
             save_file(dict(tensors), part, {"origin": json.dumps(self.origin), "facts": json.dumps(facts)})
         named = self.folder / f"{step:08d}-{sha256_file(whole)}.safetensors"
-        with writing(named):
+        with disk_errors(named):
             os.replace(whole, named)
-            sync(self.folder)
+            fsync(self.folder)
         for path in (*_newest_first(self.folder)[GENERATIONS:], *_files(self.folder, _UNFINISHED)):
             path.unlink()
         self._last = time.monotonic()

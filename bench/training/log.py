@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from bench.utils.errors import UserError
-from bench.utils.files import cannot_write, writing
+from bench.utils.files import disk_errors, write_error
 
 
 class Log:
@@ -28,7 +28,7 @@ class Log:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (held open, for its lock)
         except OSError as error:
-            raise cannot_write(path, error.errno) from error
+            raise write_error(path, error.errno) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -59,13 +59,13 @@ class Log:
             UserError: there is no room.
         """
         line, size = json.dumps(row).encode() + b"\n", self.size
-        with writing(self.path):
+        with disk_errors(self.path):
             if self._file.write(line) < len(line):  # unbuffered, so that it says at once what did not fit
                 self.cut(size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def sync(self) -> int:
         """Have all rows on the disk; its size then."""
-        with writing(self.path):
+        with disk_errors(self.path):
             os.fsync(self._file.fileno())
         return self.size

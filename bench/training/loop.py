@@ -35,7 +35,7 @@ from bench.training.context import RunContext
 from bench.training.log import Log
 from bench.utils import interrupts
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, sweep, write_json
+from bench.utils.files import read_json, remove_partial, write_json
 from bench.utils.progress import Progress
 from methods.base import Method, Refusal, Step, stream, stream_seed
 
@@ -129,7 +129,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     if not done.is_file():
         with Log(folder / "log.jsonl") as log:
             if not done.is_file():  # another process may have ended it meanwhile
-                sweep(folder)
+                remove_partial(folder)
                 write_json(done, {"run": run.describe()} | _train(run, RunContext(run, suite, device), folder, log))
     forget(checkpoints)
     return read_json(done)
@@ -176,11 +176,11 @@ def _go_on(training: Training, checkpoints: Checkpoints, log: Log) -> None:
 def _steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
     """All steps that are left, a row of the log each; a checkpoint where one is due or a signal asks for it."""
     name, items, began = training.run.id, 0, time.monotonic()
-    with Progress(training.total, name, "step", training.done) as progress, interrupts.deferred():
+    with Progress(training.total, name, "step", training.done) as progress, interrupts.defer_signals():
         for batch in training.batches():
             training.step(batch)
             items += len(batch)
-            signal, due = interrupts.pending(), checkpoints.due()
+            signal, due = interrupts.pending_signal(), checkpoints.due()
             if not (signal or due or training.is_to_look()):
                 continue
             for row in training.rows():

@@ -18,19 +18,19 @@ class UserError(Exception):
 LISTED = 10  # names that a message lists; of more, the most alike
 
 
-def guess(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, known: Iterable[str]) -> str:
     """Say which of `known` was probably meant; nothing where none is like it.
 
     Of runs, one with other keys or another setting is more like it than another method; so is a name whose initials it
     is.
 
-    >>> guess("simsce", ["simcse", "sscl"])
+    >>> suggestion("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'?"
-    >>> guess("dclr", ["dclr[epochs=1]", "sscl"])
+    >>> suggestion("dclr", ["dclr[epochs=1]", "sscl"])
     "; did you mean 'dclr[epochs=1]'?"
-    >>> guess("lr", ["learning_rate", "pooler"])
+    >>> suggestion("lr", ["learning_rate", "pooler"])
     "; did you mean 'learning_rate'?"
-    >>> guess("", ["paper", "official"])
+    >>> suggestion("", ["paper", "official"])
     ''
     """
     alike = {name.lower(): name for name in sorted(known)}
@@ -50,14 +50,14 @@ def _initials(name: str) -> str:
     return initials if len(initials) > 1 else name
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Say which of `known` was probably meant, and which there are, as the end of an error message.
 
-    >>> nearest("simsce", ["simcse", "sscl"])
+    >>> did_you_mean("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'? (known: simcse, sscl)"
     """
     known = sorted(known)
-    meant = guess(word, known)
+    meant = suggestion(word, known)
     if len(known) > LISTED:
         known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{len(known) - LISTED} more"]
     return f"{meant} (known: {', '.join(known)})" if known else ""

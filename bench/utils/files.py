@@ -19,11 +19,11 @@ from bench.utils.errors import UserError
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def cannot_write(path: Path, number: int | None) -> UserError:
+def write_error(path: Path, number: int | None) -> UserError:
     """The one sentence for a file or folder that the system, by an error's number, does not let be written."""
     if number in FULL:
         return UserError(f"no room is left for {path}; make room and start again, what is finished is kept")
-    if blocked := in_the_way(path.parent):
+    if blocked := blocking_path(path.parent):
         return UserError(f"cannot write {path}: {blocked} is no folder; name another, or move that away")
     if number == errno.ENAMETOOLONG:
         return UserError(f"cannot write {path}: the name is too long; choose a shorter one")
@@ -31,13 +31,13 @@ def cannot_write(path: Path, number: int | None) -> UserError:
     return UserError(f"cannot write {path}: {reason}; choose a folder that can be written")
 
 
-def in_the_way(folder: Path) -> Path | None:
+def blocking_path(folder: Path) -> Path | None:
     """What is no folder and stands where a folder, or one of those above it, should be."""
     return next((path for path in (folder, *folder.parents) if os.path.lexists(path) and not path.is_dir()), None)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def disk_errors(path: Path) -> Iterator[None]:
     """While `path` is written: a disk that is full or read-only becomes one sentence.
 
     Raises:
@@ -52,11 +52,11 @@ def writing(path: Path) -> Iterator[None]:
         said = re.search(r"\(os error (\d+)\)", str(error))
         number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
         if number in (*FULL, errno.EROFS):
-            raise cannot_write(path, number) from error
+            raise write_error(path, number) from error
         raise
 
 
-def sync(path: Path) -> None:
+def fsync(path: Path) -> None:
     """Have a file or a folder on the disk itself before anything else is done."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -83,26 +83,26 @@ def atomic_file(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
-        raise cannot_write(path, error.errno) from error
+        raise write_error(path, error.errno) from error
     os.close(descriptor)
     temporary = Path(name)
     try:
-        with writing(path):
+        with disk_errors(path):
             yield temporary
             os.chmod(temporary, _open_mode(0o666))
-            sync(temporary)
+            fsync(temporary)
             os.replace(temporary, path)
-            sync(path.parent)
+            fsync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def atomic_folder(path: Path, *, nothing_lost: bool = False) -> Iterator[Path]:
+def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
     """Like `atomic_file` for a folder; an existing folder at `path` is replaced.
 
     Args:
-        nothing_lost: refuse to replace a folder that holds files which the new one has not.
+        keep_others: refuse to replace a folder that holds files which the new one has not.
 
     Raises:
         UserError: the parent folder cannot be written, there is no room, or a file would be lost.
@@ -112,16 +112,16 @@ def atomic_folder(path: Path, *, nothing_lost: bool = False) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     except OSError as error:
-        raise cannot_write(path, error.errno) from error
+        raise write_error(path, error.errno) from error
     try:
-        with writing(path):
+        with disk_errors(path):
             yield temporary
             os.chmod(temporary, _open_mode(0o777))
             for file in sorted(temporary.rglob("*")):
                 if file.is_file():
                     os.chmod(file, _open_mode(0o666))
-                    sync(file)
-            if nothing_lost and (others := _files(path) - _files(temporary)):
+                    fsync(file)
+            if keep_others and (others := _files(path) - _files(temporary)):
                 raise UserError(f"{path / min(others)} is not made by this, and would be deleted; name another folder")
             if path.exists():
                 old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
@@ -130,12 +130,12 @@ def atomic_folder(path: Path, *, nothing_lost: bool = False) -> Iterator[Path]:
                 shutil.rmtree(old)
             else:
                 os.replace(temporary, path)
-            sync(path.parent)
+            fsync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def sweep(folder: Path) -> None:
+def remove_partial(folder: Path) -> None:
     """Remove what killed processes left half-written directly in `folder`; nobody else may be writing there."""
     for path in folder.glob(".*"):
         if path.suffix in (".part", ".old"):
@@ -146,7 +146,7 @@ def _files(folder: Path) -> set[Path]:
     return {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()}
 
 
-def refuse_other(folder: Path, mark: str) -> None:
+def check_replaceable(folder: Path, mark: str) -> None:
     """Refuse to replace anything but an empty folder or an earlier one of the kind, which holds a file `mark`.
 
     Raises:

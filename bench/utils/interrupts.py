@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ANNOUNCED = (signal.SIGTERM, signal.SIGUSR1)
-COME_AGAIN = 75  # exit status of work that was stopped and goes on when started again: EX_TEMPFAIL of sysexits.h
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+EXIT_TEMPFAIL = 75  # exit status of work that was stopped and goes on when started again: EX_TEMPFAIL of sysexits.h
 
 _pending: str | None = None  # the signal that came last
 _deferred = False
@@ -22,7 +22,7 @@ class Stopped(BaseException):
         super().__init__(f"stopped by {name}: {kept}, start again to go on")
 
 
-def pending() -> str | None:
+def pending_signal() -> str | None:
     """The name of the signal that has come, or None."""
     return _pending
 
@@ -35,13 +35,13 @@ def _receive(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def heeded() -> Iterator[None]:
+def handle_signals() -> Iterator[None]:
     """Both signals end the block by `Stopped`; in other threads than the main one nothing changes."""
     global _pending
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _receive) for number in ANNOUNCED}
+    before = {number: signal.signal(number, _receive) for number in SIGNALS}
     try:
         yield
     finally:
@@ -51,7 +51,7 @@ def heeded() -> Iterator[None]:
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """A signal that comes in the block is only noted; who runs the block asks for `pending` where stopping is safe.
 
     Raises:

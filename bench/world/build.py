@@ -6,7 +6,7 @@ import random
 from functools import partial
 from pathlib import Path
 
-from bench.utils.files import atomic_folder, refuse_other, write_json
+from bench.utils.files import atomic_folder, check_replaceable, write_json
 from bench.world.chinese import in_chinese
 from bench.world.corpus import sample_document
 from bench.world.layout import write_lines, write_probing, write_transfer
@@ -38,8 +38,8 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
     Raises:
         UserError: the folder cannot be written.
     """
-    refuse_other(out, "manifest.json")
-    with atomic_folder(out, nothing_lost=True) as folder:
+    check_replaceable(out, "manifest.json")
+    with atomic_folder(out, keep_others=True) as folder:
         sizes = {name: _write_year(folder, name, seed) for name in STS}
         sizes["STS-B"] = _write_benchmark(folder, seed)
         sizes["SICK-R"] = _write_sick(folder, seed)

@@ -19,8 +19,8 @@ from scipy.sparse import csr_array
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from bench.datasets.corpora import corpus_path, read_sentences
-from bench.utils.errors import UserError, nearest
-from bench.utils.files import atomic_folder, refuse_other
+from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import atomic_folder, check_replaceable
 from bench.utils.progress import Progress
 from bench.world.chinese import in_chinese
 
@@ -66,10 +66,10 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
         UserError: unknown kind, `threads` out of range, or `world` holds no corpus.
     """
     if kind not in KINDS:
-        raise UserError(f"there is no toy backbone of kind {kind!r}{nearest(kind, KINDS)}")
+        raise UserError(f"there is no toy backbone of kind {kind!r}{did_you_mean(kind, KINDS)}")
     if not 1 <= threads <= (most := os.cpu_count() or 1):
         raise UserError(f"--threads is {threads}; write how many CPU threads train, 1 to {most}")
-    refuse_other(out, "config.json")
+    check_replaceable(out, "config.json")
     lines = read_sentences(corpus_path("world", world))
     if kind == "chinese":
         kind, lines = "bert", [in_chinese(line) for line in lines]
@@ -87,7 +87,7 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
             _train(model, rows, tokenizer, seed, SIZE.steps if steps is None else steps)
     finally:
         torch.set_num_threads(before)
-    with atomic_folder(out, nothing_lost=True) as folder:
+    with atomic_folder(out, keep_others=True) as folder:
         model.save_pretrained(folder)
         _wrap(kind, tokenizer).save_pretrained(folder)
 

@@ -79,7 +79,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[N
     """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS` stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
     yield
-    for kept in (registered._methods, plugins.read_file, plugins._entry_points, plugins._read_package):
+    for kept in (registered._methods, plugins.load_file, plugins._entry_points, plugins._read_package):
         kept.cache_clear()
 
 
@@ -105,8 +105,8 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 def trial(suite: Path, write: Callable[..., Path]) -> Callable[[str], Trial]:
     def made(source: str) -> Trial:
         path = write(source)
-        plugins.name_paths([path])
-        (cls,) = plugins.read_file(path)[1]
+        plugins.add_method_paths([path])
+        (cls,) = plugins.load_file(path)[1]
         return Trial(cls, suite)
 
     return made
@@ -289,7 +289,7 @@ def test_what_is_no_python_file_is_refused(write: Callable[..., Path], capsys: p
         assert main(["check-method", str(path)]) == 2
         printed = capsys.readouterr()
         assert (printed.out, printed.err) == ("", f"error: {path} {said}\n")
-    plugins.name_paths([folder / "queue.txt"])
+    plugins.add_method_paths([folder / "queue.txt"])
     with pytest.raises(UserError, match=r"queue\.txt is no Python file"):
         run_of("simcse")
 
@@ -351,7 +351,7 @@ def test_an_error_is_placed_in_the_users_own_code() -> None:
 )  # fmt: skip
 def test_a_file_that_holds_no_whole_method_is_one_sentence(source: str, said: str, write: Callable[..., Path]) -> None:
     before = set(sys.modules)
-    plugins.name_paths([write(source)])
+    plugins.add_method_paths([write(source)])
     with pytest.raises(UserError, match=said) as raised:
         run_of("simcse")
     assert "\n" not in str(raised.value)
@@ -360,7 +360,7 @@ def test_a_file_that_holds_no_whole_method_is_one_sentence(source: str, said: st
 
 
 def test_the_methods_of_the_project_are_whole() -> None:
-    assert [fault for cls in registered.method_classes().values() for fault in plugins.malformed(cls)] == []
+    assert [fault for cls in registered.method_classes().values() for fault in plugins.interface_errors(cls)] == []
 
 
 def test_files_and_folders_are_found_and_do_not_clash(
@@ -383,7 +383,7 @@ def test_files_and_folders_are_found_and_do_not_clash(
     assert not list(tmp_path.rglob("__pycache__"))
     assert "same" not in sys.modules
     three = write(name="three/queue.py")
-    plugins.name_paths([three])
+    plugins.add_method_paths([three])
     with pytest.raises(UserError, match=f"two methods are called 'queue', one of {one} and one of {three}; rename"):
         registered.method_classes()
 
@@ -391,7 +391,7 @@ def test_files_and_folders_are_found_and_do_not_clash(
 def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) -> None:
     import methods.simcse
 
-    plugins.name_paths([write(name="simcse.py"), write(SOURCE.replace('"queue"', '"json"', 1), "json.py")])
+    plugins.add_method_paths([write(name="simcse.py"), write(SOURCE.replace('"queue"', '"json"', 1), "json.py")])
     assert registered.method_class("simcse") is methods.simcse.SimCSE
     assert registered.method_class("queue").__module__ not in ("simcse", "methods.simcse")
     assert hasattr(__import__("json"), "dumps")
@@ -400,7 +400,7 @@ def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) ->
 def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match=r"unknown method 'quue'.*your own are found where BENCH_METHODS names"):
         run_of("quue")
-    plugins.name_paths([write()])
+    plugins.add_method_paths([write()])
     with pytest.raises(UserError, match=r"unknown method 'quue'; did you mean 'queue'[^;]*$"):
         run_of("quue")
 
@@ -424,24 +424,24 @@ def test_a_method_that_fails_in_training_is_a_sentence(
     told: str,
 ) -> None:
     path = write(changed(("return super().loss(views, step)", body)))
-    plugins.name_paths([path])
+    plugins.add_method_paths([path])
     with pytest.raises(UserError, match=told) as caught:
         train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("queue fails in its training (")
-    assert str(caught.value).endswith(f"mend it, with: python -m bench check-method {path}")
+    assert str(caught.value).endswith(f"fix it, with: python -m bench check-method {path}")
 
 
 def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
     path = write()
-    plugins.name_paths([path])
+    plugins.add_method_paths([path])
     before, simcse = run_of("queue[length=5]+gs-infonce"), run_of("simcse")
     first = hashlib.sha256(SOURCE.encode()).hexdigest()
     assert before.identity["parts"][0] == ["queue", 1, {"temperature": 0.05, "length": 5}, first]
     assert len(before.identity["parts"][1]) == 3
     assert before.describe()["outside"] == {"queue": {"place": str(path), "sha256": first}}
     assert "outside" not in simcse.describe()
-    for kept in (registered._methods, plugins.read_file):
+    for kept in (registered._methods, plugins.load_file):
         kept.cache_clear()
     write(SOURCE + "\n# a remark\n")
     after = run_of("queue[length=5]+gs-infonce")
@@ -456,7 +456,7 @@ def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
 def test_hyper_parameters_may_have_plain_types(write: Callable[..., Path]) -> None:
     """Without `from __future__ import annotations` a field's type is a class, no text."""
     as_text = "from __future__ import annotations\n" + SOURCE.replace('"queue"', '"text"', 1)
-    plugins.name_paths([write(), write(as_text, "text.py")])
+    plugins.add_method_paths([write(), write(as_text, "text.py")])
     for name in ("queue", "text"):
         ((_, _, hyper),) = run_of(f"{name}[length=7,temperature=0.1]").parts
         assert hyper == {"temperature": 0.1, "length": 7}

@@ -98,11 +98,11 @@ def test_tables_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "mine.txt"
     path.write_text("dog 1 2 3\n")
     known = backbone(str(path))
-    assert (known.name, known.kind, known.shape.width, known.table(Path())) == ("mine", "words", 3, path)
+    assert (known.name, known.kind, known.shape.width, known.table()) == ("mine", "words", 3, path)
     assert known.reference == str(path)
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
     named = backbone("mine")
-    assert (named.fingerprint, named.reference, named.table(Path())) == (known.fingerprint, "mine", path)
+    assert (named.fingerprint, named.reference, named.table()) == (known.fingerprint, "mine", path)
     other = tmp_path / "sub" / "mine.txt"
     other.parent.mkdir()
     other.write_text("dog 1 2 4\n")
@@ -112,7 +112,7 @@ def test_tables_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = backbone("toy-glove")
     assert (toy.source, toy.kind, toy.shape.width, toy.shape.depth) == ("toy", "words", 24, 0)
-    assert toy.table(tmp_path) == TOY_FOLDER / "toy-glove" / "vectors.txt"
+    assert toy.table() == TOY_FOLDER / "toy-glove" / "vectors.txt"
     monkeypatch.delenv("BENCH_MODELS", raising=False)
     published = backbone("glove.6B.300d")  # known without its file, so that a plan needs none
     assert (published.kind, published.shape.width, published.shape.depth) == ("words", 300, 0)

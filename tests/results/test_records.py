@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, average, canonical_task, expand_tasks
 from bench.results.records import read_scores, write_scores
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 
 def test_the_average_is_that_of_the_printed_cells() -> None:
@@ -71,9 +71,9 @@ def test_what_is_no_score_is_refused_wherever_scores_are_read(
 
 
 def test_nearest_names_a_guess_only_where_one_is_near() -> None:
-    assert nearest("simsce", ["simcse", "sscl"]) == "; did you mean 'simcse'? (known: simcse, sscl)"
-    assert nearest("xyz", ["simcse"]) == " (known: simcse)"
-    many = nearest("a7", [f"a{i}" for i in range(14)])
+    assert did_you_mean("simsce", ["simcse", "sscl"]) == "; did you mean 'simcse'? (known: simcse, sscl)"
+    assert did_you_mean("xyz", ["simcse"]) == " (known: simcse)"
+    many = did_you_mean("a7", [f"a{i}" for i in range(14)])
     assert many.startswith("; did you mean 'a7'? (known: a7, ")
     assert many.endswith(", 4 more)")
     assert many.count(",") == 10

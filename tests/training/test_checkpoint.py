@@ -107,7 +107,7 @@ def stop(run: Run, folder: Path, monkeypatch: Patch, after: int = 1) -> bool:
     """Train until a signal comes after so many steps; whether it came."""
     said = iter([None] * (after - 1) + ["SIGTERM"])
     with monkeypatch.context() as patch:
-        patch.setattr(interrupts, "pending", lambda: next(said, None))
+        patch.setattr(interrupts, "pending_signal", lambda: next(said, None))
         try:
             fit(run, folder)
         except interrupts.Stopped:
@@ -414,7 +414,7 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
 ) -> None:
     run = make()
     folder = tmp_path / "runs" / run.id
-    handlers = [signal.getsignal(number) for number in interrupts.ANNOUNCED]
+    handlers = [signal.getsignal(number) for number in interrupts.SIGNALS]
     with monkeypatch.context() as patch:
         told(patch, 1, *numbers)
         assert main(words(run, tmp_path)) == 75
@@ -423,7 +423,7 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
     assert last == f"stopped by {numbers[-1].name}: {kept}"
     assert [path.name[:8] for path in generations(folder)] == ["00000002"]
     assert not (tmp_path / "trained").exists()
-    assert [signal.getsignal(number) for number in interrupts.ANNOUNCED] == handlers  # as they were
+    assert [signal.getsignal(number) for number in interrupts.SIGNALS] == handlers  # as they were
     assert main(words(run, tmp_path)) == 0
     assert_left(folder, unstopped(run))
 
@@ -507,8 +507,8 @@ def test_other_threads_and_imports_leave_the_handlers_alone() -> None:
     seen: list[Any] = []
 
     def elsewhere() -> None:
-        with interrupts.heeded():
-            seen.extend(signal.getsignal(number) for number in interrupts.ANNOUNCED)
+        with interrupts.handle_signals():
+            seen.extend(signal.getsignal(number) for number in interrupts.SIGNALS)
 
     thread = threading.Thread(target=elsewhere)
     thread.start()

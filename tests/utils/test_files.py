@@ -13,9 +13,9 @@ from bench.utils.errors import UserError
 from bench.utils.files import (
     atomic_file,
     atomic_folder,
-    in_the_way,
+    blocking_path,
+    check_replaceable,
     read_json,
-    refuse_other,
     sha256_file,
     sha256_text,
     write_json,
@@ -48,9 +48,9 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
 def test_what_is_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
-    assert in_the_way(tmp_path / "new" / "folder") is None
+    assert blocking_path(tmp_path / "new" / "folder") is None
     for name in ("file", "nowhere"):
-        assert in_the_way(tmp_path / name / "folder") == tmp_path / name
+        assert blocking_path(tmp_path / name / "folder") == tmp_path / name
         with pytest.raises(UserError, match=f"{name} is no folder; name another, or move that away"):
             write_text(tmp_path / name / "folder" / "x.txt", "x")
     with pytest.raises(UserError, match="the name is too long; choose a shorter one"):
@@ -110,20 +110,20 @@ def test_what_is_no_json_is_one_sentence(tmp_path: Path, content: bytes) -> None
 
 def test_only_its_own_kind_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    refuse_other(tmp_path / "mine", "config.json")
-    refuse_other(tmp_path / "not there", "config.json")
+    check_replaceable(tmp_path / "mine", "config.json")
+    check_replaceable(tmp_path / "not there", "config.json")
     (tmp_path / "mine" / "thesis.txt").write_text("years")
     with pytest.raises(UserError, match=r"mine exists and is something else, which would be deleted"):
-        refuse_other(tmp_path / "mine", "config.json")
+        check_replaceable(tmp_path / "mine", "config.json")
     with pytest.raises(UserError, match=r"thesis\.txt exists and is something else"):
-        refuse_other(tmp_path / "mine" / "thesis.txt", "config.json")
+        check_replaceable(tmp_path / "mine" / "thesis.txt", "config.json")
     (tmp_path / "mine" / "config.json").write_text("{}")
-    refuse_other(tmp_path / "mine", "config.json")
+    check_replaceable(tmp_path / "mine", "config.json")
 
 
 def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
     def make(*names: str) -> None:
-        with atomic_folder(tmp_path / "made", nothing_lost=True) as folder:
+        with atomic_folder(tmp_path / "made", keep_others=True) as folder:
             for name in names:
                 (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_text(name)

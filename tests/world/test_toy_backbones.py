@@ -57,7 +57,7 @@ def test_they_are_small() -> None:
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_they_fill_gaps_in_sentences_they_have_not_seen(name: str, lines: list[str]) -> None:
     """The loss of a masked piece is far below the log of the vocabulary, which knowing nothing gives."""
-    folder = backbone(name).folder(Path())
+    folder = backbone(name).folder()
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     assert (model.config.hidden_size, model.config.num_hidden_layers) == (SIZE.width, SIZE.layers)
     if name == "toy-chinese":
@@ -77,7 +77,7 @@ def test_they_fill_gaps_in_sentences_they_have_not_seen(name: str, lines: list[s
 
 
 def test_the_table_knows_the_words_of_the_world(lines: list[str]) -> None:
-    table = read_vectors(backbone("toy-glove").table(Path()))
+    table = read_vectors(backbone("toy-glove").table())
     assert table.vectors.shape[1] == WIDTH == backbone("toy-glove").shape.width
     words = [word for line in lines for word in line.lower().split()]
     assert np.mean([word in set(table.words) for word in words]) > 0.98

@@ -12,7 +12,7 @@ import yaml
 
 from bench.report.formats import slug
 from bench.reported import FOLDER, SOURCES
-from bench.utils.errors import UserError, nearest
+from bench.utils.errors import UserError, did_you_mean
 
 # Kind of figure -> the fields that it has beside those of every figure.
 KINDS: dict[str, set[str]] = {
@@ -106,7 +106,7 @@ def _fields(entry: Any, where: str, needed: set[str], optional: set[str]) -> dic
     if not isinstance(entry, dict):
         raise UserError(f"{where}: {entry!r} is no map of fields")
     for field in sorted(set(map(str, entry)) - needed - optional):
-        raise UserError(f"{where}: {field!r} is no field{nearest(field, needed | optional)}")
+        raise UserError(f"{where}: {field!r} is no field{did_you_mean(field, needed | optional)}")
     for field in sorted(needed - set(entry)):
         raise UserError(f"{where} lacks the field {field!r}")
     return entry
@@ -120,7 +120,7 @@ def _text(value: Any, where: str) -> str:
 
 def _chosen(value: Any, known: Mapping[str, Any], where: str) -> str:
     if not isinstance(value, str) or value not in known:
-        raise UserError(f"{where}: {value!r} is unknown{nearest(str(value), known)}")
+        raise UserError(f"{where}: {value!r} is unknown{did_you_mean(str(value), known)}")
     return value
 
 
