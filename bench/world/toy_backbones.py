@@ -67,7 +67,8 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
     """
     if kind not in KINDS:
         raise UserError(f"there is no toy backbone of kind {kind!r}{did_you_mean(kind, KINDS)}")
-    if not 1 <= threads <= (most := os.cpu_count() or 1):
+    most = os.cpu_count() or 1
+    if not 1 <= threads <= most:
         raise UserError(f"--threads is {threads}; write how many CPU threads train, 1 to {most}")
     check_replaceable(out, "config.json")
     lines = read_sentences(corpus_path("world", world))

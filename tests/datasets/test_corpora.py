@@ -111,7 +111,7 @@ def test_damaged_files(tmp_path: Path) -> None:
         "plain": b"text\n",
     }.items():
         (tmp_path / f"{name}.txt.gz").write_bytes(content)
-        with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or cut short"):
+        with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or truncated"):
             corpora.read_sentences(tmp_path / f"{name}.txt.gz")
     with pytest.raises(UserError, match=r"missing.txt does not exist"):
         corpora.read_sentences(tmp_path / "missing.txt")

@@ -147,7 +147,7 @@ def test_wrong_files_are_named(task: str, name: str, content: str | bytes, probl
 def test_an_archive_cut_short_is_named(folder: Path) -> None:
     path = folder / XPROBE
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"va\.txt\.gz is damaged or cut short after line"):
+    with pytest.raises(UserError, match=r"va\.txt\.gz is damaged or truncated after line"):
         probing.read("xprobe-Length", folder)
 
 

@@ -611,7 +611,7 @@ def test_no_room_to_unpack_is_no_fault_of_the_archive(
     hub.repositories[download.DATASET]["senteval.tar"] = tar({"STS/a.txt": b"x" * (80 << 10)})
     command = ["fetch", "data", "senteval", "--suite", str(tmp_path), "--out", str(tmp_path / "download.json")]
     assert main(command) == 2
-    assert re.search(r"no room is left for .*/senteval-\w+; make room and start again", capsys.readouterr().err)
+    assert re.search(r"no space left on the device for .*/senteval-\w+; free some and start", capsys.readouterr().err)
     assert left_behind(tmp_path / "cache") == ["senteval.tar"]
     disk("remount,size=1m")
     assert main(command) == 0

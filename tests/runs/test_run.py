@@ -434,9 +434,9 @@ def test_an_unknown_backbone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_backbone_that_is_no_folder_of_a_model(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"backbone 'princeton-nlp/x' is no folder here; .*downloaded to a folder"):
+    with pytest.raises(UserError, match=r"backbone 'princeton-nlp/x' is not a local folder; .*Download a model"):
         run("simcse", "princeton-nlp/x")
-    with pytest.raises(UserError, match=r"holds no config.json; give a folder in Hugging Face format"):
+    with pytest.raises(UserError, match=r"has no config.json; give a folder in Hugging Face format"):
         run("simcse", str(tmp_path))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from bench.registry import backbones
 from bench.registry.backbones import TOY_FOLDER, backbone, check_toy
 from bench.runs.paths import describe_input
 from bench.utils.errors import UserError
-from bench.world import build
 from bench.world.chinese import in_chinese
+from bench.world.corpus import sample_document
 from bench.world.toy_backbones import SIZE
 from bench.world.toy_word_vectors import WIDTH
 
@@ -25,11 +26,10 @@ TOYS = (*TRANSFORMERS, "toy-glove")
 
 
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Sentences that no backbone was trained on: the corpus of another seed."""
-    folder = tmp_path_factory.mktemp("other") / "world"
-    build(folder, seed=5, lines=1000)
-    return (folder / "world.txt").read_text().splitlines()
+def lines() -> list[str]:
+    """Sentences that no backbone was trained on: about a thousand, of another seed than the corpus."""
+    rng = random.Random(5)
+    return [sentence for _ in range(110) for sentence in sample_document(rng)]
 
 
 @pytest.mark.parametrize("name", TOYS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,19 +13,11 @@ from bench.evaluation.scoring import score_tasks
 from bench.models.encoder import load_encoder
 from bench.registry.backbones import backbone
 from bench.runs import paths
-from bench.world import build
 from bench.world.chinese import in_chinese
 from bench.world.toy_backbones import pretrain
 from methods.word_noise import CHINESE
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("world") / "world"
-    build(folder, lines=1200)
-    return folder
 
 
 @given(WORDS, WORDS)

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.datasets import probing, transfer
-from bench.world import build
 from bench.world.grammar import LATER, PRONOUNS, WHEN, narrate, sample_clause, with_ed, with_s
 from bench.world.lexicon import NAMES, TIMES, TOPICS, Concept
 from bench.world.opinion import FEELINGS, HEDGES, QUALITIES
@@ -29,13 +28,6 @@ VERBS = {form: c for word, c in CONCEPT.items() if c.kind == "verb" for form in 
 PAST = {with_ed(word) for word, c in CONCEPT.items() if c.kind == "verb"}
 SMALL = {word for times in TIMES for phrase in times.words for word in phrase.split()} | {n.words[0] for n in NAMES}
 NEVER = {register.never for register in REGISTERS}
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("labelled") / "world"
-    build(folder)
-    return folder
 
 
 def probe(world: Path, name: str) -> list[tuple[str, str]]:
