@@ -93,7 +93,7 @@ def test_an_endless_line_is_not_read_into_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b" \n\t\n"])
 def test_an_empty_corpus_is_refused(content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no sentence"):
+    with pytest.raises(UserError, match="contains no sentence"):
         corpora.read_sentences(write(tmp_path / "a.txt", content))
 
 
@@ -193,7 +193,7 @@ def test_wrong_documents_are_refused(line: str, problem: str, tmp_path: Path) ->
 
 
 def test_a_corpus_without_documents(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no list of documents \(a.docs.tsv\)"):
+    with pytest.raises(UserError, match=r"no list of documents; add a.docs.tsv"):
         corpora.read_documents(tmp_path / "a.txt.gz", 100)
 
 

@@ -487,7 +487,7 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
 
 def test_another_kind_of_export_is_not_replaced(suite: Path, tmp_path: Path) -> None:
     export(suite, "table", tmp_path / "out")
-    with pytest.raises(UserError, match="would be deleted; name another folder"):
+    with pytest.raises(UserError, match="would be deleted; choose another folder"):
         export(suite, "mteb", tmp_path / "out")
     assert (tmp_path / "out" / "records.csv").is_file()
 

@@ -543,7 +543,7 @@ def test_other_backbones_take_bert_bases_values(text: str) -> None:
 
 def test_a_folder_may_not_pass_for_a_published_backbone(tiny_bert: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_bert, tmp_path / "bert-base-uncased")
-    with pytest.raises(UserError, match="has the name of another backbone"):
+    with pytest.raises(UserError, match="has the name of a published backbone"):
         backbones.backbone(str(tmp_path / "bert-base-uncased"))
 
 
