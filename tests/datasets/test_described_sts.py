@@ -136,7 +136,7 @@ def test_a_wrong_description_is_named(form: Any, problem: str, folder: Path) -> 
 def test_unknown_names(folder: Path) -> None:
     with pytest.raises(UserError, match="has no task sts:french"):
         sts.read("sts:french", folder)
-    with pytest.raises(UserError, match="has no task sts:german dev"):
+    with pytest.raises(UserError, match="has no sts:german dev"):
         sts.read("sts:german", folder, "dev")
     with pytest.raises(UserError, match="has no split 'dev2'"):
         sts.read("sts:german", folder, "dev2")

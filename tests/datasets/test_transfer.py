@@ -225,7 +225,7 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
             "SUBJ",
             "SUBJ/subj.subjective",
             "dull\n" * 20,
-            r"subj\.subjective: 20 lines, the broken first edition of SimCSE's SentEval archive; fetch senteval\.tar",
+            r"subj\.subjective: 20 lines, as in the broken first SentEval archive of SimCSE; fetch senteval\.tar",
         ),
         ("SUBJ", "SUBJ/subj.subjective", "dull\n" * 19, "19 lines, the manifest expects 2"),
         ("SUBJ", "SUBJ/subj.objective", "dull\n" * 20, "20 lines, the manifest expects 2"),
@@ -272,7 +272,7 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "1\t1\t2\ta\n" * 2, "line 2: 4 tab-separated fields"),
         ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "\t1\t2\ta\tb\n" * 2, "line 2: 4 tab-separated fields"),
         ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "1\t1\t2\t \tb\n" * 2, "line 2: no sentence"),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "yes\t1\t2\ta\tb\n" * 2, "line 2: label 'yes' is neit"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "yes\t1\t2\ta\tb\n" * 2, "line 2: label 'yes' is not 0"),
         (
             "MRPC",
             "MRPC/msr_paraphrase_test.txt",

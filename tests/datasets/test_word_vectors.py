@@ -122,7 +122,7 @@ def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest
     assert backbone("glove.6B.300d") == published
     with pytest.raises(UserError, match=r"has 1 vectors of width 300, so it is not glove\.6B\.300d"):
         word_vectors.load_words(path, published.name, 300)
-    monkeypatch.setitem(word_vectors.LEAST, "glove.6B.300d", 1)
+    monkeypatch.setitem(word_vectors.MIN_ROWS, "glove.6B.300d", 1)
     assert word_vectors.load_words(path, published.name, 300).words == ["dog"]
     with pytest.raises(UserError, match="has the name of a published backbone"):
         backbone(str(path))

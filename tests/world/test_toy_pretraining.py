@@ -129,6 +129,6 @@ def test_mistakes(short_world: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not in"):
         pretrain(tmp_path, "bert", tmp_path / "toy")
     for threads in (-1, 0, 100_000):
-        with pytest.raises(UserError, match=f"--threads is {threads}; write how many CPU threads train, 1 to"):
+        with pytest.raises(UserError, match=f"--threads is {threads}; use 1 to"):
             pretrain(short_world, "bert", tmp_path / "toy", threads=threads)
     assert not (tmp_path / "toy").exists()
