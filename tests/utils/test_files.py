@@ -1,4 +1,4 @@
-"""Files are there whole or not at all."""
+"""Atomic writes, JSON and checksums."""
 
 from __future__ import annotations
 

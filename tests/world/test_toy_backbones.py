@@ -1,4 +1,4 @@
-"""The toy backbones that are shipped: whole, loadable, and pre-trained on the world they are scored on."""
+"""The shipped toy backbones: checksums, loading, and masked-token loss on unseen sentences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOYS = (*TRANSFORMERS, "toy-glove")
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    """Sentences that no backbone was trained on: about a thousand, of another seed than the corpus."""
+    """About a thousand sentences that no backbone was trained on."""
     rng = random.Random(5)
     return [sentence for _ in range(110) for sentence in sample_document(rng)]
 
@@ -56,7 +56,7 @@ def test_they_are_small() -> None:
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_they_fill_gaps_in_sentences_they_have_not_seen(name: str, lines: list[str]) -> None:
-    """The loss of a masked piece is far below the log of the vocabulary, which knowing nothing gives."""
+    """The loss of a masked token is far below that of a uniform prediction, the log of the vocabulary size."""
     folder = backbone(name).folder()
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     assert (model.config.hidden_size, model.config.num_hidden_layers) == (SIZE.width, SIZE.layers)

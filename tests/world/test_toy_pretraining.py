@@ -1,4 +1,4 @@
-"""Toy backbones: what is written, determinism, and the first steps of learning."""
+"""Pre-training of toy backbones: files, determinism, and the loss after a few steps."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_tokenizers_treat_case_as_their_models_do(toy: tuple[str, Path]) -> None
 
 @pytest.mark.slow
 def test_a_few_steps_teach_something(short_world: Path, tmp_path: Path) -> None:
-    """Sixty steps bring the loss of a masked word of the corpus well below a new model's, about ln(vocabulary)."""
+    """After 60 steps, the loss of a masked word is well below that of a new model, about ln(vocabulary)."""
     from transformers import AutoTokenizer, BertForMaskedLM
 
     sentences = read_sentences(corpus_path("world", short_world), 40)
@@ -107,7 +107,7 @@ def test_a_few_steps_teach_something(short_world: Path, tmp_path: Path) -> None:
 
 
 def test_words_of_one_topic_start_near_each_other() -> None:
-    """Two topics that never meet: their words' vectors agree within a topic and not between topics."""
+    """Vectors are similar within a topic and not between two topics that never co-occur."""
     rows = [[0, 5, 6, 7, 1], [0, 6, 7, 5, 1], [0, 8, 9, 10, 1], [0, 9, 10, 8, 1]] * 5
     rows.sort(key=lambda row: row[1] > 7)
     vectors = torch.nn.functional.normalize(_cooccurrence_vectors(rows, 11, 4), dim=-1)

@@ -1,4 +1,4 @@
-"""The embedded world: same bytes for a seed, gold from meaning alone, the quirks of the real files."""
+"""The embedded world: reproducible bytes, gold scores from meanings, formats of the real files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sums(folder: Path) -> dict[str, str]:
 
 
 def test_the_bytes_are_those_of_this_version(world: Path) -> None:
-    """A change of this sum changes every number of the smoke suite: raise VERSION and TOY_VERSION with it."""
+    """A new digest changes every number of the smoke suite: increment VERSION and TOY_VERSION."""
     listing = "".join(f"{digest}  {name}\n" for name, digest in sums(world).items())
     assert sha256_text(listing)[:16] == "8d17284cc7d6bd3e"
     assert VERSION == TOY_VERSION == 3
@@ -144,7 +144,7 @@ def test_no_word_belongs_to_two_concepts() -> None:
 
 
 def test_word_overlap_is_far_from_gold(world: Path) -> None:
-    """Paraphrases share few words and changed meanings many: Jaccard overlap explains little of the gold scores."""
+    """Paraphrases share few words, changed meanings many: Jaccard overlap correlates weakly with gold."""
     for task in ("STS-B", "STS12", "SICK-R"):
         read = sts.read(task, world)
         pairs = [pair for subset in read.subsets for pair in zip(subset.first, subset.second, strict=True)]
