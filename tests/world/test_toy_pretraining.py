@@ -15,15 +15,6 @@ from bench.utils.errors import UserError
 from bench.world.toy_backbones import SIZE, _batches, _cooccurrence_vectors, pretrain
 
 
-@pytest.fixture(scope="module")
-def short_world(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the first 1200 sentences of the world's corpus."""
-    folder = tmp_path_factory.mktemp("short")
-    lines = (world / "world.txt").read_text().splitlines(keepends=True)
-    (folder / "world.txt").write_text("".join(lines[:1200]))
-    return folder
-
-
 @pytest.fixture(scope="module", params=["bert", "roberta"])
 def toy(
     request: pytest.FixtureRequest, short_world: Path, tmp_path_factory: pytest.TempPathFactory

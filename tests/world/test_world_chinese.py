@@ -47,8 +47,8 @@ def test_its_sts_set_is_read_as_chinese_sts_b(world: Path, tmp_path: Path) -> No
     assert len(corpus) == 600
 
 
-def test_its_toy_backbone_reads_characters(world: Path, tmp_path: Path) -> None:
-    pretrain(world, "chinese", tmp_path / "toy", steps=2)
+def test_its_toy_backbone_reads_characters(world: Path, short_world: Path, tmp_path: Path) -> None:
+    pretrain(short_world, "chinese", tmp_path / "toy", steps=2)
     encoder = load_encoder(str(tmp_path / "toy"), pooler="avg")
     known = backbone("toy-chinese")
     assert (known.shape.width, known.shape.depth) == (64, encoder.model.config.num_hidden_layers)  # type: ignore[attr-defined]
