@@ -237,6 +237,21 @@ def train_tiny(
     return run
 
 
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The embedded world of the smoke suite, to be read only; built once for all pytest-xdist workers."""
+    from filelock import FileLock
+
+    from bench.world import build
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "world"  # workers have folders of their own below it
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            build(folder)
+    return folder
+
+
 @pytest.fixture
 def global_state() -> Iterator[None]:
     """A training sets torch's threads and determinism; other tests should not see that."""

@@ -49,7 +49,7 @@ class _Context(RunContext):
         return super().sentences()
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
-        folder = backbone("toy-bert").folder(self.suite)
+        folder = backbone("toy-bert").folder()
         return TransformerEncoder.load(folder, {"pooler": pooler or "cls_before_pooler"}, device=self.device)
 
 

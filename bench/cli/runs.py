@@ -176,7 +176,8 @@ def _shipped(suite: str) -> Path:
 
     shipped = {path.stem: path for path in config.SCHEMA.parent.glob("*.yaml") if path != config.SCHEMA}
     if suite not in shipped:
-        raise UserError(f"unknown suite '{suite}'{did_you_mean(suite, shipped)}; name the file of another with --config")
+        hint = did_you_mean(suite, shipped)
+        raise UserError(f"unknown suite '{suite}'{hint}; name the file of another with --config")
     return shipped[suite]
 
 

@@ -247,7 +247,8 @@ def _chosen_methods(
     suite: Suite, theirs: Candidate, methods: Sequence[str], backbones: Sequence[str]
 ) -> list[Candidate]:
     if not any(theirs.on(name) for name in backbones):
-        raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{did_you_mean(backbones[0], theirs.runs)}")
+        hint = did_you_mean(backbones[0], theirs.runs)
+        raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{hint}")
     chosen = [find(suite, text) for text in methods]
     for ours in chosen:
         if ours.text == theirs.text:

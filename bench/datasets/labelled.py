@@ -1,4 +1,4 @@
-"""Sentences with labels: what the transfer and the probing tasks have in common."""
+"""Labelled sentences, shared by the transfer and the probing tasks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ NESTED, KFOLD, SPLIT = "nested", "kfold", "split"
 
 @dataclass(frozen=True)
 class Samples:
-    """Labelled sentences: `columns` holds one sentence of each sample, or two; `labels` is int64[n].
+    """Labelled sentences in SentEval's order: by number of tokens, then label, then line of the file.
 
-    In SentEval's order: by number of tokens, then by label, else as in the file. Folds are drawn by place, so another
-    order is another score.
+    Folds are drawn by position, so the order changes scores.
+
+    Attributes:
+        columns: one or two sentences per sample, each column a tuple of n.
+        labels: int64 (n,).
     """
 
     columns: tuple[tuple[str, ...], ...]
@@ -28,11 +31,14 @@ class Samples:
 
 @dataclass(frozen=True)
 class LabelledTask:
-    """A task that a classifier is trained for.
+    """A classification task.
 
     Attributes:
-        protocol: "nested" (k-fold within k-fold, one split "all"), "kfold" (train, test) or "split" (train, dev, test).
-        classes: number of labels; they are 0 to classes - 1.
+        name: of the task.
+        protocol: "nested" (nested k-fold, one split "all"), "kfold" (train, test) or "split" (train,
+            dev, test).
+        classes: number of labels, which are 0 to classes - 1.
+        splits: samples by split.
     """
 
     name: str
@@ -41,31 +47,31 @@ class LabelledTask:
     splits: Mapping[str, Samples]
 
     def sentences(self) -> Iterable[str]:
-        """All sentences, repeated ones too."""
+        """Return all sentences, with duplicates."""
         return (text for samples in self.splits.values() for column in samples.columns for text in column)
 
     def features(self, split: str, vectors: Vectors) -> np.ndarray:
-        """What the classifier sees of a split, float32[n, d]; pairs give [|u - v|, u * v] (methods.md d.4).
+        """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v] (methods.md d.4).
 
         Raises:
-            UserError: the vectors are not one per sentence, all of one length, or not finite; or all are equal.
+            UserError: the vectors have a wrong shape, are not finite, or are all equal.
         """
         columns = self.splits[split].columns
-        found = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), dtype=np.float32))
-        features = found[0]
-        if len(found) == 2:
-            features = np.concatenate([np.abs(found[0] - found[1]), found[0] * found[1]], axis=1)
+        encoded = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), dtype=np.float32))
+        features = encoded[0]
+        if len(encoded) == 2:
+            features = np.concatenate([np.abs(encoded[0] - encoded[1]), encoded[0] * encoded[1]], axis=1)
         if len(features) > 1 and not np.ptp(features, axis=0).any():
             raise UserError(f"{self.name}: all vectors are equal; the encoder has collapsed")
         return features
 
 
 def ordered(columns: Sequence[Sequence[str]], labels: Sequence[int]) -> Samples:
-    """Samples in SentEval's order (methods.md d.1).
+    """Return samples in SentEval's order (methods.md d.1).
 
     Args:
-        columns: one list of n sentences or two, their words joined by single spaces.
-        labels: n, in the same order.
+        columns: one or two lists of n sentences, words joined by single spaces.
+        labels: n labels.
     """
 
     def key(place: int) -> tuple[int, ...]:
@@ -79,10 +85,10 @@ def ordered(columns: Sequence[Sequence[str]], labels: Sequence[int]) -> Samples:
 
 
 def check_labels(name: str, path: Path, splits: Mapping[str, Samples], classes: int) -> None:
-    """Raise `UserError` for a task whose training part lacks a label: its classifier could never give it."""
+    """Raise `UserError` if the training part lacks a label, which could then never be predicted."""
     first = next(iter(splits.values()))
     missing = sorted(set(range(classes)) - set(first.labels.tolist()))
     if missing:
         raise UserError(
-            f"{path}: {name} has no training sample of label {missing[0]} of {classes}; mend it or fetch it again"
+            f"{path}: {name} has no training sample of label {missing[0]} of {classes}; fix it or fetch it again"
         )

@@ -1,14 +1,14 @@
-"""The ten probing tasks of Conneau et al. (2018), and nine of another source that must not be confused with them.
+"""The ten probing tasks of Conneau et al. (2018), and nine of X-Probe that are distinct from them.
 
 Files (beside `DATA/downstream/`):
   probing/FILE.txt                        UTF-8: tr, va or te; label; ...; sentence (SentEval)
   probing-xprobe-en/FOLDER/{va,te}.txt.gz UTF-8: sentence, label (X-Probe, Ravishankar et al. 2019; no training part)
 
-X-Probe's tasks have the same names behind "xprobe-". Without a training part they are cross-validated on `va` and
-tested on `te`; of tree depth only one part is published, which is cross-validated twice over.
+X-Probe's tasks have the prefix "xprobe-". They have no training part: a classifier is cross-validated on `va` and
+tested on `te`. Of tree depth only one part is published; it is scored by nested cross-validation.
 
-A task of a user's own is called `probing:NAME`: the file `probing/NAME.txt` in SentEval's format, with its sizes in the
-data folder's `manifest.json`:
+A user-defined task `probing:NAME` is the file `probing/NAME.txt` in SentEval's format, with its sizes in the
+`manifest.json` of the data folder:
 
     {"name": "mine", "probing": {"probing:negation": {"train": 800, "dev": 100, "test": 100}}}
 """
@@ -45,12 +45,12 @@ def read(task: str, data: Path) -> LabelledTask:
     """Read one task from a data folder, checked against its manifest.
 
     Args:
-        task: one of `TASKS` or `XPROBE_TASKS`, or one of a user's own.
+        task: one of `TASKS` or `XPROBE_TASKS`, or a user-defined one.
         data: the folder that holds `downstream/`, with `probing/` or `probing-xprobe-en/` beside it.
 
     Raises:
-        UserError: an unknown task; a file that is missing, cut short, of another size than the manifest says, or
-            wrongly encoded; a line without sentence or label; a label that training does not have.
+        UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another size than
+            in the manifest; a line without sentence or label; a label that the training part lacks.
     """
     if not is_probing(task) and task not in XPROBE_TASKS:
         raise UserError(f"unknown probing task {task!r}{did_you_mean(task, (*TASKS, *XPROBE_TASKS))}")
@@ -73,31 +73,31 @@ def _task(
 ) -> LabelledTask:
     for split, path in files.items():
         check_count(path, len(rows[split]), counts.get(split, 0), f"{split} samples")
-    known = sorted({label for _, label in next(iter(rows.values()))})  # SentEval numbers the sorted training labels
+    labels = sorted({label for _, label in next(iter(rows.values()))})  # SentEval numbers the sorted training labels
     splits = {}
     for split, path in files.items():
-        unknown = sorted({label for _, label in rows[split]} - set(known))
+        unknown = sorted({label for _, label in rows[split]} - set(labels))
         if unknown:
             raise UserError(
-                f"{path}: {name} has label {unknown[0]!r} in {split} but not in training; mend it or fetch it again"
+                f"{path}: {name} has label {unknown[0]!r} in {split} but not in training; fix it or fetch it again"
             )
-        splits[split] = ordered([[text for text, _ in rows[split]]], [known.index(label) for _, label in rows[split]])
-    check_labels(name, next(iter(files.values())), splits, max(len(known), 2))
-    return LabelledTask(name, protocol, len(known), splits)
+        splits[split] = ordered([[text for text, _ in rows[split]]], [labels.index(label) for _, label in rows[split]])
+    check_labels(name, next(iter(files.values())), splits, max(len(labels), 2))
+    return LabelledTask(name, protocol, len(labels), splits)
 
 
 def _read_senteval(path: Path, even: bool) -> dict[str, Rows]:
-    """Samples by split; in an `even` file all lines have as many fields as the first, or a sentence was cut in two."""
+    """Read samples by split. If `even`, every line must have as many fields as the first one."""
     rows: dict[str, Rows] = {split: [] for split in _SPLITS.values()}
     width: int | None = None
     for number, line in enumerate(read_lines(path), start=1):
-        found = fields(path, number, line, 3, exactly=width)
-        width = len(found) if even else None
-        if found[0] not in _SPLITS:
+        row = fields(path, number, line, 3, exactly=width)
+        width = len(row) if even else None
+        if row[0] not in _SPLITS:
             raise UserError(
-                f"{path}, line {number}: split {found[0][:20]!r} is none of tr, va, te; mend it or fetch it again"
+                f"{path}, line {number}: split {row[0][:20]!r} is not tr, va or te; fix it or fetch it again"
             )
-        rows[_SPLITS[found[0]]].append(_row(path, number, found[-1], found[1]))
+        rows[_SPLITS[row[0]]].append(_row(path, number, row[-1], row[1]))
     return rows
 
 
@@ -112,5 +112,5 @@ def _read_xprobe(path: Path) -> Rows:
 def _row(path: Path, number: int, sentence: str, label: str) -> tuple[str, str]:
     text, label = clean(sentence), label.strip()
     if not text or not label:
-        raise UserError(f"{path}, line {number}: no {'label' if text else 'sentence'}; mend it or fetch it again")
+        raise UserError(f"{path}, line {number}: no {'label' if text else 'sentence'}; fix it or fetch it again")
     return text, label

@@ -1,4 +1,4 @@
-"""Tasks by name: their groups, their kinds, and the tables that a suite of them has."""
+"""Names of tasks, groups of tasks, and the result tables of a suite."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ PROBING_TASKS = (
     "CoordinationInversion",
 )
 
-# The same questions on the sentences of another source (X-Probe), which has no TopConstituents.
+# The same tasks on other sentences (X-Probe), without TopConstituents.
 XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopConstituents")
 
-# Chinese STS-B: an STS set with a name of its own, in no average.
+# Chinese STS-B; not part of any average.
 CHINESE_TASKS = ("CNSD-STS-B",)
 
-# An STS set of a user's own is called so, whatever follows; its data folder's manifest says where
-# it is.
+# Prefix of user-defined STS sets, whose files are described in the manifest of the data folder.
 OWN_STS = "sts:"
 
-# A probing task of a user's own is called so: the file probing/NAME.txt, whose sizes that manifest
-# says.
+# Prefix of user-defined probing tasks: the file probing/NAME.txt, with its sizes in the manifest.
 OWN_PROBING = "probing:"
 
 GROUPS = {
@@ -48,7 +46,7 @@ GROUPS = {
     "chinese": CHINESE_TASKS,
 }
 
-# What an "Avg" is the mean of, in print and in files of scores, by its metric.
+# Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
 
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
@@ -57,13 +55,14 @@ DEV_AVERAGE = ("STS-B", "SICK-R")
 
 @dataclass(frozen=True)
 class Board:
-    """One of a suite's own tables.
+    """A result table of a suite.
 
     Attributes:
-        name: as in the names of its files.
-        family: its short heading.
-        title: what its numbers are.
-        metric: the one shown, of each task.
+        name: part of the file names.
+        family: short heading.
+        title: description of the numbers.
+        tasks: the columns.
+        metric: shown for each task.
     """
 
     name: str
@@ -74,11 +73,11 @@ class Board:
 
     @property
     def overall(self) -> str:
-        """The cell that it is about: the average, or its one task."""
+        """The main column: the average, or the only task."""
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
 
     def is_in_print(self, task: str) -> bool:
-        """Whether what papers print under a task's name is this table's: their "Avg" is of certain tasks alone."""
+        """Return whether a column is comparable to papers: their "Avg" is over the tasks of `AVERAGED`."""
         return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
 
 
@@ -102,7 +101,7 @@ BOARDS = {board.name: board for board in _BOARDS}
 
 
 def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
-    """The tables that a suite of some tasks may have, by name: those of `BOARDS`, and two of tasks of a user's own."""
+    """Return the tables of a suite by name: `BOARDS` and those of user-defined tasks."""
     tasks = list(dict.fromkeys(tasks))
     sts = tuple(task for task in tasks if task.startswith(OWN_STS))
     probing = tuple(task for task in tasks if task.startswith(OWN_PROBING))
@@ -113,7 +112,7 @@ def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
 
 KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS, *CHINESE_TASKS)
 
-# What papers print -> the name used here; nowhere else is there such a table.
+# Name in papers -> name used here.
 TASK_ALIASES = {
     "SICK15": "STS15",
     "SST": "SST2",
@@ -130,33 +129,33 @@ TASK_ALIASES = {
 
 
 def canonical_task(label: str) -> str:
-    """The task name used here for a label that a paper prints."""
+    """Return the name of a task used here for a label in a paper."""
     return TASK_ALIASES.get(label, label)
 
 
 def is_described(task: str) -> bool:
-    """Whether it is an STS set whose files a manifest describes: CNSD's, or one of a user's own."""
+    """Return whether a task is an STS set described in a manifest: CNSD's or a user-defined one."""
     return task in CHINESE_TASKS or (task.startswith(OWN_STS) and task != OWN_STS)
 
 
 def kind_of(task: str) -> str:
-    """The table of a manifest in which a task's sizes stand: sts, transfer or probing."""
+    """Return the table of the manifest that lists a task: "sts", "transfer" or "probing"."""
     if task in STS_TASKS or is_described(task):
         return "sts"
     return "transfer" if task in TRANSFER_TASKS else "probing"
 
 
 def is_probing(task: str) -> bool:
-    """Whether it is a probing task as SentEval has them: one of its ten, or one of a user's own."""
+    """Return whether a task is a probing task in SentEval's format: one of the ten or a user-defined one."""
     name = task.removeprefix(OWN_PROBING)
     return task in PROBING_TASKS or (name != task and re.fullmatch(r"\w[\w.-]*", name) is not None)
 
 
 def expand_tasks(names: Sequence[str]) -> list[str]:
-    """Single tasks, each once, for names of tasks and groups.
+    """Expand names of tasks and groups to distinct tasks.
 
     Raises:
-        UserError: a name is neither.
+        UserError: unknown name.
     """
     names = [canonical_task(name.strip()) for name in names]
     for name in names:
@@ -210,7 +209,7 @@ def average_of_all(values: Sequence[float | None]) -> float | None:
 
 
 def average(values: Sequence[float]) -> float:
-    """The papers' "Avg.": the mean of the cells as printed, that is rounded to two decimals (methods.md a.5)."""
+    """Return the papers' "Avg.": the mean of the values rounded to two decimals (methods.md a.5)."""
     return sum(round(value, 2) for value in values) / len(values)
 
 

@@ -2,7 +2,7 @@
 
 Files (`DATA/downstream/`):
   MR/rt-polarity.{pos,neg}, CR/custrev.{pos,neg}, MPQA/mpqa.{pos,neg}, SUBJ/subj.{objective,subjective}
-                                  latin-1, a sentence a line; a blank line is a sample too, an empty sentence
+                                  latin-1, one sentence per line; a blank line is a sample with an empty sentence
   SST/binary/sentiment-{train,dev,test}    UTF-8: sentence, label 0 or 1
   TREC/{train_5500,TREC_10}.label          latin-1: COARSE:fine, a space, the question
   MRPC/msr_paraphrase_{train,test}.txt     UTF-8, header: label 0 or 1, two ids, two sentences
@@ -18,7 +18,7 @@ from bench.datasets.tasks import TRANSFER_TASKS as TASKS
 from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean
 
-# Part of a task -> its file and label, in the order in which SentEval reads them.
+# Part of a task -> file and label, in the order in which SentEval reads them.
 _BINARY = {
     "MR": {"positive": ("MR/rt-polarity.pos", 1), "negative": ("MR/rt-polarity.neg", 0)},
     "CR": {"positive": ("CR/custrev.pos", 1), "negative": ("CR/custrev.neg", 0)},
@@ -40,8 +40,8 @@ def read(task: str, data: Path) -> LabelledTask:
         data: the folder that holds `downstream/`.
 
     Raises:
-        UserError: an unknown task; a file that is missing, cut short, of another length than the manifest says, or
-            wrongly encoded; a line without sentence or label, or with an unknown label.
+        UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another length
+            than in the manifest; a line without sentence or with a missing or unknown label.
     """
     if task not in TASKS:
         raise UserError(f"unknown transfer task {task!r}{did_you_mean(task, TASKS)}")
@@ -69,9 +69,9 @@ def _read_binary(task: str, folder: Path, counts: dict[str, int]) -> Samples:
         lines = [clean(line) for line in read_lines(path, "latin-1")]
         expected = counts.get(part, 0)
         if path.name == "subj.subjective" and len(lines) == 20 != expected:
-            # It scored SUBJ 99.6 in public logs for months (SimCSE issues 23, 82 and 101).
+            # With it, public logs report 99.6 on SUBJ (SimCSE issues 23, 82 and 101).
             raise UserError(
-                f"{path}: 20 lines, the broken first edition of SimCSE's SentEval archive; fetch senteval.tar again"
+                f"{path}: 20 lines, as in the broken first SentEval archive of SimCSE; fetch senteval.tar again"
             )
         check_count(path, len(lines), expected, "lines")
         texts += lines
@@ -98,7 +98,7 @@ def _read_trec(path: Path) -> Samples:
                 f"{path}, line {number}: unknown question class {coarse[:20]!r}{did_you_mean(coarse, QUESTIONS)}"
             )
         if not text:
-            raise UserError(f"{path}, line {number}: no question after its class; mend it or fetch it again")
+            raise UserError(f"{path}, line {number}: no question after its class; fix it or fetch it again")
         texts.append(text)
         labels.append(QUESTIONS.index(coarse))
     return ordered([texts], labels)
@@ -111,14 +111,12 @@ def _read_mrpc(path: Path) -> Samples:
         first.append(clean(one))
         second.append(clean(other))
         if not (first[-1] and second[-1]):
-            raise UserError(f"{path}, line {number}: no sentence; mend it or fetch it again")
+            raise UserError(f"{path}, line {number}: no sentence; fix it or fetch it again")
         labels.append(_binary(path, number, label))
     return ordered([first, second], labels)
 
 
 def _binary(path: Path, number: int, label: str) -> int:
     if label.strip() not in ("0", "1"):
-        raise UserError(
-            f"{path}, line {number}: label {label.strip()[:20]!r} is neither 0 nor 1; mend it or fetch it again"
-        )
+        raise UserError(f"{path}, line {number}: label {label.strip()[:20]!r} is not 0 or 1; fix it or fetch it again")
     return int(label)

@@ -1,6 +1,6 @@
 """Tables of word vectors in GloVe's text format.
 
-A line of the format is a word and its values, between single spaces; word2vec's first line "count width" may be there.
+A line is a word and its values, separated by single spaces. The first line may be word2vec's header "count width".
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 
-# Rows that a published table has at least: another file of its name is cut short, or not that table.
+# Smallest number of rows of a published table; a shorter file is truncated or another table.
 MIN_ROWS = {"glove.6B.300d": 400_000}
 
 
 class WordVectors(NamedTuple):
-    """Words, each once, and their vectors: float32 (n, d)."""
+    """Distinct words and their vectors, float32 (n, d)."""
 
     words: list[str]
     vectors: np.ndarray
@@ -29,17 +29,17 @@ def load_words(path: Path, name: str, width: int) -> WordVectors:
     """Read the table `name` from the file `path`.
 
     Raises:
-        UserError: the file does not exist, cannot be read, or is not the table of that name and width.
+        UserError: the file is invalid, or is not the table of that name and width.
     """
     table = read_vectors(path)
-    rows, found = table.vectors.shape
-    if found != width or rows < MIN_ROWS.get(name, 1):
-        raise UserError(f"{path} holds {rows} vectors of width {found}, so it is not {name}; fetch it again")
+    rows, columns = table.vectors.shape
+    if columns != width or rows < MIN_ROWS.get(name, 1):
+        raise UserError(f"{path} has {rows} vectors of width {columns}, so it is not {name}; fetch it again")
     return table
 
 
 def _fields(line: bytes) -> list[bytes]:
-    """Word and values of a line; nothing but spaces separates them, for a word may be another kind of white space."""
+    """Split a line at single spaces only: a word may be another white-space character."""
     return line.rstrip(b" \r\n").split(b" ")
 
 
@@ -48,23 +48,23 @@ def _is_header(fields: Sequence[bytes]) -> bool:
 
 
 def _first(file: BinaryIO, path: Path) -> tuple[list[bytes], list[int]]:
-    """The fields of the first word, and what a line before it announces: how many vectors, and their width."""
+    """Return the fields of the first word and the numbers of the header, if any."""
     fields, announced = _fields(file.readline()), []
     if _is_header(fields):
         announced, fields = [int(field) for field in fields], _fields(file.readline())
     if fields == [b""]:
-        raise UserError(f"{path} holds no word vectors; each line is a word and its values")
+        raise UserError(f"{path} has no word vectors; each line must be a word and its values")
     if len(fields) == 1:
         line = 1 + bool(announced)
-        raise UserError(f"{path}, line {line}: a word without values; each line is a word and its values")
+        raise UserError(f"{path}, line {line}: a word without values; each line must be a word and its values")
     return fields, announced
 
 
 def width(path: Path) -> int:
-    """How many values a word has, by the first line.
+    """Return the width of the vectors, from the first line.
 
     Raises:
-        UserError: there is none, or it is not a word and at least two numbers, as in any other kind of file.
+        UserError: the first line is not a word and at least two numbers.
     """
     with open(path, "rb") as file:
         values = _first(file, path)[0][1:]
@@ -74,24 +74,24 @@ def width(path: Path) -> int:
         numbers = []
     if len(numbers) < 2:
         raise UserError(
-            f"{path} is no table of word vectors, for its first line is not a word and at least two numbers; "
-            "name another file"
+            f"{path} is not a table of word vectors: its first line is not a word and at least two numbers; "
+            "choose another file"
         )
     return len(numbers)
 
 
 def read_vectors(path: Path) -> WordVectors:
-    """Read a table. Of a word that stands twice the first is kept. Memory is that of the table and its words.
+    """Read a table. The first vector of a repeated word is kept. The table fits in memory once.
 
     Raises:
-        UserError: the file holds no vectors, or a line is not UTF-8 or not a word and as many numbers as the first one;
-            the message names the line.
+        UserError: the file has no vectors, or a line is not UTF-8 or has another number of values than the
+            first one.
     """
     with open(path, "rb") as file:
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) + 1
         file.seek(0)
         first, announced = _first(file, path)
-        columns, held = len(first) - 1, 0
+        columns, count = len(first) - 1, 0
         vectors = np.empty((lines, columns), dtype=np.float32)
         rows: dict[str, int] = {}
         file.seek(0)
@@ -103,7 +103,7 @@ def read_vectors(path: Path) -> WordVectors:
                 word, *values = _fields(line)
                 if len(values) != columns:
                     raise UserError(
-                        f"{path}, line {number}: {len(values)} values, the first word has {columns}; mend it"
+                        f"{path}, line {number}: {len(values)} values, the first word has {columns}; fix it"
                     )
                 try:
                     name = word.decode()
@@ -111,16 +111,16 @@ def read_vectors(path: Path) -> WordVectors:
                 except UnicodeDecodeError:
                     raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from None
                 except ValueError:
-                    raise UserError(f"{path}, line {number}: a value is not a number; mend it") from None
+                    raise UserError(f"{path}, line {number}: a value is not a number; fix it") from None
                 rows.setdefault(name, len(rows))
-                held += 1
+                count += 1
     vectors = vectors[: len(rows)]
-    if announced and announced != [held, columns]:
+    if announced and announced != [count, columns]:
         raise UserError(
-            f"{path} announces {announced[0]} vectors of width {announced[1]} and holds {held} of width {columns}; "
-            "it was cut short or altered, fetch it again"
+            f"{path} announces {announced[0]} vectors of width {announced[1]} but has {count} of width {columns}; "
+            "it is truncated or modified, fetch it again"
         )
     if not np.isfinite(vectors).all():
         odd = next(name for name, row in rows.items() if not np.isfinite(vectors[row]).all())
-        raise UserError(f"{path}: the vector of '{odd}' is not finite; mend it")
+        raise UserError(f"{path}: the vector of '{odd}' is not finite; fix it")
     return WordVectors(list(rows), vectors)

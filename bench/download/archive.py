@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from bench.utils.errors import UserError
-from bench.utils.files import FULL, atomic_file
+from bench.utils.files import DISK_FULL, atomic_file
 
 # SentEval's text and tables of word vectors are far smaller; a larger archive is hostile.
 LARGEST_ARCHIVE = 1 << 32  # bytes
@@ -52,7 +52,7 @@ def unpack(archive: Path, folder: Path) -> None:
             members = _members(archive, tar)
             tar.extractall(folder, members, filter="data")
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno in FULL:
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
             raise
         raise UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again") from None
 

@@ -5,13 +5,13 @@ Each distinct sentence is encoded once, and interrupted encodings can be resumed
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from filelock import lock_descriptor
 
 from bench.models.encoder import Encoder
 from bench.utils.errors import UserError
@@ -50,10 +50,8 @@ class VectorStore:
             raise UserError(
                 f"cannot write {self.folder}: {error.strerror}; choose a folder that can be written"
             ) from None
-        try:
-            fcntl.flock(self._keys, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"{self.folder} is in use by another process; wait for it or write elsewhere") from None
+        if not lock_descriptor(self._keys.fileno(), blocking=False):
+            raise UserError(f"{self.folder} is in use by another process; wait for it or write elsewhere")
         self.identity = encoder.identity
         description = read_json(self._description) if self._description.is_file() else None
         if description is None or description["encoder"] != self.identity:

@@ -98,7 +98,7 @@ def _find(model: str | Path) -> Path:
         if str(model).partition("@")[0].count("/") > 1 or str(model).startswith((".", "/", "~")):
             raise no_folder(model) from None
         return fetch_backbone(str(model))
-    return registered.folder(Path())
+    return registered.folder()
 
 
 def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:

@@ -1,4 +1,4 @@
-"""Backbones by name: transformers in Hugging Face format, and tables of word vectors in GloVe's text format."""
+"""Backbones by name: Hugging Face transformers and word vectors in GloVe's text format."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json, sha256_file
 from methods.base import Shape
 
-# Raised when the embedded world or its backbones change the numbers of what is measured with them.
+# Increment when a change of the embedded world or the toy backbones changes measured numbers.
 TOY_VERSION = 3
-# The toy backbones as they are shipped; `make toy-backbones` makes them and their sums anew.
+# The shipped toy backbones; `make toy-backbones` rebuilds them and their checksums.
 TOY_FOLDER = Path(__file__).parents[1] / "world" / "backbones"
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A pre-trained encoder, or vectors of words.
+    """A pre-trained encoder or a table of word vectors.
 
     Attributes:
-        name: as written in configurations.
-        source: "hub", "toy" (shipped), "folder" (of word vectors a file), or "none" for methods that need none.
+        name: name in configurations.
+        source: "hub", "toy" (shipped), "folder" (local; a file for word vectors) or "none".
         location: hub repository, toy kind ("bert", "roberta", "chinese", "glove"), folder or file.
         shape: width and depth.
-        fingerprint: what decides its weights, for a run's identity.
+        fingerprint: identifies the weights; part of a run's identity.
         kind: one of `KINDS`.
     """
 
@@ -40,17 +40,17 @@ class Backbone:
 
     @property
     def reference(self) -> str:
-        """What names this backbone again: its name, or its path where it was given by path."""
+        """The name to load this backbone with: its path if it was given by path, else its name."""
         return self.location if self.source == "folder" and self.name not in local_models() else self.name
 
-    def folder(self, suite_folder: Path) -> Path:
-        """Where its files are; a hub backbone is fetched into the cache if it is not there yet.
+    def folder(self) -> Path:
+        """Return the folder of the model; a hub backbone is downloaded to the cache if needed.
 
         Raises:
-            UserError: it is a table of word vectors, or cannot be fetched.
+            UserError: the backbone is a table of word vectors, or cannot be downloaded.
         """
         if self.kind == "words":
-            raise UserError(f"'{self.name}' is {KINDS['words']}, so it is no folder with a model")
+            raise UserError(f"'{self.name}' is {KINDS['words']}, not a transformer; choose a transformer backbone")
         if self.source == "toy":
             return TOY_FOLDER / self.name
         if self.source == "hub":
@@ -59,11 +59,11 @@ class Backbone:
             return fetch_backbone(self.location)
         return Path(self.location)
 
-    def table(self, suite_folder: Path) -> Path:
-        """The file of its word vectors; one of the hub is fetched unless the folder `BENCH_MODELS` holds it.
+    def table(self) -> Path:
+        """Return the file of word vectors; a hub table is downloaded unless `BENCH_MODELS` has it.
 
         Raises:
-            UserError: it cannot be fetched, or `BENCH_MODELS` names no folder.
+            UserError: the table cannot be downloaded, or `BENCH_MODELS` is not a folder.
         """
         if self.source == "toy":
             return TOY_FOLDER / self.name / "vectors.txt"
@@ -82,7 +82,7 @@ _HUB = {
     "roberta-large": ("FacebookAI/roberta-large", Shape(1024, 24)),
     "bert-base-chinese": ("google-bert/bert-base-chinese", Shape(768, 12)),
 }
-# Published in a zip archive with others: shape; archive, repository and name within.
+# Tables in a zip archive: shape; archive, repository and file name in the archive.
 _TABLES = {"glove.6B.300d": (Shape(300, 0), ("glove.6B.zip", "stanfordnlp/glove", "glove.6B.300d.txt"))}
 _TOY = {
     "toy-bert": ("bert", Shape(64, 4, cased=False), "transformer"),
@@ -93,15 +93,15 @@ _TOY = {
 
 
 def check_toy(name: str) -> None:
-    """Compare the files of a toy backbone with the sums shipped beside them.
+    """Verify the checksums of a toy backbone.
 
     Raises:
-        UserError: a file is missing or altered.
+        UserError: a file is missing or modified.
     """
     for line in (TOY_FOLDER / "SHA256SUMS").read_text().splitlines():
-        known, _, file = line.partition("  ")
+        digest, _, file = line.partition("  ")
         path = TOY_FOLDER / file
-        if Path(file).parent.name == name and not (path.is_file() and sha256_file(path) == known):
+        if Path(file).parent.name == name and not (path.is_file() and sha256_file(path) == digest):
             raise UserError(f"{path} is not the file that sentbench ships; install sentbench again")
 
 
@@ -109,10 +109,10 @@ NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 
 def local_models() -> dict[str, Path]:
-    """Backbones by name in the folder that `BENCH_MODELS` names: folders with a model, and tables of word vectors.
+    """Return the models and word vectors in the folder `BENCH_MODELS`, by name.
 
     Raises:
-        UserError: `BENCH_MODELS` names no folder.
+        UserError: `BENCH_MODELS` is not a folder.
     """
     root = os.environ.get("BENCH_MODELS")
     if not root:
@@ -126,10 +126,10 @@ def local_models() -> dict[str, Path]:
 
 
 def backbone(name: str) -> Backbone:
-    """The backbone called `name`: published, toy, in `BENCH_MODELS`, a folder of a transformer, or a table's file.
+    """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, or a path.
 
     Raises:
-        UserError: there is none; the did_you_mean name is suggested.
+        UserError: unknown name; the message suggests the closest match.
     """
     if name == NO_BACKBONE.name:
         return NO_BACKBONE
@@ -150,36 +150,36 @@ def backbone(name: str) -> Backbone:
         return _table_backbone(path)
     if "/" in name:
         raise UserError(
-            f"backbone '{name}' is no folder here; give one in Hugging Face format. A model of the hub has to be "
-            "downloaded to a folder first"
+            f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. Download a model of the "
+            "hub to a folder first"
         )
-    hint = "" if local else "; a local one is found where BENCH_MODELS names its parent folder, or by its path"
+    hint = "" if local else "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
     raise UserError(f"unknown backbone '{name}'{did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}")
 
 
 @cache
 def _folder_backbone(folder: Path) -> Backbone:
     if not (folder / "config.json").is_file():
-        raise UserError(f"backbone '{folder}' holds no config.json; give a folder in Hugging Face format")
+        raise UserError(f"backbone '{folder}' has no config.json; give a folder in Hugging Face format")
     config: dict[str, Any] = read_json(folder / "config.json")
     try:
         shape = Shape(int(config["hidden_size"]), int(config["num_hidden_layers"]), _is_cased(folder))
     except (KeyError, TypeError, ValueError):
         raise UserError(
-            f"{folder / 'config.json'} names no hidden_size and num_hidden_layers; a backbone is a transformer encoder"
+            f"{folder / 'config.json'} lacks hidden_size or num_hidden_layers; give a transformer encoder"
         ) from None
-    _refuse_taken(folder, folder.resolve().name)
+    _check_name_is_free(folder, folder.resolve().name)
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
-        raise UserError(f"{folder} holds no .safetensors weights; pickled weights are refused, convert them first")
+        raise UserError(f"{folder} has no .safetensors weights; convert pickled weights to safetensors first")
     fingerprint = "-".join(sha256_file(path)[:16] for path in weights)
     return Backbone(folder.resolve().name, "folder", str(folder), shape, fingerprint)
 
 
 def _is_cased(folder: Path) -> bool:
-    """Whether a folder's tokenizer keeps capitals: by its own word, else by its normaliser."""
-    told = folder / "tokenizer_config.json"
-    lower = read_json(told).get("do_lower_case") if told.is_file() else None
+    """Return whether the tokenizer keeps case: by `do_lower_case`, else by its normalizer."""
+    config = folder / "tokenizer_config.json"
+    lower = read_json(config).get("do_lower_case") if config.is_file() else None
     if lower is None and (folder / "tokenizer.json").is_file():
         first = read_json(folder / "tokenizer.json").get("normalizer") or {}
         steps = first.get("normalizers", [first])
@@ -192,10 +192,12 @@ def _table_backbone(path: Path) -> Backbone:
     from bench.datasets.word_vectors import width
 
     name = path.resolve().stem
-    _refuse_taken(path, name)
+    _check_name_is_free(path, name)
     return Backbone(name, "folder", str(path), Shape(width(path), 0), sha256_file(path)[:16], "words")
 
 
-def _refuse_taken(path: Path, name: str) -> None:
+def _check_name_is_free(path: Path, name: str) -> None:
     if name in (*_HUB, *_TABLES, *_TOY):
-        raise UserError(f"{path} has the name of another backbone, whose results its own would pass for; rename it")
+        raise UserError(
+            f"{path} has the name of a published backbone, whose results would be mixed with its own; rename it"
+        )

@@ -1,4 +1,4 @@
-"""Methods by name: the files of `methods/`, and those from external_methods (`bench.registry.plugins`)."""
+"""Methods by name: those in `methods/` and external ones (`bench.registry.plugins`)."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from methods.base import Method
 
 
 def method_classes() -> dict[str, type[Method]]:
-    """Every method by the name it gives itself: those of `methods/`, and those from external_methods.
+    """Return all methods by name, built-in and external.
 
     Raises:
-        UserError: one from external_methods cannot be had, or has the name of another.
+        UserError: an external method cannot be imported, or has the name of another method.
     """
     return _methods(method_paths())[0]
 
 
 def method_class(name: str) -> type[Method]:
-    """The method called `name`.
+    """Return the method `name`.
 
     Raises:
-        UserError: there is none; the did_you_mean name is suggested.
+        UserError: unknown name; the message suggests the closest match.
     """
     known = method_classes()
     if name not in known:
-        hint = "" if method_paths() else "; your own are found where BENCH_METHODS names their files or folders"
+        hint = "" if method_paths() else "; for your own methods, set BENCH_METHODS to their files or folders"
         raise UserError(f"unknown method '{name}'{did_you_mean(name, known)}{hint}")
     return known[name]
 
 
 def method_origin(name: str) -> Origin | None:
-    """Where a method from external_methods comes from; None for one of `methods/`."""
+    """Return the origin of an external method, or None for a built-in one."""
     return _methods(method_paths())[1].get(name)
 
 
 @cache
 def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str, Origin]]:
-    """Methods by name, and where those from external_methods come from."""
-    found: dict[str, type[Method]] = {}
+    """Return all methods by name, and the origins of the external ones."""
+    classes: dict[str, type[Method]] = {}
     for module_info in pkgutil.iter_modules(methods.__path__):
         module = importlib.import_module(f"methods.{module_info.name}")
-        found |= {cls.name: cls for cls in methods_in(module, module.__name__)}
+        classes |= {cls.name: cls for cls in methods_in(module, module.__name__)}
     origins: dict[str, Origin] = {}
-    for origin, classes in external_methods(paths):
-        for cls in classes:
-            if cls.name in found:
-                other = origins[cls.name].place if cls.name in origins else found[cls.name].__module__
+    for origin, own in external_methods(paths):
+        for cls in own:
+            if cls.name in classes:
+                other = origins[cls.name].place if cls.name in origins else classes[cls.name].__module__
                 raise UserError(
-                    f"two methods are called '{cls.name}', one of {other} and one of {origin.place}; rename yours"
+                    f"two methods have the name '{cls.name}', in {other} and in {origin.place}; rename yours"
                 )
-            found[cls.name], origins[cls.name] = cls, origin
-    return found, origins
+            classes[cls.name], origins[cls.name] = cls, origin
+    return classes, origins

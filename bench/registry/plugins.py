@@ -1,4 +1,4 @@
-"""Methods from external_methods the project: files that `BENCH_METHODS` names, and entry points of installed packages."""
+"""External methods: files in `BENCH_METHODS` and entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from bench.utils.errors import UserError
 from bench.utils.files import sha256_file
 from methods.base import HyperParameters, Method
 
-# Installed packages name a module with methods, or one method, in this group of entry points.
+# Entry points of this group are a module with methods or one method class.
 ENTRY_POINTS = "sentbench.methods"
-NAME = r"[a-z0-9-]+"  # what a run's text can hold
-FIELD_TYPES = ("bool", "int", "float", "str", "None")  # what a text can be turned into
-LONGEST = 200  # characters of an error's words
-FAILURES = (Exception, SystemExit)  # what a user's code may raise; a stop or an interrupt is none of it
-# Where code lies that a user has not written: this project's, and Python's.
-_OTHERS = tuple(
+NAME = r"[a-z0-9-]+"  # characters allowed in the text of a run
+FIELD_TYPES = ("bool", "int", "float", "str", "None")  # types that can be parsed from text
+LONGEST = 200  # characters of an error message that are shown
+FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
+# Folders of code that is not the user's: this project and the standard library.
+_NOT_USER_CODE = tuple(
     f"{folder}{os.sep}"
     for folder in (Path(__file__).parents[1], Path(inspect.getfile(Method)).parent, sysconfig.get_path("stdlib"))
 )
@@ -36,11 +36,11 @@ _OTHERS = tuple(
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a method from external_methods comes from.
+    """Origin of an external method.
 
     Attributes:
-        place: its file, or its package and module.
-        sha256: sum of the bytes that were imported; of a package, of all its Python files.
+        place: file, or package and module.
+        sha256: SHA-256 of the imported file, or of all Python files of the package.
     """
 
     place: str
@@ -51,76 +51,76 @@ Found = tuple[Origin, list[type[Method]]]
 
 
 def method_paths() -> tuple[Path, ...]:
-    """Files and folders that `BENCH_METHODS` names, absolute, each once."""
+    """Return the files and folders in `BENCH_METHODS` as absolute paths, without duplicates."""
     words = os.environ.get("BENCH_METHODS", "").split(os.pathsep)
     return tuple(dict.fromkeys(Path(word).resolve() for word in words if word))
 
 
 def add_method_paths(more: Iterable[str | Path]) -> None:
-    """Let this process, and those that it starts, see further files or folders beside those of `BENCH_METHODS`."""
+    """Add files or folders to `BENCH_METHODS`, for this process and its children."""
     paths = dict.fromkeys((*method_paths(), *(Path(path).resolve() for path in more)))
     if paths:
         os.environ["BENCH_METHODS"] = os.pathsep.join(map(str, paths))
 
 
 def external_methods(paths: Iterable[Path]) -> list[Found]:
-    """The methods of files and folders, and those of installed packages.
+    """Return the methods of files and folders and of installed packages.
 
     Raises:
-        UserError: one cannot be imported, holds no method, or one that is not whole.
+        UserError: a file or package cannot be imported, has no method, or has an invalid one.
     """
     files = dict.fromkeys(file for path in paths for file in python_files(path))
     return [*map(load_file, files), *map(_read_package, _entry_points())]
 
 
 def python_files(path: Path) -> list[Path]:
-    """A Python file, or those of a folder; in a folder names that start with an underscore are left alone.
+    """Return a Python file, or those of a folder except names that start with an underscore.
 
     Raises:
-        UserError: it is neither.
+        UserError: `path` is neither a Python file nor a folder with one.
     """
     if path.is_file():
         if path.suffix != ".py":
-            raise UserError(f"{path} is no Python file; name one that ends in .py, or a folder of such files")
+            raise UserError(f"{path} is not a Python file; give a .py file or a folder of such files")
         return [path]
     if not path.is_dir():
-        raise UserError(f"{path} is no file or folder with methods; mend BENCH_METHODS or 'method_paths'")
-    found = sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
-    if not found:
-        raise UserError(f"{path} holds no Python file with a method; mend BENCH_METHODS or 'method_paths'")
-    return found
+        raise UserError(f"{path} does not exist; fix BENCH_METHODS or 'method_paths'")
+    files = sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
+    if not files:
+        raise UserError(f"{path} contains no Python file; fix BENCH_METHODS or 'method_paths'")
+    return files
 
 
 @cache
 def load_file(path: Path) -> Found:
-    """The methods of a file. It is imported under a name of its own, and nothing is left in its folder.
+    """Import a file under a unique module name, without bytecode, and return its methods.
 
     Raises:
-        UserError: it cannot be imported, or holds no method; the message names file and line.
+        UserError: the file cannot be imported or has no valid method; the message has file and line.
     """
     source = path.read_bytes()
     name = f"_method_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     module = types.ModuleType(name)
     module.__file__ = str(path)
-    sys.modules[name] = module  # where dataclasses look for their own
+    sys.modules[name] = module  # dataclasses looks the module up
     try:
-        # Not by way of importlib, whose bytecode may be of an older file with the same time and size.
+        # Not through importlib: its cached bytecode may belong to an older file of equal mtime and size.
         code = compile(source, str(path), "exec", dont_inherit=True)
-        exec(code, vars(module))  # noqa: S102 (a file that the user names to be run)
+        exec(code, vars(module))  # noqa: S102 (the user asked to run this file)
     except FAILURES as error:
         del sys.modules[name]
-        raise UserError(f"{path} cannot be imported ({describe_error(error)}); mend it") from error
+        raise UserError(f"{path} cannot be imported ({describe_error(error)}); fix it") from error
     classes = methods_in(module, name)
     if not classes:
         raise UserError(
-            f"{path} holds no method; write a class that extends one of methods.base and has a name, "
-            "or begin the file's name with an underscore"
+            f"{path} has no method; write a class with a name that extends one of methods.base, "
+            "or start the file's name with an underscore"
         )
-    return Origin(str(path), hashlib.sha256(source).hexdigest()), [_whole(cls, str(path)) for cls in classes]
+    return Origin(str(path), hashlib.sha256(source).hexdigest()), [_checked(cls, str(path)) for cls in classes]
 
 
 def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
-    """The methods with a name that a module holds, as far as they are made in `within`, a module or package."""
+    """Return the named methods of a module that are defined in `within`, a module or package."""
     return [
         cls
         for _, cls in inspect.getmembers(module, inspect.isclass)
@@ -129,11 +129,12 @@ def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
 
 
 def describe_error(error: BaseException, function: Callable[..., Any] | None = None) -> str:
-    """An error of a user's code on one line: its kind, where it is in that code, and its words.
+    """Describe an error of user code on one line: type, place and message.
 
     Args:
-        function: the user's, which was called; its first line is named where the error came before it, as of a wrong
-            number of arguments.
+        error: the error.
+        function: the called user function. Its first line is the place if the error was raised before
+            it ran, e.g. for a wrong number of arguments.
     """
     words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())[:LONGEST]
     place = _place(error) or _first_line(function)
@@ -142,7 +143,7 @@ def describe_error(error: BaseException, function: Callable[..., Any] | None = N
 
 
 def _place(error: BaseException) -> str:
-    """The last line that an error came through external_methods of this project, of installed packages and of Python itself."""
+    """Return the innermost line of user code in the traceback."""
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((error.filename, error.lineno or 1))
@@ -151,12 +152,14 @@ def _place(error: BaseException) -> str:
 
 def _is_users(file: str) -> bool:
     return not (
-        file.startswith("<") or {"site-packages", "dist-packages"} & set(Path(file).parts) or file.startswith(_OTHERS)
+        file.startswith("<")
+        or {"site-packages", "dist-packages"} & set(Path(file).parts)
+        or file.startswith(_NOT_USER_CODE)
     )
 
 
 def _first_line(function: Callable[..., Any] | None) -> str:
-    """Where a function, a method or what an object does when it is called is written; nothing of compiled code."""
+    """Return the first line of a Python callable; "" for compiled code."""
     for called in (function, vars(type(function)).get("__call__")):
         code = getattr(called, "__code__", None)
         if code and _is_users(code.co_filename):
@@ -171,24 +174,24 @@ def _entry_points() -> tuple[importlib.metadata.EntryPoint, ...]:
 
 @cache
 def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
-    """The methods of an installed package's entry point: a module that holds some, or one of them."""
+    """Return the methods of an entry point, which is a module with methods or one method class."""
     where = f"the package {entry.dist.name if entry.dist else entry.module} ({entry.value})"
     try:
         loaded = entry.load()
     except FAILURES as error:
-        raise UserError(f"{where} cannot be imported ({describe_error(error)}); mend or uninstall it") from error
+        raise UserError(f"{where} cannot be imported ({describe_error(error)}); fix or uninstall it") from error
     top = entry.module.partition(".")[0]
     if isinstance(loaded, types.ModuleType):
         classes = methods_in(loaded, top)
     else:
         classes = [loaded] if inspect.isclass(loaded) and issubclass(loaded, Method) else []
     if not classes:
-        raise UserError(f"{where} holds no method; mend its entry point or uninstall it")
-    return Origin(where, _package_sum(sys.modules[top])), [_whole(cls, where) for cls in classes]
+        raise UserError(f"{where} has no method; fix its entry point or uninstall it")
+    return Origin(where, _package_sha256(sys.modules[top])), [_checked(cls, where) for cls in classes]
 
 
-def _package_sum(module: types.ModuleType) -> str:
-    """Sum of a module's file, or of the names and sums of all Python files of a package."""
+def _package_sha256(module: types.ModuleType) -> str:
+    """Return the SHA-256 of a module, or of the names and digests of all files of a package."""
     folders = [Path(folder) for folder in getattr(module, "__path__", [])]
     if not folders:
         return sha256_file(Path(module.__file__ or ""))
@@ -196,39 +199,39 @@ def _package_sum(module: types.ModuleType) -> str:
     return hashlib.sha256("\n".join(f"{sha256_file(file)}  {name}" for name, file in files).encode()).hexdigest()
 
 
-def _whole(cls: type[Method], place: str) -> type[Method]:
+def _checked(cls: type[Method], place: str) -> type[Method]:
     for fault in interface_errors(cls):
         raise UserError(f"{place}: {fault}")
     return cls
 
 
 def interface_errors(cls: type[Method]) -> Iterator[str]:
-    """What a class lacks to be a method that the suite can name, write and run, each as a sentence with the remedy."""
+    """Yield what prevents the suite from using a method class, as messages with the remedy."""
     if not isinstance(cls.name, str) or not re.fullmatch(NAME, cls.name):
-        yield f"the name of {cls.__name__} is {cls.name!r}; write it in small letters, digits and dashes"
+        yield f"the name of {cls.__name__} is {cls.name!r}; use lower-case letters, digits and dashes"
     for attribute in ("title", "reference"):
         value = getattr(cls, attribute, "")
         if not isinstance(value, str) or not value.strip():
             yield f"{cls.__name__} has no {attribute}; write {attribute} = '...' beside its name"
         elif len(value.splitlines()) > 1:
-            yield f"the {attribute} of {cls.__name__} has several lines; write it in one"
+            yield f"the {attribute} of {cls.__name__} has several lines; use one"
     if type(cls.version) is not int:
-        yield f"the version of {cls.__name__} is {cls.version!r}; write a whole number, or leave it out"
+        yield f"the version of {cls.__name__} is {cls.version!r}; use an int, or leave it out"
     yield from _hyper_errors(cls.__name__, cls.Hyper)
     for attribute in ("paper", "official"):
         table: Any = getattr(cls, attribute)
         if table is None and attribute == "official":
             continue
         if not isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in table.values()):
-            yield f"the table '{attribute}' of {cls.__name__} is none; write {{backbone or '*': {{key: value}}}}"
+            yield f"the table '{attribute}' of {cls.__name__} is invalid; write {{backbone or '*': {{key: value}}}}"
 
 
 def _hyper_errors(owner: str, hyper: Any) -> Iterator[str]:
     if not inspect.isclass(hyper) or not issubclass(hyper, HyperParameters) or not is_dataclass(hyper):
-        yield f"Hyper of {owner} is not a dataclass that extends methods.base.HyperParameters; name one"
+        yield f"Hyper of {owner} is not a dataclass that extends methods.base.HyperParameters; make it one"
         return
     if forgotten := vars(hyper).get("__annotations__", {}).keys() - {item.name for item in fields(hyper)}:
-        yield f"'{min(forgotten)}' of {hyper.__name__} is no field; write @dataclass(frozen=True) above the class"
+        yield f"'{min(forgotten)}' of {hyper.__name__} is not a field; write @dataclass(frozen=True) above the class"
     for item in fields(hyper):
         if item.default is MISSING and item.default_factory is MISSING:
             yield f"'{item.name}' of {hyper.__name__} has no default; give it one"
@@ -236,10 +239,10 @@ def _hyper_errors(owner: str, hyper: Any) -> Iterator[str]:
         if kinds == {"None"} or not kinds <= set(FIELD_TYPES):
             yield (
                 f"'{item.name}' of {hyper.__name__} is of type {type_name(item.type)}; "
-                "make it bool, int, float or str, or one of them with '| None'"
+                "use bool, int, float or str, with or without '| None'"
             )
 
 
 def type_name(annotation: Any) -> str:
-    """A field's annotation as it is written, be it text or not."""
+    """Return the annotation of a field as text."""
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -181,7 +181,8 @@ def _check_stand_ins(config: Mapping[str, Any]) -> None:
     for printed, own in stand_ins:
         if printed not in reported:
             raise UserError(
-                f"configuration: 'stand_ins.{own}' is '{printed}', which no paper reports{did_you_mean(printed, reported)}"
+                f"configuration: 'stand_ins.{own}' is '{printed}', which no paper reports"
+                f"{did_you_mean(printed, reported)}"
             )
 
 

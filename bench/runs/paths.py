@@ -138,5 +138,5 @@ def describe_input(
     used = backbone(name)
     if used.source == "toy":
         check_toy(name)
-    weights = [used.table(suite_dir)] if used.kind == "words" else sorted(used.folder(suite_dir).glob("*.safetensors"))
+    weights = [used.table()] if used.kind == "words" else sorted(used.folder().glob("*.safetensors"))
     return {"kind": kind, "name": name, "weights": {path.name: sha256_file(path) for path in weights}}

@@ -13,7 +13,6 @@ however it ends, so nothing is ever lost and nothing has to be cleaned up.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import subprocess
@@ -22,6 +21,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from bench.utils.errors import UserError
 
@@ -136,13 +137,12 @@ def _take(path: Path) -> int | None:
     """Lock a file without waiting: its descriptor, or None where another job holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have cleaned the folder between the two calls; a lock on a file without a name keeps nobody out.
-        if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
-            os.utime(descriptor)  # cleaners of /tmp go by age
+        # The file may have been deleted between the two calls; a lock on a deleted file excludes nobody.
+        if lock_descriptor(descriptor, blocking=False) and os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+            os.utime(descriptor)  # cleaners of /tmp delete old files
             _held.add(descriptor)
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
+    except FileNotFoundError:
         pass
     os.close(descriptor)
     return None

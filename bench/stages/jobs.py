@@ -50,7 +50,8 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         if not (places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]):
             raise
         raise UserError(
-            f"{run.text} fails in its training ({describe_error(error)}); mend it, with: python -m bench check-method {places[0]}"
+            f"{run.text} fails in its training ({describe_error(error)}); fix it, with: "
+            f"python -m bench check-method {places[0]}"
         ) from error
 
 

@@ -124,7 +124,7 @@ class RunContext:
 
     @property
     def _folder(self) -> Path:
-        return self.run.backbone.folder(self.suite)
+        return self.run.backbone.folder()
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -132,7 +132,7 @@ class RunContext:
         if known == NO_BACKBONE:
             return None, None
         if known.kind == "words":
-            return load_words(known.table(self.suite), known.name, known.shape.width), None
+            return load_words(known.table(), known.name, known.shape.width), None
         recipe = self.run.recipe
         model, tokenizer = load_backbone(self._folder, dropout=recipe.dropout)
         model = model.to(self.device)

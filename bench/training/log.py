@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 from pathlib import Path
@@ -29,9 +28,7 @@ class Log:
             self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (held open, for its lock)
         except OSError as error:
             raise write_error(path, error.errno) from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not lock_descriptor(self._file.fileno(), blocking=False):
             self._file.close()
             raise UserError(f"{path} is being written: this run is trained by another process; wait for it") from None
 

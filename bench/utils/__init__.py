@@ -1,1 +1,1 @@
-"""Errors, files, progress, interrupts: what every package uses."""
+"""Helpers used by all packages: errors, files, progress, signals."""

@@ -1,4 +1,4 @@
-"""The one error a user may see."""
+"""`UserError` and the suggestions of its messages."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A mistake that the user can mend.
+    """An error that the user can fix.
 
-    The message is one sentence (or two) that names the thing and the remedy; the command line prints it without a
+    The message says what is wrong, where, and what to do. The command line prints it without a
     traceback and exits with status 2.
     """
 
 
-LISTED = 10  # names that a message lists; of more, the most alike
+LISTED = 10  # most names that a message lists; the closest matches come first
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Say which of `known` was probably meant; nothing where none is like it.
+    """Suggest the closest match of `word` in `known`, or return "" if there is none.
 
-    Of runs, one with other keys or another setting is more like it than another method; so is a name whose initials it
-    is.
+    A run with other keys or another setting is preferred to another method. A word also matches the
+    initials of a name.
 
     >>> suggestion("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'?"
@@ -33,31 +33,31 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     >>> suggestion("", ["paper", "official"])
     ''
     """
-    alike = {name.lower(): name for name in sorted(known)}
-    same = [name for name in alike if _bare(word.lower()) in (_bare(name), _initials(name))]
-    close = difflib.get_close_matches(word.lower(), same or alike, n=1, cutoff=0.0 if same else 0.5)
-    return f"; did you mean '{alike[close[0]]}'?" if close else ""
+    names = {name.lower(): name for name in sorted(known)}
+    same = [name for name in names if _bare(word.lower()) in (_bare(name), _initials(name))]
+    close = difflib.get_close_matches(word.lower(), same or names, n=1, cutoff=0.0 if same else 0.5)
+    return f"; did you mean '{names[close[0]]}'?" if close else ""
 
 
 def _bare(run: str) -> str:
-    """A run's text without keys and setting."""
+    """Strip the keys and the setting from the text of a run."""
     return re.sub(r"\[[^]]*\]|@.*", "", run)
 
 
 def _initials(name: str) -> str:
-    """Those of a name of several words; a single one as it is."""
+    """Return the initials of a name of several words, or a single word unchanged."""
     initials = "".join(re.findall(r"(?:^|(?<=[_-]))[a-z]", name))
     return initials if len(initials) > 1 else name
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Say which of `known` was probably meant, and which there are, as the end of an error message.
+    """Return the end of an error message: the closest match of `word` and the known names.
 
     >>> did_you_mean("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'? (known: simcse, sscl)"
     """
     known = sorted(known)
-    meant = suggestion(word, known)
+    hint = suggestion(word, known)
     if len(known) > LISTED:
         known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{len(known) - LISTED} more"]
-    return f"{meant} (known: {', '.join(known)})" if known else ""
+    return f"{hint} (known: {', '.join(known)})" if known else ""

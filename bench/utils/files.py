@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and sums of what they hold."""
+"""Atomic writes of files and folders, JSON, and SHA-256 digests."""
 
 from __future__ import annotations
 
@@ -16,48 +16,53 @@ from typing import Any
 
 from bench.utils.errors import UserError
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_error(path: Path, number: int | None) -> UserError:
-    """The one sentence for a file or folder that the system, by an error's number, does not let be written."""
-    if number in FULL:
-        return UserError(f"no room is left for {path}; make room and start again, what is finished is kept")
+    """Return the error for a file or folder that cannot be written.
+
+    Args:
+        path: the file or folder.
+        number: `errno` of the failed system call, if known.
+    """
+    if number in DISK_FULL:
+        return UserError(f"no space left on the device for {path}; free some and start again, finished work is kept")
     if blocked := blocking_path(path.parent):
-        return UserError(f"cannot write {path}: {blocked} is no folder; name another, or move that away")
+        return UserError(f"cannot write {path}: {blocked} is not a folder; move it away or choose another path")
     if number == errno.ENAMETOOLONG:
         return UserError(f"cannot write {path}: the name is too long; choose a shorter one")
     reason = os.strerror(number) if number else "unknown error"
-    return UserError(f"cannot write {path}: {reason}; choose a folder that can be written")
+    return UserError(f"cannot write {path}: {reason}; choose a writable folder")
 
 
 def blocking_path(folder: Path) -> Path | None:
-    """What is no folder and stands where a folder, or one of those above it, should be."""
+    """Return `folder` or the first of its parents that exists and is not a folder, else None."""
     return next((path for path in (folder, *folder.parents) if os.path.lexists(path) and not path.is_dir()), None)
 
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """While `path` is written: a disk that is full or read-only becomes one sentence.
+    """Turn errors of a full or read-only disk, raised while `path` is written, into `UserError`.
 
     Raises:
-        UserError: the disk is full, or read-only.
+        UserError: the disk is full or read-only.
     """
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        # safetensors and tokenizers raise errors of their own, which end as Rust writes those of the system.
-        said = re.search(r"\(os error (\d+)\)", str(error))
-        number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
-        if number in (*FULL, errno.EROFS):
+        # safetensors and tokenizers raise their own exceptions; the message ends with Rust's OS error.
+        match = re.search(r"\(os error (\d+)\)", str(error))
+        number = error.errno if isinstance(error, OSError) else int(match[1]) if match else None
+        if number in (*DISK_FULL, errno.EROFS):
             raise write_error(path, number) from error
         raise
 
 
 def fsync(path: Path) -> None:
-    """Have a file or a folder on the disk itself before anything else is done."""
+    """Flush a file or a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -73,10 +78,10 @@ def _open_mode(kind: int) -> int:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it is synced and renamed to `path`, else removed.
+    """Yield a temporary path beside `path`. On success, fsync it and rename it to `path`, else remove it.
 
     Raises:
-        UserError: the folder cannot be written, or there is no room.
+        UserError: the folder cannot be written, or the disk is full.
     """
     path = Path(path)
     try:
@@ -99,13 +104,14 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
-    """Like `atomic_file` for a folder; an existing folder at `path` is replaced.
+    """Like `atomic_file`, for a folder. An existing folder at `path` is replaced.
 
     Args:
-        keep_others: refuse to replace a folder that holds files which the new one has not.
+        path: the folder to write.
+        keep_others: refuse to replace a folder with files that the new one does not have.
 
     Raises:
-        UserError: the parent folder cannot be written, there is no room, or a file would be lost.
+        UserError: the parent folder cannot be written, the disk is full, or a file would be lost.
     """
     path = Path(path)
     try:
@@ -122,7 +128,9 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
                     os.chmod(file, _open_mode(0o666))
                     fsync(file)
             if keep_others and (others := _files(path) - _files(temporary)):
-                raise UserError(f"{path / min(others)} is not made by this, and would be deleted; name another folder")
+                raise UserError(
+                    f"{path / min(others)} was not written by this command and would be deleted; choose another folder"
+                )
             if path.exists():
                 old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
                 os.replace(path, old / path.name)
@@ -136,7 +144,7 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what killed processes left half-written directly in `folder`; nobody else may be disk_errors there."""
+    """Remove the temporary files of killed processes in `folder`. No other process may be writing there."""
     for path in folder.glob(".*"):
         if path.suffix in (".part", ".old"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -147,26 +155,26 @@ def _files(folder: Path) -> set[Path]:
 
 
 def check_replaceable(folder: Path, mark: str) -> None:
-    """Refuse to replace anything but an empty folder or an earlier one of the kind, which holds a file `mark`.
+    """Check that `folder` is missing, empty, or an earlier output, which contains a file `mark`.
 
     Raises:
-        UserError: `folder` is a file or holds something else.
+        UserError: `folder` is a file or has other content.
     """
     folder = Path(folder)
     if folder.is_dir() and ((folder / mark).is_file() or not any(folder.iterdir())):
         return
     if folder.exists() or folder.is_symlink():
-        raise UserError(f"{folder} exists and is something else, which would be deleted; name another folder")
+        raise UserError(f"{folder} exists with other content, which would be deleted; choose another folder")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8, whole or not at all."""
+    """Write `text` as UTF-8, atomically."""
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, whole or not at all. NaN is not JSON and is refused."""
+    """Write `value` as indented JSON, atomically. NaN and infinity raise `ValueError`."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -174,33 +182,33 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        UserError: the file is missing or is not JSON (which has no NaN and no infinity, though Python reads them).
+        UserError: the file is missing or is not strict JSON; NaN and infinity are rejected.
     """
 
     def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no number of JSON")
+        raise ValueError(f"{constant} is not valid JSON")
 
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; name another, or run the command that writes it first") from None
+        raise UserError(f"{path} does not exist; check the path, or run the command that writes it first") from None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(
-            f"{path} is not a readable JSON file ({error}); name another, mend it, or move it away and make it again"
+            f"{path} is not a readable JSON file ({error}); fix it, or move it away and create it again"
         ) from None
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex."""
+    """Return the SHA-256 of a file as a hex string."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sha256_text(text: str) -> str:
-    """SHA-256 of a text's UTF-8 bytes, in hex."""
+    """Return the SHA-256 of a text in UTF-8 as a hex string."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def slug(name: str) -> str:
-    """A corpus's name, or its path, as a part of a file's name."""
+    """Turn the name or path of a corpus into a part of a file name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")

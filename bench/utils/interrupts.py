@@ -1,4 +1,4 @@
-"""SIGTERM and SIGUSR1, by which schedulers announce the end: work stops where it can go on later."""
+"""Handling of SIGTERM and SIGUSR1, which schedulers send before they stop a job."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-EXIT_TEMPFAIL = 75  # exit status of work that was stopped and goes on when started again: EX_TEMPFAIL of sysexits.h
+EXIT_TEMPFAIL = 75  # exit status of a stopped job that can be resumed; from sysexits.h
 
-_pending: str | None = None  # the signal that came last
+_pending: str | None = None  # name of the last signal received
 _deferred = False
 
 
 class Stopped(BaseException):
-    """A signal ends the work. Like KeyboardInterrupt it is no error, which code on the way might swallow."""
+    """A signal stops the work. Not an `Exception`, so that no handler swallows it (as KeyboardInterrupt)."""
 
-    def __init__(self, name: str, kept: str = "what is finished is kept") -> None:
-        super().__init__(f"stopped by {name}: {kept}, start again to go on")
+    def __init__(self, name: str, kept: str = "finished work is kept") -> None:
+        super().__init__(f"stopped by {name}: {kept}, start again to resume")
 
 
 def pending_signal() -> str | None:
-    """The name of the signal that has come, or None."""
+    """Return the name of the last signal received, or None."""
     return _pending
 
 
@@ -36,7 +36,7 @@ def _receive(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def handle_signals() -> Iterator[None]:
-    """Both signals end the block by `Stopped`; in other threads than the main one nothing changes."""
+    """Raise `Stopped` when one of `SIGNALS` arrives in the block. Does nothing outside the main thread."""
     global _pending
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -52,10 +52,10 @@ def handle_signals() -> Iterator[None]:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """A signal that comes in the block is only noted; who runs the block asks for `pending_signal` where stopping is safe.
+    """Only record signals in the block; the caller polls `pending_signal` where it is safe to stop.
 
     Raises:
-        Stopped: a signal came and was not asked for.
+        Stopped: at the end of the block, if a signal is still pending.
     """
     global _deferred
     _deferred = True

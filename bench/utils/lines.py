@@ -1,4 +1,4 @@
-"""Lines of text files, with their place kept for messages."""
+"""Reading text files line by line, with line numbers in errors."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from pathlib import Path
 
 from bench.utils.errors import UserError
 
-# No sentence comes near it; a longer "line" is a file of another kind, and would be read into memory whole.
+# 1 MiB. No sentence is that long; a longer line means another kind of file.
 LONGEST_LINE = 1 << 20
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
-    """Yield the lines of a text file, plain or `.gz`, without line ends and without a leading byte-order mark.
+    """Yield the lines of a text file, plain or `.gz`, without line ends and byte-order mark.
 
-    Lines end at LF or CRLF only: other separators (form feed, U+2028) are text, so line numbers are those of an editor.
+    Lines end at LF or CRLF only. Other separators (form feed, U+2028) are text, so that line numbers
+    match those of an editor.
 
     Raises:
-        UserError: the file is missing, is cut short, holds bytes that `encoding` forbids or a line above 1 MiB.
+        UserError: the file is missing, truncated or not valid `encoding`, or has a line above 1 MiB.
     """
     path = Path(path)
     number = 0
@@ -32,19 +33,19 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if len(line) > LONGEST_LINE:
                     raise UserError(
-                        f"{path}, line {number}: longer than 1 MiB; is this a text of one sentence per line?"
+                        f"{path}, line {number}: longer than 1 MiB; expected a text file with one sentence per line"
                     )
                 yield line.decode(encoding)
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; name the data folder with --data or BENCH_DATA") from None
+        raise UserError(f"{path} does not exist; set the data folder with --data or BENCH_DATA") from None
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not valid {encoding}; "
-            f"convert the file to {encoding}, or fetch it again"
+            f"convert the file to {encoding} or fetch it again"
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(
-            f"{path} is damaged or cut short after line {number} ({error}); make it or fetch it again"
+            f"{path} is damaged or truncated after line {number} ({error}); create or fetch it again"
         ) from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); mend its permissions or fetch it again") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); fix its permissions or fetch it again") from None

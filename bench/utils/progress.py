@@ -1,4 +1,4 @@
-"""Progress of long work: a bar with the time left on a terminal, a line now and then elsewhere."""
+"""Progress of long tasks: a tqdm bar on a terminal, a few lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import sys
 import time
 from types import TracebackType
 
-LINES = 5  # lines that a whole piece of work prints where there is no terminal
+LINES = 5  # lines per task without a terminal
 
 
 class Progress:
-    """Counts units of work; use it in a `with`. `done` were done before, and say nothing of the speed.
+    """Progress of a task, as a context manager.
+
+    Args:
+        total: number of units.
+        title: name of the task.
+        unit: name of a unit, singular.
+        done: units finished in an earlier process; they do not enter the estimate of the time left.
 
     >>> with Progress(3, "demo", unit="step") as progress:
     ...     progress.advance(3)
@@ -37,7 +43,7 @@ class Progress:
             self._bar.close()
 
     def advance(self, units: int = 1, note: str = "") -> None:
-        """Say that `units` more are done; `note` stands behind the numbers."""
+        """Advance by `units`; `note` is printed after the numbers."""
         self.done += units
         if self._bar is not None:
             if note:
@@ -47,11 +53,11 @@ class Progress:
         share = self.done / self.total if self.total else 1.0
         if share * LINES >= self._printed + 1:
             self._printed = int(share * LINES)
-            ours = self.done - self._before
-            left = (time.monotonic() - self._started) * (self.total - self.done) / ours if ours else 0.0
-            behind = f", {note}" if note else ""
+            advanced = self.done - self._before
+            left = (time.monotonic() - self._started) * (self.total - self.done) / advanced if advanced else 0.0
+            suffix = f", {note}" if note else ""
             print(
-                f"{self.title}: {self.done}/{self.total} {self.unit}s, {left:.0f} s left{behind}",
+                f"{self.title}: {self.done}/{self.total} {self.unit}s, {left:.0f} s left{suffix}",
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,6 +1,6 @@
-"""The embedded world: a small generated language whose sentences have known meaning (docs/world.md).
+"""The embedded world: a small generated language whose sentences have a known meaning (docs/world.md).
 
-`build(out, seed)` writes a data folder in SentEval's layout with a training corpus beside it.
+`build(out, seed)` writes a data folder in SentEval's layout and a training corpus.
 """
 
 from bench.world.build import build

@@ -1,4 +1,4 @@
-"""Writing the embedded world as a data folder in SentEval's layout."""
+"""Write the embedded world as a data folder in SentEval's layout."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from bench.world.layout import write_lines, write_probing, write_transfer
 from bench.world.sets import SICK, SICK_SOURCE, STS, STSB, Pair, sample_mixed, sample_set
 
 VERSION = 3
-STREAMS = 1  # in the names of the random streams, so that a new version leaves the sets as they were
-LINES = 20_000  # of the corpus, at least
+STREAMS = 1  # version of the random streams: a new VERSION need not change existing sets
+LINES = 20_000  # smallest number of sentences of the corpus
 
-# Where the set in Chinese characters is and how it is read, for the manifest.
+# Description of the Chinese STS set in the manifest.
 CHINESE = {
     "CNSD-STS-B": {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]},
 }
 
-# How each year writes gold scores, and how many unscored rows come with a scored one (2015 and 2016, as published).
+# Format of gold scores by year, and unscored rows per scored row (2015 and 2016, as published).
 _GOLD = {"STS12": "{:.3f}", "STS13": "{:.1f}", "STS14": "{:.1f}", "STS15": "{:.2f}", "STS16": "{:.0f}"}
 _UNSCORED = {"STS15": 1.0, "STS16": 3.0}
 
 
 def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
-    """Write the embedded world to the folder `out`, whole or not at all; the same seed gives the same bytes anywhere.
+    """Write the embedded world to the folder `out`, atomically. Equal seeds give equal bytes on any machine.
 
     Args:
-        out: folder to write: `downstream/` and `probing/` as SentEval has them, `world.txt`, `world.docs.tsv`,
+        out: folder to write: `downstream/` and `probing/` as in SentEval, `world.txt`, `world.docs.tsv`,
             `manifest.json`.
-        seed: of every draw.
-        lines: smallest length of the corpus in sentences.
+        seed: seed of all random streams.
+        lines: smallest number of sentences of the corpus.
 
     Raises:
         UserError: the folder cannot be written.
@@ -52,7 +52,7 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
 
 
 def _stream(seed: int, *name: str) -> random.Random:
-    """A generator of its own for every file, so that a change to one leaves the others as they were."""
+    """Return the generator of one file; files do not share a random stream."""
     return random.Random("/".join(["world", str(STREAMS), str(seed), *name]))  # noqa: S311 (not for secrets)
 
 
@@ -100,7 +100,7 @@ def _write_sick(folder: Path, seed: int) -> dict[str, int]:
         rows = ["\t".join(("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"))]
         for pair in sample_set(_stream(seed, "SICK", split), SICK_SOURCE, size):
             number += 1
-            # SICK's scale runs from 1 to 5, and its text keeps its capitals.
+            # SICK's scale is 1 to 5, and its text is cased.
             rows.append(
                 "\t".join(
                     (str(number), pair.first.text, pair.second.text, f"{1 + pair.gold * 0.8:.2f}", _entailment(pair))
@@ -113,7 +113,7 @@ def _write_sick(folder: Path, seed: int) -> dict[str, int]:
 
 
 def _entailment(pair: Pair) -> str:
-    """SICK's label: equal meanings entail each other; those that differ in polarity alone contradict each other."""
+    """Return SICK's label: equal meanings entail each other; opposite polarity is a contradiction."""
     if pair.first.meaning == pair.second.meaning:
         return "ENTAILMENT"
     opposed = pair.first.meaning.negative != pair.second.meaning.negative

@@ -1,4 +1,4 @@
-"""The training corpus: documents of consecutive sentences about one topic and its hero."""
+"""The training corpus: documents about one topic and a main character."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.world.opinion import fact, guess, phrase, review
 from bench.world.question import CLASSES, ask
 from bench.world.speech import REGISTERS, Register, say, spell
 
-# What the sentences of a document are: events as in the STS sets, and what only transfer and probing sets are made of.
+# Kinds of sentences and their weights: events as in the STS sets, and those of transfer and probing sets.
 _KINDS = {
     "event": 56,
     "narration": 8,
@@ -25,11 +25,11 @@ _KINDS = {
 
 
 def sample_document(rng: random.Random) -> list[str]:
-    """A title and four to twelve sentences: one topic, one sentence in three about the hero, mostly in one register."""
+    """Sample a title and 4 to 12 sentences of one topic; 30 % are about the main character, 70 % in one register."""
     topic = rng.choice(TOPICS)
     hero = rng.randrange(len(topic.agents))
     register = rng.choice(REGISTERS)
-    liked = rng.random() < 0.5  # whether it is all praise: words of one valence are known by their company
+    liked = rng.random() < 0.5  # all opinions of a document have one valence, so that co-occurrence reveals it
     sentences = [say(sample_meaning(rng, 0.0, topic, hero), rng, register, ("plain",), 0.0).text]
     for _ in range(rng.randrange(4, 13)):
         scene = hero if rng.random() < 0.3 else None

@@ -1,4 +1,4 @@
-"""Labelled sentences by rejection: as many of each label as wanted, no sentence twice."""
+"""Rejection sampling of distinct labelled sentences."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 Sample = tuple[str, str]  # label and sentence
-Draw = Callable[[random.Random], Sample | None]  # None where what was drawn has no label
+Draw = Callable[[random.Random], Sample | None]  # None: the draw has no label
 
 
 def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
-    """`size` samples shared out; what does not divide goes to the first labels."""
+    """Divide `size` samples among labels; the remainder goes to the first ones."""
     return {label: size // len(labels) + (number < size % len(labels)) for number, label in enumerate(labels)}
 
 
 def collect(rng: random.Random, draw: Draw, wanted: Mapping[str, int], seen: set[str]) -> list[Sample]:
-    """Samples in random order, `wanted` of each label; draws of other labels, or None, are thrown away.
+    """Sample until there are `wanted` sentences of each label, in random order.
 
     Args:
-        seen: sentences that may not come again; those that are collected are added.
+        rng: random stream.
+        draw: samples a label and a sentence, or None.
+        wanted: number of samples by label.
+        seen: sentences to reject; updated with the samples.
     """
-    room = dict(wanted)
+    missing = dict(wanted)
     rows: list[Sample] = []
-    while any(room.values()):
+    while any(missing.values()):
         sample = draw(rng)
-        if sample is None or not room.get(sample[0]) or sample[1] in seen:
+        if sample is None or not missing.get(sample[0]) or sample[1] in seen:
             continue
-        room[sample[0]] -= 1
+        missing[sample[0]] -= 1
         seen.add(sample[1])
         rows.append(sample)
     rng.shuffle(rows)

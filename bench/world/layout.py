@@ -1,4 +1,4 @@
-"""Transfer and probing sets in the layout and with the quirks of SentEval's files."""
+"""Write transfer and probing sets in the formats of SentEval's files, with their irregularities."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from bench.world.probing import PROBING, SPLITS, sample_probe
 from bench.world.transfer import MRPC, SST, TREC, TWO_CLASSES, sample_mrpc, sample_sst, sample_trec, sample_two_classes
 
-Stream = Callable[..., random.Random]  # a generator by its name
+Stream = Callable[..., random.Random]  # returns the generator of a name
 Sizes = dict[str, dict[str, int]]
 
-# Where the classes are, how a line ends, and how many samples of a class are blank lines.
+# Files by class, line end, and number of blank lines by class.
 _FILES = {
     "MR": ({"positive": "rt-polarity.pos", "negative": "rt-polarity.neg"}, " \n", {}),
     "CR": ({"positive": "custrev.pos", "negative": "custrev.neg"}, " \n", {"positive": 1, "negative": 1}),
@@ -23,19 +23,19 @@ _PROBING_SPLITS = {"train": "tr", "dev": "va", "test": "te"}
 
 
 def write_lines(path: Path, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8") -> None:
-    """Write a file, and its folder where there is none."""
+    """Write the lines of a file; create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("".join(row + end for row in rows).encode(encoding))
 
 
 def write_transfer(folder: Path, stream: Stream) -> Sizes:
-    """Write the seven transfer sets below `downstream/`; their numbers of samples, for the manifest."""
+    """Write the seven transfer sets and return their sizes for the manifest."""
     for name, (files, end, blanks) in _FILES.items():
         rng = stream(name)
         wanted = {label: size - blanks.get(label, 0) for label, size in TWO_CLASSES[name].items()}
         samples = sample_two_classes(rng, name, wanted)
         for label, file in files.items():
-            lines = [text + end for found, text in samples if found == label]
+            lines = [text + end for own, text in samples if own == label]
             for _ in range(blanks.get(label, 0)):
                 lines.insert(rng.randrange(1, len(lines)), "\n")
             write_lines(folder / name / file, lines, "", "latin-1")
@@ -53,7 +53,7 @@ def write_transfer(folder: Path, stream: Stream) -> Sizes:
 
 
 def write_probing(folder: Path, stream: Stream) -> Sizes:
-    """Write the ten probing sets to `probing/`; their numbers of samples, for the manifest."""
+    """Write the ten probing sets and return their sizes for the manifest."""
     for name, probe in PROBING.items():
         lines = [
             "\t".join((_PROBING_SPLITS[split], label, text))

@@ -1,7 +1,7 @@
-"""The words of the embedded world: concepts, each said by one of several synonyms.
+"""The vocabulary of the embedded world: concepts with synonyms.
 
-A topic is a list of scenes: who typically does what to what, and where. Words are known by their company, so a
-concept's synonyms are learnt from the scene they share.
+A topic is a list of scenes: a typical agent, verb, thing and place. Synonyms of a concept share the scene, so a
+model can learn them from co-occurrence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Concept:
-    """One unit of meaning, its synonyms, and what it is related to: the topic of a role, or the kind of a time."""
+    """A unit of meaning with synonyms. `family` is the topic of a role or the kind of a time."""
 
     kind: str  # agent, verb, thing, place, time, name
     family: str
@@ -20,7 +20,7 @@ class Concept:
 
 @dataclass(frozen=True)
 class Topic:
-    """What happens together; scene i is agent i doing verb i to thing i at place i."""
+    """Scenes that co-occur: agent i does verb i to thing i at place i."""
 
     name: str
     agents: tuple[Concept, ...]
@@ -29,7 +29,7 @@ class Topic:
     places: tuple[Concept, ...]
 
 
-# One scene a line: agent, verb, thing, place; synonyms between bars.
+# One scene per line: agent, verb, thing, place; synonyms separated by bars.
 _SCENES = {
     "kitchen": """
         cook|chef slice|carve onion|shallot kitchen|cookhouse

@@ -1,4 +1,4 @@
-"""Evaluative words and sentences: what somebody thinks of a topic's people and things."""
+"""Evaluative sentences about the people and things of a topic."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ def _by_valence(opposites: str) -> dict[bool, tuple[str, ...]]:
     return {True: good, False: bad}
 
 
-# Good and bad. Words of foreign spelling stand among them as in real reviews.
+# Positive and negative adjectives; some are not ASCII, as in real reviews.
 QUALITIES = _by_valence(
     "fine|vile kind|cruel bright|dull neat|ugly superb|awful clever|stupid lively|bleak naïve|blasé "
     "gentle|harsh noble|base witty|trite graceful|clumsy honest|crooked brisk|sluggish"
 )
 FEELINGS = _by_valence("adore|loathe admire|despise praise|scorn enjoy|resent")
-NEUTRAL = ("red", "wooden", "large", "small")  # qualities that nobody judges by
+NEUTRAL = ("red", "wooden", "large", "small")  # adjectives without valence
 DEGREES = ("very", "truly", "quite")
 HEDGES = ("i suppose", "it seems", "surely", "perhaps")
-NEGATED = 0.15  # chance that a judgement is the negated opposite
+NEGATED = 0.15  # chance of a negated opposite
 BE = {True: "was", False: "is"}  # by tense: whether past
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """A judgement, whether it is a good one, and how it is said."""
+    """A judgement, with its valence and derivation."""
 
     good: bool
     tree: Tree
 
 
 def quality(rng: random.Random, good: bool, register: Register) -> list[str]:
-    """Words that judge so: an adjective with a degree, or two, seldom the negated opposite."""
+    """Sample evaluative words: an adverb and an adjective, two adjectives, or a negated opposite."""
     kind = rng.random()
     if kind < NEGATED:
         return [register.never, rng.choice(QUALITIES[not good])]
@@ -48,7 +48,7 @@ def quality(rng: random.Random, good: bool, register: Register) -> list[str]:
 
 
 def feeling(rng: random.Random, good: bool, register: Register) -> list[str]:
-    """A verb that feels so, past or not, seldom the negated opposite."""
+    """Sample a verb of feeling in present or past, or a negated opposite."""
     never = rng.random() < NEGATED
     verb = rng.choice(FEELINGS[good != never])
     return [*([register.never] if never else []), with_ed(verb) if rng.random() < 0.5 else verb]
@@ -59,7 +59,7 @@ def _target(rng: random.Random, register: Register, topic: Topic, before: Sequen
 
 
 def judgement(rng: random.Random, good: bool, register: Register, topic: Topic) -> Tree:
-    """A clause that judges: something is so, "i" feel so of it, or someone so does something."""
+    """Sample an evaluative clause: a predicate adjective, a feeling of "i", or an event with adjectives."""
     kind = rng.randrange(3)
     if kind == 0:
         is_so = (BE[rng.random() < 0.5], *quality(rng, good, register))
@@ -80,7 +80,7 @@ def review(
     padding: float = 0.4,
     concession: float = 0.1,
 ) -> Opinion:
-    """A judgement; at times another like it, or with the chance `concession` its opposite granted of something else."""
+    """Sample a review of one or two judgements, or with chance `concession` one with a conceded opposite."""
     topic, register = topic or rng.choice(TOPICS), register or rng.choice(REGISTERS)
     main = judgement(rng, good, register, topic)
     inside: list[Tree | str] = [main]
@@ -94,7 +94,7 @@ def review(
 
 
 def phrase(rng: random.Random, good: bool) -> Opinion:
-    """A short expression of opinion, without a stop mark: somebody judged, a feeling, or a quality."""
+    """Sample a short opinion without stop mark: a noun phrase, a feeling, or an adjective phrase."""
     topic, register = rng.choice(TOPICS), rng.choice(REGISTERS)
     kind = rng.randrange(3)
     if kind == 0:
@@ -106,26 +106,26 @@ def phrase(rng: random.Random, good: bool) -> Opinion:
 
 
 def fact(rng: random.Random, register: Register, topic: Topic | None = None) -> Tree:
-    """An event told by nobody in particular, or what somebody else thinks of somebody."""
+    """Sample an objective sentence: an event, or what a third person feels."""
     topic = topic or rng.choice(TOPICS)
-    told = sample_clause(rng, 0.5, topic)
+    clause = sample_clause(rng, 0.5, topic)
     if rng.random() < 0.7:
         qualities = (rng.choice(("", *NEUTRAL)), rng.choice(("", *NEUTRAL)))
-        return root(rng, register, [sentence(told, rng, register, qualities=qualities)], 0.4)
-    verb = inflect(rng.choice(FEELINGS[rng.random() < 0.5]), told.past, told.plural_agent)
+        return root(rng, register, [sentence(clause, rng, register, qualities=qualities)], 0.4)
+    verb = inflect(rng.choice(FEELINGS[rng.random() < 0.5]), clause.past, clause.plural_agent)
     others = noun(rng, register, rng.choice(topic.agents))
-    agent = noun(rng, register, told.meaning.agent, told.plural_agent)
+    agent = noun(rng, register, clause.meaning.agent, clause.plural_agent)
     return root(rng, register, [Tree("S", (agent, Tree("VP", (Tree("V", (verb,)), others))))], 0.4)
 
 
 def view(rng: random.Random, register: Register) -> Tree:
-    """A review, or an event that the speaker is unsure of."""
+    """Sample a subjective sentence: a review or a hedged event."""
     if rng.random() < 0.7:
         return review(rng, rng.random() < 0.5, register=register).tree
     return guess(rng, register, rng.choice(TOPICS))
 
 
 def guess(rng: random.Random, register: Register, topic: Topic) -> Tree:
-    """An event that the speaker is unsure of."""
-    told = narrate(sample_clause(rng, 0.5, topic), rng, register, padding=0.3)
-    return Tree(told.label, (Tree("AP", (rng.choice(HEDGES),)), *told.children))
+    """Sample a hedged event."""
+    tree = narrate(sample_clause(rng, 0.5, topic), rng, register, padding=0.3)
+    return Tree(tree.label, (Tree("AP", (rng.choice(HEDGES),)), *tree.children))

@@ -1,10 +1,10 @@
-"""The ten probing tasks of SentEval (Conneau et al., 2018), with labels that follow from the derivation."""
+"""The ten probing tasks of SentEval (Conneau et al., 2018), with labels from the derivation."""
 
 from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from bench.world.draws import Draw, Sample, collect, evenly
@@ -15,7 +15,7 @@ from bench.world.speech import REGISTERS, Tree, spell
 
 SPLITS = {"train": 800, "dev": 200, "test": 200}
 
-LENGTHS = (5, 9, 13, 17, 21, 26, 29)  # first token count of each bin, and the first of none: SentEval's bins
+LENGTHS = (5, 9, 13, 17, 21, 26, 29)  # lower bounds of SentEval's bins in tokens, and the end of the last one
 DEPTHS = ("4", "5", "6", "7", "8", "9")
 TOPS = (
     "S_.",
@@ -29,19 +29,20 @@ TOPS = (
     "OPEN_S_CC_S_.",
     "PP_S_CC_S_.",
 )
-# Things of five topics, in both synonyms: their sentences differ in that word alone.
+# Target words: one thing of each of five topics, both synonyms.
 CONTENT = tuple(word for number, topic in enumerate(TOPICS[:5]) for word in topic.things[number].words)
-HOMES = TOPICS[:4]  # of OddManOut's sentences; odd words come from any topic, two in three from none of these
-NEAR = REGISTERS[:2]  # of tasks about a form or a place: small words vary less, or some hundred sentences teach nothing
+_CONTENT = frozenset(CONTENT)
+HOMES = TOPICS[:4]  # topics of OddManOut's sentences; the odd word is of any other topic
+NEAR = REGISTERS[:2]  # fewer function words, so that some hundred training sentences suffice
 
 
 def depth(tree: Tree) -> int:
-    """Nodes on the longest way from the root to a node."""
+    """Return the depth of a tree in nodes."""
     return 1 + max((depth(child) for child in tree.children if isinstance(child, Tree)), default=0)
 
 
 def top_constituents(tree: Tree) -> str:
-    """Labels of the nodes below the root; every stop mark counts as a full stop."""
+    """Return the labels of the nodes below the root; any stop mark is written as a full stop."""
     return "_".join([*(child.label for child in tree.children if isinstance(child, Tree)), "."])
 
 
@@ -54,7 +55,7 @@ def _tree(rng: random.Random, padding: float = 0.4, nest: float = 0.15, joined: 
 
 
 def _following(rng: random.Random, first: Clause) -> Clause:
-    """What is told next: something else of the same topic, in the same tense."""
+    """Sample a second event of the same topic and tense."""
     topic = next(topic for topic in TOPICS if topic.name == first.meaning.agent.family)
     return sample_clause(rng, 0.3, topic, past=first.past)
 
@@ -67,8 +68,8 @@ def _length(rng: random.Random) -> Sample | None:
 
 def _word_content(rng: random.Random) -> Sample | None:
     words = _tree(rng).words()
-    found = [word for word in words if word in CONTENT]
-    return (found[0], spell(words)) if len(found) == 1 else None
+    targets = [word for word in words if word in _CONTENT]
+    return (targets[0], spell(words)) if len(targets) == 1 else None
 
 
 def _depth(rng: random.Random) -> Sample:
@@ -85,47 +86,47 @@ def _bigram_shift(rng: random.Random) -> Sample | None:
     words = narrate(sample_clause(rng, 0.0), rng, rng.choice(NEAR), padding=0.0, nest=0.0).words()
     if rng.random() < 0.5:
         return "O", spell(words)
-    first = rng.randrange(len(words) - 2)  # the stop mark stays
+    first = rng.randrange(len(words) - 2)  # the stop mark is not moved
     if words[first] == words[first + 1]:
         return None
     return "I", spell([*words[:first], words[first + 1], words[first], *words[first + 2 :]])
 
 
 def _one_clause(rng: random.Random, detail: float = 0.3, padding: float = 0.1) -> tuple[Clause, str]:
-    told = sample_clause(rng, detail)
-    return told, spell(narrate(told, rng, rng.choice(NEAR), padding, nest=0.1).words())
+    clause = sample_clause(rng, detail)
+    return clause, spell(narrate(clause, rng, rng.choice(NEAR), padding, nest=0.1).words())
 
 
 def _tense(rng: random.Random) -> Sample:
-    told, text = _one_clause(rng)
-    return "PAST" if told.past else "PRES", text
+    clause, text = _one_clause(rng)
+    return "PAST" if clause.past else "PRES", text
 
 
 def _subject_number(rng: random.Random) -> Sample:
-    told, text = _one_clause(rng, 0.15, 0.05)
-    return "NNS" if told.plural_agent else "NN", text
+    clause, text = _one_clause(rng, 0.15, 0.05)
+    return "NNS" if clause.plural_agent else "NN", text
 
 
 def _object_number(rng: random.Random) -> Sample:
-    told, text = _one_clause(rng)
-    return "NNS" if told.plural_thing else "NN", text
+    clause, text = _one_clause(rng)
+    return "NNS" if clause.plural_thing else "NN", text
 
 
 def _odd_man_out(rng: random.Random) -> Sample:
-    told = sample_clause(rng, 0.6, rng.choice(HOMES))
+    clause = sample_clause(rng, 0.6, rng.choice(HOMES))
     changed = rng.random() < 0.5
     if changed:
-        told = replace(told, meaning=_estrange(told, rng))
-    return "C" if changed else "O", spell(narrate(told, rng, rng.choice(REGISTERS), padding=0.2, nest=0.0).words())
+        clause = clause._replace(meaning=_estrange(clause, rng))
+    return "C" if changed else "O", spell(narrate(clause, rng, rng.choice(REGISTERS), padding=0.2, nest=0.0).words())
 
 
-def _estrange(told: Clause, rng: random.Random) -> Meaning:
-    """The meaning with its agent, verb or thing replaced by one of another topic."""
+def _estrange(clause: Clause, rng: random.Random) -> Meaning:
+    """Return the meaning with agent, verb or thing replaced by one of another topic."""
     role = rng.choice(("agent", "verb", "thing"))
-    other = rng.choice([topic for topic in TOPICS if topic.name != told.meaning.agent.family])
+    other = rng.choice([topic for topic in TOPICS if topic.name != clause.meaning.agent.family])
     pool = {"agent": other.agents, "verb": other.verbs, "thing": other.things}[role]
     changed: dict[str, Any] = {role: rng.choice(pool)}
-    return replace(told.meaning, **changed)
+    return clause.meaning._replace(**changed)
 
 
 def _coordination_inversion(rng: random.Random) -> Sample:
@@ -137,7 +138,7 @@ def _coordination_inversion(rng: random.Random) -> Sample:
 
 
 def invert(tree: Tree) -> Tree:
-    """The two clauses of a coordinated sentence in the other order; all else stays where it is."""
+    """Exchange the two clauses of a coordinated sentence."""
     first, second = (child for child in tree.children if isinstance(child, Tree) and child.label == "S")
     other = {id(first): second, id(second): first}
     return Tree(tree.label, tuple(other.get(id(child), child) for child in tree.children))
@@ -145,7 +146,7 @@ def invert(tree: Tree) -> Tree:
 
 @dataclass(frozen=True)
 class Probe:
-    """One task: its file, its labels and how a labelled sentence is drawn."""
+    """A probing task: file, labels and sampling function."""
 
     file: str
     labels: tuple[str, ...]
@@ -167,6 +168,6 @@ PROBING = {
 
 
 def sample_probe(rng: random.Random, probe: Probe) -> dict[str, list[Sample]]:
-    """The three splits of a task, each with equal numbers of every label."""
+    """Sample the three splits of a task, with balanced labels."""
     seen: set[str] = set()
     return {split: collect(rng, probe.draw, evenly(probe.labels, size), seen) for split, size in SPLITS.items()}

@@ -1,4 +1,4 @@
-"""Questions about events, by the type of what is asked for (the classes of Li and Roth, 2002)."""
+"""Questions by the type of their answer (classes of Li and Roth, 2002)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from bench.world.lexicon import TOPICS, Concept, Topic
 from bench.world.meaning import sample_meaning
 
 CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-TITLES = ("RCA", "UFO", "NATO", "BBC", "IBM", "GDP", "VAT", "CEO")  # of what short forms are asked for
+TITLES = ("RCA", "UFO", "NATO", "BBC", "IBM", "GDP", "VAT", "CEO")  # abbreviations
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the coarse and the fine class of its answer."""
+    """A question with the coarse and fine class of its answer."""
 
     coarse: str
     fine: str
     text: str
 
 
-# What is asked, by class: fine class and frame. Frames of different classes share their first words.
+# Fine class and template by coarse class. Templates of different classes share their first words.
 _FRAMES = {
     "ABBR": (
         ("exp", "what does {title} stand for in the {place}"),
@@ -66,18 +66,18 @@ _FRAMES = {
 }
 
 
-# What may stand before the question: a clause with another question's word, so that order tells what is asked.
+# A clause with another question word may precede the question, so that the class depends on word order.
 ASIDES = 0.3
 _ASIDE = ("where", "when", "how", "why", "who", "what", "which thing", "in which place", "how many", "which person")
 
 
 def ask(rng: random.Random, coarse: str, topic: Topic | None = None, scene: int | None = None) -> Question:
-    """A question of the given class about an event."""
+    """Sample a question of a class about an event."""
     meaning = sample_meaning(rng, 1.0, topic or rng.choice(TOPICS), scene)
     fine, frame = rng.choice(_FRAMES[coarse])
 
     def word(concept: Concept | None) -> str:
-        assert concept is not None  # detail 1 tells the place
+        assert concept is not None  # with detail 1, all roles are set
         return rng.choice(concept.words)
 
     words = {role: word(getattr(meaning, role)) for role in ("agent", "verb", "thing", "place")}

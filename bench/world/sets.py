@@ -1,4 +1,4 @@
-"""Pairs of sentences with gold scores: the STS sets of the embedded world."""
+"""The STS sets of the embedded world: sentence pairs with gold scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.world.speech import REGISTERS, STRUCTURES, Sentence, say
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sentences and the similarity of what they mean, 0 to 5."""
+    """Two sentences and the similarity of their meanings, 0 to 5."""
 
     first: Sentence
     second: Sentence
@@ -21,15 +21,15 @@ class Pair:
 
 @dataclass(frozen=True)
 class Source:
-    """One subset: how rich its meanings are, how they are said, and how often both sides speak alike."""
+    """A subset and its sampling parameters."""
 
     name: str
     pairs: int
-    detail: float = 0.5  # chance of each role that may be left out
-    padding: float = 0.6  # chance of an empty phrase
+    detail: float = 0.5  # chance of each optional role
+    padding: float = 0.6  # chance of a filler phrase
     structures: tuple[str, ...] = STRUCTURES
     registers: tuple[int, ...] = (0, 1, 2, 3)
-    alike: float = 0.75  # chance that both sentences share register, structure and opening phrase, beyond luck
+    alike: float = 0.75  # chance that both sentences are made to share register, structure and opening phrase
 
 
 _PLAIN = ("plain", "fronted")
@@ -76,8 +76,8 @@ SICK = {"train": 200, "trial": 100, "test_annotated": 300}
 SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
 _MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[year])
 
-# What is done to a meaning to make the other one of a pair, and how often: so many changes (none for a paraphrase), its
-# two persons exchanged (or one change, where there are no two), or a new meaning of the same topic or of any.
+# Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent and thing
+# exchanged (or one change if they are not both persons), or a new meaning of the same or of any topic.
 _EXCHANGED, _SAME_TOPIC, _ANY_TOPIC = -1, -2, -3
 _CHANGES = (
     *(0, 0, 0, 0),
@@ -104,7 +104,7 @@ def _second(first: Meaning, rng: random.Random, source: Source) -> Meaning:
 
 
 def sample_pair(rng: random.Random, source: Source) -> Pair:
-    """A pair of the source: its gold spread over the scale by the number of changes."""
+    """Sample a pair of a source."""
     first = sample_meaning(rng, source.detail)
     second = _second(first, rng, source)
     left = rng.choice(source.registers)
@@ -121,14 +121,14 @@ def sample_pair(rng: random.Random, source: Source) -> Pair:
 
 
 def sample_set(rng: random.Random, source: Source, pairs: int | None = None) -> list[Pair]:
-    """Distinct pairs of one source."""
-    found: dict[tuple[str, str], Pair] = {}
-    while len(found) < (source.pairs if pairs is None else pairs):
+    """Sample distinct pairs of one source."""
+    distinct: dict[tuple[str, str], Pair] = {}
+    while len(distinct) < (source.pairs if pairs is None else pairs):
         pair = sample_pair(rng, source)
-        found.setdefault((pair.first.text, pair.second.text), pair)
-    return list(found.values())
+        distinct.setdefault((pair.first.text, pair.second.text), pair)
+    return list(distinct.values())
 
 
 def sample_mixed(rng: random.Random, pairs: int) -> list[tuple[Source, Pair]]:
-    """Pairs of the mixed benchmark, each with the source it is drawn from."""
+    """Sample pairs of the mixed benchmark, with their sources."""
     return [(source, sample_pair(rng, source)) for source in (rng.choice(_MIXED) for _ in range(pairs))]

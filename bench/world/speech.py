@@ -1,8 +1,7 @@
-"""How meanings are said: registers, clause structures, synonyms. Nothing here carries meaning.
+"""Wording of meanings: registers, clause structures and synonyms. None of them changes the meaning.
 
-A register brings its own small words for everything: it marks most of a sentence's tokens and says nothing of its
-meaning, as style does in real text. So an average of word vectors mostly tells registers apart, while there are too few
-registers to tell sentences apart.
+A register has its own function words. Like style in real text, it determines most tokens of a sentence and nothing
+of its meaning, so that averages of word vectors mostly separate registers.
 """
 
 from __future__ import annotations
@@ -10,45 +9,46 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.world.meaning import Meaning
 
 
-@dataclass(frozen=True)
-class Tree:
-    """A node of a derivation: a label over words and further nodes."""
+class Tree(NamedTuple):
+    """A node of a derivation: a label, and words or nodes as children."""
 
     label: str
     children: tuple[Tree | str, ...]
 
     def words(self) -> list[str]:
-        """The words below, in order."""
-        return [
-            word for child in self.children for word in (child.words() if isinstance(child, Tree) else child.split())
-        ]
+        """Return the words of the tree, in order."""
+        return str(self).split()
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.children))
 
 
 def spell(words: Sequence[str]) -> str:
-    """Tokens joined by spaces; the first is capitalised, proper names always are."""
+    """Join tokens by spaces and capitalise the first one."""
     return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence with all that is known of it."""
+    """A sentence with its meaning and derivation."""
 
     meaning: Meaning
     tree: Tree
 
     @property
     def text(self) -> str:
-        """Its tokens, spelled."""
+        """The text, with a capital first letter."""
         return spell(self.tree.words())
 
 
 @dataclass(frozen=True)
 class Register:
-    """The small words of one way of speaking."""
+    """The function words of a style."""
 
     name: str
     the: str
@@ -123,11 +123,14 @@ def say(
     structures: tuple[str, ...] = STRUCTURES,
     padding: float = 0.4,
 ) -> Sentence:
-    """One sentence with the given meaning.
+    """Sample a sentence with the given meaning.
 
     Args:
+        meaning: what is said.
+        rng: random stream.
+        register: style.
         structures: clause structures to choose from.
-        padding: chance of the register's empty opening phrase, and half the chance of its closing one.
+        padding: chance of the opening filler phrase, and twice the chance of the closing one.
     """
 
     def noun(concept_words: tuple[str, ...], *before: str) -> Tree:

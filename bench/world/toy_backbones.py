@@ -1,8 +1,8 @@
-"""Toy backbones: small BERT- and RoBERTa-like encoders, pre-trained on the embedded world by masked-language modelling.
+"""Toy backbones: small BERT and RoBERTa encoders, pre-trained on the embedded world by masked language modelling.
 
-The recipe is BERT's (Devlin et al., 2019) scaled down: 15 % of the pieces are predicted, of which 80 % are masked, 10 %
-replaced by a random piece and 10 % kept; no next-sentence prediction, so no pooler exists, as in RoBERTa (Liu et al.,
-2019). Word vectors start from co-occurrence counts.
+The recipe is a scaled-down BERT (Devlin et al., 2019): 15 % of the tokens are predicted, of which 80 % are masked, 10 %
+replaced by a random token and 10 % kept. There is no next-sentence prediction and so no pooler, as in RoBERTa (Liu et
+al., 2019). Word embeddings are initialised from co-occurrence counts.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from bench.world.chinese import in_chinese
 
 @dataclass(frozen=True)
 class Size:
-    """Shape and schedule of a toy backbone, of about ten minutes on one core.
+    """Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core.
 
-    With a tenth of the steps it knows the topics of the world, and little of what happens in them.
+    With a tenth of the steps, it learns the topics of the world but little of their events.
     """
 
     layers: int = 4
@@ -40,36 +40,36 @@ class Size:
     steps: int = 10_000
     batch: int = 64
     learning_rate: float = 2e-3
-    initial: float = 0.07  # BERT's 0.02 is for a width of 768; it scales with the root of the width
+    initial: float = 0.07  # BERT's 0.02 at width 768, scaled by the root of the width
     warmup: int = 300
 
 
 SIZE = Size()
 KINDS = ("bert", "roberta", "chinese")
 MASKED = 0.15
-LONGEST = 48  # pieces of a training sentence; longer ones are cut
+LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 
 
 def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int | None = None) -> None:
-    """Train a tokenizer and an encoder on the corpus of the embedded world and write them as a Hugging Face folder.
+    """Train a tokenizer and an encoder on the corpus of the embedded world and write a Hugging Face folder.
 
     Args:
         world: folder written by `bench.world.build`.
         kind: "bert" (lower-casing WordPiece, BertForMaskedLM), "roberta" (cased byte-level BPE, RobertaForMaskedLM), or
-            "chinese" (as "bert", on the corpus in Chinese characters, each a piece).
-        out: folder to write, whole or not at all; `AutoModel` and `AutoTokenizer` load it.
-        seed: of weights, order, masks and dropout. The result is a function of the corpus, `seed` and `threads`.
-        threads: of torch.
+            "chinese" (as "bert", on the corpus in Chinese characters, one token each).
+        out: folder to write, atomically; `AutoModel` and `AutoTokenizer` load it.
+        seed: seed of weights, order, masks and dropout. The result depends on the corpus, `seed` and `threads`.
+        threads: number of CPU threads.
         steps: optimiser steps; default `SIZE.steps`.
 
     Raises:
-        UserError: unknown kind, `threads` out of range, or `world` holds no corpus.
+        UserError: unknown kind, `threads` out of range, or no corpus in `world`.
     """
     if kind not in KINDS:
-        raise UserError(f"there is no toy backbone of kind {kind!r}{did_you_mean(kind, KINDS)}")
+        raise UserError(f"unknown kind of toy backbone {kind!r}{did_you_mean(kind, KINDS)}")
     most = os.cpu_count() or 1
     if not 1 <= threads <= most:
-        raise UserError(f"--threads is {threads}; write how many CPU threads train, 1 to {most}")
+        raise UserError(f"--threads is {threads}; use 1 to {most} CPU threads")
     check_replaceable(out, "config.json")
     lines = read_sentences(corpus_path("world", world))
     if kind == "chinese":
@@ -102,8 +102,8 @@ def _train_wordpiece(lines: list[str]) -> Tokenizer:
         return tokenizer
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    # The trainer numbers the pieces of one character in the order of a hash table, and ties between merges follow the
-    # numbers. Naming those pieces first fixes the numbers.
+    # The trainer numbers single characters in the order of a hash table, and ties between merges follow the numbers.
+    # Listing the characters as special tokens fixes the numbers.
     characters = sorted({character for line in lines for character in line.lower() if not character.isspace()})
     single = [*characters, *(f"##{character}" for character in characters)]
     trainer = trainers.WordPieceTrainer(
@@ -186,11 +186,11 @@ def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
 
 
 def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) -> torch.Tensor:
-    """Start vectors of the word pieces, [vocabulary, width], each of unit variance over the width.
+    """Return initial token embeddings (vocabulary, width), each row of unit variance.
 
-    They are positive pointwise mutual information within a sentence and between neighbouring ones, cut to its leading
-    eigenvectors (after Levy and Goldberg, 2014): a minute on one core is too short for a transformer to find the topics
-    of the world from nothing.
+    They are the leading eigenvectors of the positive pointwise mutual information within a sentence and
+    between neighbouring ones (after Levy and Goldberg, 2014). From random embeddings, a minute on one core
+    is too short to learn the topics of the world.
     """
     counts = [len(row) - 2 for row in rows]
     indices = np.concatenate([np.asarray(row[1:-1]) for row in rows])
@@ -200,13 +200,13 @@ def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) ->
     information = np.log(np.maximum(together * total.sum() / (total * total.T), 1.0))
     values, vectors = np.linalg.eigh(information)
     leading = np.argsort(-values)[:width]
-    found = vectors[:, leading] * np.sqrt(np.maximum(values[leading], 0))
-    found /= found.std(1, keepdims=True) + 1e-6
-    return torch.tensor(found, dtype=torch.float32)
+    embeddings = vectors[:, leading] * np.sqrt(np.maximum(values[leading], 0))
+    embeddings /= embeddings.std(1, keepdims=True) + 1e-6
+    return torch.tensor(embeddings, dtype=torch.float32)
 
 
 def _batches(rows: list[list[int]], size: int, generator: torch.Generator) -> Iterator[list[list[int]]]:
-    """Batches without end. Neighbours in length share a batch, within pools of 16 batches, which spares padding."""
+    """Yield batches forever. Rows are sorted by length within pools of 16 batches to reduce padding."""
     while True:
         order = torch.randperm(len(rows), generator=generator).tolist()
         for start in range(0, len(order) - 16 * size + 1, 16 * size):
@@ -232,13 +232,13 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     with Progress(steps, "masked language", unit="step") as progress:
         for step in range(steps):
             ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in next(batches)], True, pad)
-            ordinary = ids > 4  # the five special pieces come first in both vocabularies
+            ordinary = ids > 4  # the five special tokens come first in both vocabularies
             chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
             fate = torch.rand(ids.shape, generator=generator)
             other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
             inputs = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
-            # In float32: bfloat16 saves a seventh of the time where the processor has it, and costs six times as much
-            # elsewhere.
+            # float32: bfloat16 saves a seventh of the time on processors that support it, and takes six times as long
+            # on others.
             hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
             loss = torch.nn.functional.cross_entropy(head(hidden[chosen]), ids[chosen])
             loss.backward()

@@ -1,4 +1,4 @@
-"""The transfer sets: what SentEval's seven ask for, of the embedded world's sentences."""
+"""The seven transfer sets of SentEval with sentences of the embedded world."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.world.question import CLASSES, ask
 from bench.world.sets import Source, sample_pair
 from bench.world.speech import REGISTERS, Tree
 
-# Samples of each class, in classes about as unequal as the real ones. Blank lines of CR and MPQA are among them.
+# Samples by class, about as unbalanced as the real sets. They include the blank lines of CR and MPQA.
 TWO_CLASSES = {
     "MR": {"positive": 200, "negative": 200},
     "CR": {"positive": 190, "negative": 130},
@@ -20,27 +20,27 @@ TWO_CLASSES = {
     "SUBJ": {"objective": 200, "subjective": 200},
 }
 SST = {"train": 500, "dev": 100, "test": 200}
-SST_PHRASES = 0.4  # of the training split; dev and test are whole sentences
+SST_PHRASES = 0.4  # share of phrases in the training split; dev and test are sentences
 TREC = {
     "train": {"ABBR": 20, "DESC": 82, "ENTY": 86, "HUM": 84, "LOC": 62, "NUM": 66},
     "test": {"ABBR": 8, "DESC": 38, "ENTY": 30, "HUM": 22, "LOC": 24, "NUM": 28},
 }
 MRPC = {"train": 300, "test": 150}
 MRPC_SOURCE = Source("MRPC", 0, 0.6, 0.3, ("plain", "fronted"), alike=0.8)
-MRPC_GOLD = 3.5  # at most, for what is no paraphrase
+MRPC_GOLD = 3.5  # highest gold score of a pair that is not a paraphrase
 
 _BY_NAME = {topic.name: topic for topic in TOPICS}
-ARTS = tuple(_BY_NAME[name] for name in ("music", "school", "sport", "sea", "war", "court"))  # what MR reviews
-GOODS = tuple(_BY_NAME[name] for name in ("market", "kitchen", "clinic", "farm"))  # what CR reviews
+ARTS = tuple(_BY_NAME[name] for name in ("music", "school", "sport", "sea", "war", "court"))  # topics of MR
+GOODS = tuple(_BY_NAME[name] for name in ("market", "kitchen", "clinic", "farm"))  # topics of CR
 
 
 def lower(tree: Tree) -> str:
-    """Its tokens, all in lower case."""
+    """Return the text of a tree in lower case."""
     return " ".join(tree.words()).lower()
 
 
 def _judging(make: Callable[[random.Random, bool], Opinion], names: tuple[str, str] = ("negative", "positive")) -> Draw:
-    """Opinions that `make` makes of a valence, labelled by it."""
+    """Return a sampling function of opinions labelled by valence."""
 
     def draw(rng: random.Random) -> Sample:
         opinion = make(rng, rng.random() < 0.5)
@@ -65,12 +65,12 @@ _DRAWS: dict[str, Draw] = {
 
 
 def sample_two_classes(rng: random.Random, name: str, wanted: dict[str, int]) -> list[Sample]:
-    """Samples of MR, CR, MPQA or SUBJ, `wanted` of each class; the label is the class."""
+    """Sample MR, CR, MPQA or SUBJ: `wanted` sentences of each class."""
     return collect(rng, _DRAWS[name], wanted, set())
 
 
 def sample_sst(rng: random.Random) -> dict[str, list[Sample]]:
-    """SST's splits, with labels "1" and "0"."""
+    """Sample the splits of SST, with labels "1" and "0"."""
     whole = _judging(lambda rng, good: review(rng, good, rng.choice(ARTS), rng.choice(REGISTERS[:2]), 0.2), ("0", "1"))
     seen: set[str] = set()
     splits = {}
@@ -84,7 +84,7 @@ def sample_sst(rng: random.Random) -> dict[str, list[Sample]]:
 
 
 def sample_trec(rng: random.Random) -> dict[str, list[Sample]]:
-    """TREC's splits: the coarse class, and the line of the file."""
+    """Sample the splits of TREC: coarse class and line of the file."""
 
     def draw(rng: random.Random) -> Sample:
         question = ask(rng, rng.choice(CLASSES))
@@ -95,9 +95,9 @@ def sample_trec(rng: random.Random) -> dict[str, list[Sample]]:
 
 
 def sample_mrpc(rng: random.Random) -> dict[str, list[Sample]]:
-    """MRPC's splits: "1" for a paraphrase, which has the same meaning, else "0"; and both sentences, tab between.
+    """Sample the splits of MRPC: "1" for equal meanings, else "0", and two sentences with a tab between.
 
-    Pairs that nearly mean the same are left out, as raters would not agree on them.
+    Pairs of nearly equal meanings are rejected, because raters would disagree on them.
     """
 
     def draw(rng: random.Random) -> Sample | None:

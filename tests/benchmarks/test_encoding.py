@@ -14,7 +14,6 @@ from bench.evaluation.scoring import read_tasks, sentences
 from bench.models.encoder import TransformerEncoder
 from bench.models.packed_forward import Batch
 from bench.models.transformer import load_backbone
-from bench.world import build
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +23,8 @@ def encoder(tiny_bert: Path) -> TransformerEncoder:
 
 
 @pytest.fixture(scope="module")
-def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[sts.StsTask]:
-    folder = tmp_path_factory.mktemp("world") / "world"
-    build(folder, lines=100)
-    return read_tasks(["sts"], folder)
+def tasks(world: Path) -> list[sts.StsTask]:
+    return read_tasks(["sts"], world)
 
 
 def as_senteval(encoder: TransformerEncoder, tasks: list[sts.StsTask]) -> np.ndarray:

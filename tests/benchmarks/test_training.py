@@ -22,7 +22,6 @@ from bench.datasets.corpora import corpus_path, read_sentences
 from bench.registry.backbones import backbone
 from bench.runs.resolve import resolve
 from bench.training.log import Log
-from bench.world import build
 
 MISSING = "what is compared with is not installed: pip install '.[bench]'"
 pytest.importorskip("accelerate", reason=MISSING)
@@ -85,11 +84,11 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def toy(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """The shipped toy backbone on the embedded world."""
     suite = tmp_path_factory.mktemp("suite")
-    build(suite / "world")
-    return Case("toy-bert", backbone("toy-bert").folder(suite), suite / "world" / "world.txt", suite / "world", suite)
+    (suite / "world").symlink_to(world)
+    return Case("toy-bert", backbone("toy-bert").folder(), world / "world.txt", suite / "world", suite)
 
 
 @pytest.fixture(params=CASES)

@@ -14,7 +14,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.checks import method_contract as contract
-from bench.checks.method_trial import Fault, Trial, advance, make_inputs
+from bench.checks.method_trial import Fault, Trial, advance
 from bench.models.from_name import FunctionEncoder
 from bench.models.load import load_encoder
 from bench.registry import methods as registered
@@ -85,9 +85,9 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[N
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def suite(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trial")
-    make_inputs(folder)
+    (folder / "world").symlink_to(world)
     return folder
 
 
@@ -277,7 +277,7 @@ def test_the_command_names_what_cannot_be_imported(
     assert last == "1 fault"
     taken = write(SOURCE.replace('"queue"', '"simcse"', 1), "taken.py")
     assert main(["check-method", str(taken)]) == 1
-    assert f"two methods are called 'simcse', one of methods.simcse and one of {taken}" in capsys.readouterr().out
+    assert f"two methods have the name 'simcse', in methods.simcse and in {taken}" in capsys.readouterr().out
 
 
 def test_what_is_no_python_file_is_refused(write: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,13 +285,13 @@ def test_what_is_no_python_file_is_refused(write: Callable[..., Path], capsys: p
     for path, said in {
         folder: "is no file; name a Python file with a method",
         folder / "gone.py": "is no file; name a Python file with a method",
-        write(SOURCE, "queue.txt"): "is no Python file; name one that ends in .py, or a folder of such files",
+        write(SOURCE, "queue.txt"): "is not a Python file; give a .py file or a folder of such files",
     }.items():
         assert main(["check-method", str(path)]) == 2
         printed = capsys.readouterr()
         assert (printed.out, printed.err) == ("", f"error: {path} {said}\n")
     plugins.add_method_paths([folder / "queue.txt"])
-    with pytest.raises(UserError, match=r"queue\.txt is no Python file"):
+    with pytest.raises(UserError, match=r"queue\.txt is not a Python file"):
         run_of("simcse")
 
 
@@ -330,23 +330,23 @@ def test_an_error_is_placed_in_the_users_own_code() -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("x = 1\ndef broken(:\n", r"queue.py cannot be imported \(SyntaxError in .*queue.py, line 2: .*\); mend it"),
-        ("x = 1\n\nraise OSError('no\\nnet')", r"imported \(OSError in .*queue.py, line 3: no net\); mend it"),
+        ("x = 1\ndef broken(:\n", r"queue.py cannot be imported \(SyntaxError in .*queue.py, line 2: .*\); fix it"),
+        ("x = 1\n\nraise OSError('no\\nnet')", r"imported \(OSError in .*queue.py, line 3: no net\); fix it"),
         ("raise SystemExit", r"queue.py cannot be imported \(SystemExit in .*queue.py, line 1\)"),
         ("from . import other", r"cannot be imported \(ImportError in .*queue.py, line 1: attempted relative import"),
         ("\0", "cannot be imported"),
-        ("x = 1", "queue.py holds no method; write a class that extends"),
-        ("from methods.simcse import SimCSE", "queue.py holds no method"),
-        (changed(('name = "queue"', 'name = "My Queue"')), "is 'My Queue'; write it in small letters"),
+        ("x = 1", "queue.py has no method; write a class with a name that extends"),
+        ("from methods.simcse import SimCSE", "queue.py has no method"),
+        (changed(('name = "queue"', 'name = "My Queue"')), "is 'My Queue'; use lower-case letters"),
         (changed(('    title = "Queue"\n', "")), "Queue has no title; write title = '...' beside its name"),
-        (changed(('"Queue"', '"Que\\nue"')), "the title of Queue has several lines; write it in one"),
+        (changed(('"Queue"', '"Que\\nue"')), "the title of Queue has several lines; use one"),
         (changed(('    reference = "a test"\n', "")), "Queue has no reference"),
-        (changed(("length: int = 4", "length: list = ()")), "'length' of QueueHyper is of type list; make it"),
+        (changed(("length: int = 4", "length: list = ()")), "'length' of QueueHyper is of type list; use"),
         (changed(("length: int = 4", "length: int")), r"imported \(TypeError in .*queue.py, line \d+: .*default"),
-        (changed(("@dataclass(frozen=True)\n", "")), r"'length' of QueueHyper is no field; write @dataclass"),
+        (changed(("@dataclass(frozen=True)\n", "")), r"'length' of QueueHyper is not a field; write @dataclass"),
         (changed(("@dataclass(frozen=True)", "@dataclass")), "cannot inherit non-frozen dataclass from a frozen one"),
         (changed(("Hyper = QueueHyper", "Hyper = dict")), "Hyper of Queue is not a dataclass that extends"),
-        (changed(('{"*": {"length": 6}}', '{"length": 6}')), "the table 'paper' of Queue is none; write"),
+        (changed(('{"*": {"length": 6}}', '{"length": 6}')), "the table 'paper' of Queue is invalid; write"),
         (changed(("Hyper = QueueHyper", 'Hyper = QueueHyper\n    version = "1"')), "the version of Queue is '1'"),
     ],
 )  # fmt: skip
@@ -385,7 +385,7 @@ def test_files_and_folders_are_found_and_do_not_clash(
     assert "same" not in sys.modules
     three = write(name="three/queue.py")
     plugins.add_method_paths([three])
-    with pytest.raises(UserError, match=f"two methods are called 'queue', one of {one} and one of {three}; rename"):
+    with pytest.raises(UserError, match=f"two methods have the name 'queue', in {one} and in {three}; rename"):
         registered.method_classes()
 
 
@@ -399,7 +399,7 @@ def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) ->
 
 
 def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]) -> None:
-    with pytest.raises(UserError, match=r"unknown method 'quue'.*your own are found where BENCH_METHODS names"):
+    with pytest.raises(UserError, match=r"unknown method 'quue'.*for your own methods, set BENCH_METHODS"):
         run_of("quue")
     plugins.add_method_paths([write()])
     with pytest.raises(UserError, match=r"unknown method 'quue'; did you mean 'queue'[^;]*$"):
@@ -430,7 +430,7 @@ def test_a_method_that_fails_in_training_is_a_sentence(
         train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("queue fails in its training (")
-    assert str(caught.value).endswith(f"mend it, with: python -m bench check-method {path}")
+    assert str(caught.value).endswith(f"fix it, with: python -m bench check-method {path}")
 
 
 def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
@@ -527,7 +527,7 @@ def test_an_entry_point_names_a_module_or_a_method(value: str, package: Callable
             r"the package queues .* cannot be imported \(OSError in .*core.py, line 1: no net",
         ),
         ("queues_of_mine.cor", SOURCE, r"cannot be imported \(ModuleNotFoundError"),
-        ("queues_of_mine.table", SOURCE, "holds no method; mend its entry point or uninstall it"),
+        ("queues_of_mine.table", SOURCE, "has no method; fix its entry point or uninstall it"),
         ("queues_of_mine.core", changed(('    title = "Queue"\n', "")), "Queue has no title"),
     ],
 )
@@ -565,9 +565,9 @@ def test_a_configuration_names_paths_from_the_working_folder(
 @pytest.mark.parametrize(
     ("paths", "said"),
     [
-        (["nowhere"], "nowhere is no file or folder with methods; mend BENCH_METHODS or 'method_paths'"),
-        ([], r"'method_paths' is \[\], which is invalid; list files or folders"),
-        ("my_methods", "'method_paths' is 'my_methods', which is invalid; list files or folders"),
+        (["nowhere"], "nowhere does not exist; fix BENCH_METHODS or 'method_paths'"),
+        ([], r"'method_paths' is \[\], which cannot be; list files or folders"),
+        ("my_methods", "'method_paths' is 'my_methods', which cannot be; list files or folders"),
     ],
 )
 def test_mistaken_paths_are_a_sentence(paths: object, said: str) -> None:

@@ -16,7 +16,6 @@ from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
 from bench.results.records import write_scores
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
-from bench.world import build
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "results" / "reference" / "smoke.json"
@@ -59,10 +58,9 @@ def test_a_widening_is_twice_the_movement_of_its_run_or_of_nine_runs_in_ten() ->
     assert found["accuracy"] == pytest.approx({run: 6.0 if run == "run 2" else 200 / 150 for run in runs})
 
 
-def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(tmp_path: Path) -> None:
-    build(tmp_path, lines=100)
-    tasks = [*(transfer.read(name, tmp_path) for name in TRANSFER_TASKS)]
-    tasks += [probing.read(name, tmp_path) for name in PROBING_TASKS]
+def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(world: Path) -> None:
+    tasks = [*(transfer.read(name, world) for name in TRANSFER_TASKS)]
+    tasks += [probing.read(name, world) for name in PROBING_TASKS]
     fewest = min(len(list(task.splits.values())[-1].labels) for task in tasks)  # the only part, or the test part
     assert LEAST["accuracy"] == LEAST["accuracy_mlp"] == LEAST["f1"] == 2 * 100 / fewest
 

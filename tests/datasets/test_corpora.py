@@ -93,7 +93,7 @@ def test_an_endless_line_is_not_read_into_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b" \n\t\n"])
 def test_an_empty_corpus_is_refused(content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no sentence"):
+    with pytest.raises(UserError, match="contains no sentence"):
         corpora.read_sentences(write(tmp_path / "a.txt", content))
 
 
@@ -111,7 +111,7 @@ def test_damaged_files(tmp_path: Path) -> None:
         "plain": b"text\n",
     }.items():
         (tmp_path / f"{name}.txt.gz").write_bytes(content)
-        with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or cut short"):
+        with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or truncated"):
             corpora.read_sentences(tmp_path / f"{name}.txt.gz")
     with pytest.raises(UserError, match=r"missing.txt does not exist"):
         corpora.read_sentences(tmp_path / "missing.txt")
@@ -193,7 +193,7 @@ def test_wrong_documents_are_refused(line: str, problem: str, tmp_path: Path) ->
 
 
 def test_a_corpus_without_documents(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no list of documents \(a.docs.tsv\)"):
+    with pytest.raises(UserError, match=r"no list of documents; add a.docs.tsv"):
         corpora.read_documents(tmp_path / "a.txt.gz", 100)
 
 

@@ -87,7 +87,7 @@ def test_it_is_in_no_other_group_and_in_no_average(folder: Path) -> None:
 def test_several_parts_have_several_files(folder: Path) -> None:
     form = {"path": "german/test/pairs.tsv", "columns": [1, 2, 0], "header": True}
     describe(folder, {"sts:german": {"dev": 2, "test": 2}}, {"sts:german": form})
-    with pytest.raises(UserError, match="it has several parts, and one path for all of them"):
+    with pytest.raises(UserError, match="several splits share one path"):
         sts.read("sts:german", folder, "dev")
 
 
@@ -100,19 +100,19 @@ def test_a_separator_in_a_sentence_is_noticed(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
-        (None, "does not say how sts:german is read"),
-        ("german.tsv", "does not say how sts:german is read"),
-        ({"columns": [1, 2, 0]}, "does not say how"),
-        ({"path": "german/{split}/pairs.tsv"}, "does not say how"),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2]}, '"columns" are three different whole'),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, -1]}, '"columns" are three different whole'),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 1, 0]}, '"columns" are three different whole'),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, "0"]}, '"columns" are three different whole'),
+        (None, "does not describe the files of sts:german"),
+        ("german.tsv", "does not describe the files of sts:german"),
+        ({"columns": [1, 2, 0]}, "does not describe the files of sts:german"),
+        ({"path": "german/{split}/pairs.tsv"}, "does not describe the files of sts:german"),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2]}, '"columns" must be three different int'),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, -1]}, '"columns" must be three different int'),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 1, 0]}, '"columns" must be three different int'),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, "0"]}, '"columns" must be three different int'),
         (
             {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "separator": ""},
-            '"separator" is the text between',
+            '"separator" must be a non-empty',
         ),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": "no"}, '"header" is true or false'),
+        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": "no"}, '"header" must be true or false'),
         ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "sperator": "|"}, "did you mean 'separator'"),
         ({"path": "german/{split}.tsv", "columns": [1, 2, 0]}, "test.tsv does not exist"),
         ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0]}, "3 pairs, the manifest expects 2"),
@@ -134,9 +134,9 @@ def test_a_wrong_description_is_named(form: Any, problem: str, folder: Path) -> 
 
 
 def test_unknown_names(folder: Path) -> None:
-    with pytest.raises(UserError, match="lists no sts:french"):
+    with pytest.raises(UserError, match="has no task sts:french"):
         sts.read("sts:french", folder)
-    with pytest.raises(UserError, match="lists no sts:german dev"):
+    with pytest.raises(UserError, match="has no sts:german dev"):
         sts.read("sts:german", folder, "dev")
     with pytest.raises(UserError, match="has no split 'dev2'"):
         sts.read("sts:german", folder, "dev2")
@@ -212,8 +212,8 @@ def test_the_real_chinese_sts_b(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "files", "message"),
     [
-        ({"tset": 2}, {}, r"gives sts:german a part 'tset'; did you mean 'test'"),
-        ({"train": 2}, {}, "gives sts:german neither a test nor a dev part; add one"),
+        ({"tset": 2}, {}, r"gives sts:german an unknown split 'tset'; did you mean 'test'"),
+        ({"train": 2}, {}, "gives sts:german neither a test nor a dev split; add one"),
         ({"test": 2}, {"path": "../{split}.tsv"}, r"the path of sts:german leads out of downstream/"),
         ({"test": 2}, {"path": "/etc/passwd"}, r"the path of sts:german leads out of downstream/"),
     ],

@@ -47,7 +47,7 @@ def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
     [
         ("", "the header is , not sent0,sent1,hard_neg"),
         ("premise,hypothesis\na,b\n", "the header is premise,hypothesis, not sent0,sent1,hard_neg; name a .txt file"),
-        (HEADER, "holds no sentence"),
+        (HEADER, "contains no sentence"),
         (HEADER + "a,b\n", "line 2: 2 columns, not 3; fetch it again"),
         (HEADER + "a,b,c\n\n", "line 3: 0 columns, not 3"),
         (HEADER + 'a,b,c\na,"b,c\n', "line 3: unexpected end of data; fetch it again"),

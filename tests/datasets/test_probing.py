@@ -105,12 +105,12 @@ SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/
         ("Depth", SENTEVAL, DEPTH + "tr\t5\tx\n", r"tree_depth\.txt: 5 train samples, the manifest expects 4"),
         ("Depth", SENTEVAL, DEPTH.replace("va\t10\te\n", ""), "1 dev samples, the manifest expects 2"),
         ("Depth", SENTEVAL, DEPTH + "te\t5\tx\n", "3 test samples, the manifest expects 2"),
-        ("Depth", SENTEVAL, DEPTH + "xx\t5\tx\n", r"tree_depth\.txt, line 9: split 'xx' is none of tr, va, te"),
+        ("Depth", SENTEVAL, DEPTH + "xx\t5\tx\n", r"tree_depth\.txt, line 9: split 'xx' is not tr, va or te"),
         ("Depth", SENTEVAL, DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
         ("Depth", SENTEVAL, "tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
-        ("Depth", SENTEVAL, "tr\t5\t\n" + DEPTH, "line 1: no sentence; mend it or fetch it again"),
-        ("Depth", SENTEVAL, "tr\t5\t \n" + DEPTH, "line 1: no sentence; mend it or fetch it again"),
-        ("Depth", SENTEVAL, "tr\t\ta\n" + DEPTH, "line 1: no label; mend it or fetch it again"),
+        ("Depth", SENTEVAL, "tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
+        ("Depth", SENTEVAL, "tr\t5\t \n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
+        ("Depth", SENTEVAL, "tr\t\ta\n" + DEPTH, "line 1: no label; fix it or fetch it again"),
         (
             "Depth",
             SENTEVAL,
@@ -147,7 +147,7 @@ def test_wrong_files_are_named(task: str, name: str, content: str | bytes, probl
 def test_an_archive_cut_short_is_named(folder: Path) -> None:
     path = folder / XPROBE
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"va\.txt\.gz is damaged or cut short after line"):
+    with pytest.raises(UserError, match=r"va\.txt\.gz is damaged or truncated after line"):
         probing.read("xprobe-Length", folder)
 
 
@@ -156,9 +156,9 @@ def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
         probing.read("Dept", folder)
     with pytest.raises(UserError, match="unknown probing task 'xprobe-TopConstituents'"):
         probing.read("xprobe-TopConstituents", folder)
-    with pytest.raises(UserError, match="the data set tiny lists no Tense"):
+    with pytest.raises(UserError, match="the data set tiny has no task Tense"):
         probing.read("Tense", folder)
-    with pytest.raises(UserError, match="holds no folder downstream/"):
+    with pytest.raises(UserError, match="has no folder downstream/"):
         probing.read("Depth", tmp_path_factory.mktemp("empty"))
 
 

@@ -372,9 +372,9 @@ def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
         ("downstream/SICK/SICK_test_annotated.txt", "header\n", "SICK-R", r"0 pairs, the manifest expects 3"),
         ("downstream/SICK/SICK_test_annotated.txt", "h\n" + "1\ta\tb\t\tN\n" * 3, "SICK-R", r"line 2: gold score ''"),
         ("downstream/STS/STSBenchmark/sts-test.csv", "g\tf\ty\t1\t5\ta\n" * 2, "STS-B", r"line 1: 6 tab-separated"),
-        ("manifest.json", '{"name": "x"}', "STS12", r'no tables "sts"'),
+        ("manifest.json", '{"name": "x"}', "STS12", r'lacks a name or a table "sts"'),
         ("manifest.json", "{", "STS12", "not a readable JSON file"),
-        ("manifest.json", '{"name": "x", "sts": {}}', "STS12", "data set x lists no STS12"),
+        ("manifest.json", '{"name": "x", "sts": {}}', "STS12", "data set x has no task STS12"),
     ],
 )
 def test_wrong_files_are_named(name: str, content: str | bytes | None, task: str, problem: str, folder: Path) -> None:
@@ -389,11 +389,11 @@ def test_wrong_files_are_named(name: str, content: str | bytes | None, task: str
 def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     with pytest.raises(UserError, match=r"unknown STS task 'STS17'; did you mean 'STS1\d'"):
         sts.read("STS17", folder)
-    with pytest.raises(UserError, match="STS12 has no split 'dev'; it has test alone"):
+    with pytest.raises(UserError, match="STS12 has no split 'dev'; it has only test"):
         sts.read("STS12", folder, "dev")
     with pytest.raises(UserError, match="SICK-R has no split 'trial'; it has train, dev and test"):
         sts.read("SICK-R", folder, "trial")
-    with pytest.raises(UserError, match="holds no folder downstream/; name the data folder with --data or BENCH_DATA"):
+    with pytest.raises(UserError, match="has no folder downstream/; set the data folder with --data or BENCH_DATA"):
         sts.read("STS12", tmp_path_factory.mktemp("empty"))
 
 
@@ -405,7 +405,7 @@ def test_a_size_that_is_none_is_the_manifests_fault(folder: Path, size: object) 
     content = json.loads((folder / "manifest.json").read_text())
     content["sts"]["STS12"]["MSRpar"] = size
     (folder / "manifest.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"gives STS12 .* in 'MSRpar'; write a whole number above 0"):
+    with pytest.raises(UserError, match=r"gives STS12 .* in 'MSRpar'; use a positive integer"):
         sts.read("STS12", folder)
 
 

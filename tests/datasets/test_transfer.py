@@ -225,7 +225,7 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
             "SUBJ",
             "SUBJ/subj.subjective",
             "dull\n" * 20,
-            r"subj\.subjective: 20 lines, the broken first edition of SimCSE's SentEval archive; fetch senteval\.tar",
+            r"subj\.subjective: 20 lines, as in the broken first SentEval archive of SimCSE; fetch senteval\.tar",
         ),
         ("SUBJ", "SUBJ/subj.subjective", "dull\n" * 19, "19 lines, the manifest expects 2"),
         ("SUBJ", "SUBJ/subj.objective", "dull\n" * 20, "20 lines, the manifest expects 2"),
@@ -233,9 +233,9 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\n", "sentiment-dev, line 2: 1 tab-separated fields, expected 2"),
         ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t\n", "sentiment-dev, line 2: 1 tab-separated fields"),
         ("SST2", "SST/binary/sentiment-dev", "\t1\nb\t0\n", "sentiment-dev, line 1: 1 tab-separated fields"),
-        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t2\n", "line 2: label '2' is neither 0 nor 1; mend"),
-        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\tx\n", "line 2: label 'x' is neither 0 nor 1"),
-        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t-0\n", "line 2: label '-0' is neither 0 nor 1"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t2\n", "line 2: label '2' is not 0 or 1; fix"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\tx\n", "line 2: label 'x' is not 0 or 1"),
+        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t-0\n", "line 2: label '-0' is not 0 or 1"),
         (
             "SST2",
             "SST/binary/sentiment-test",
@@ -272,7 +272,7 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "1\t1\t2\ta\n" * 2, "line 2: 4 tab-separated fields"),
         ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "\t1\t2\ta\tb\n" * 2, "line 2: 4 tab-separated fields"),
         ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "1\t1\t2\t \tb\n" * 2, "line 2: no sentence"),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "yes\t1\t2\ta\tb\n" * 2, "line 2: label 'yes' is neit"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "yes\t1\t2\ta\tb\n" * 2, "line 2: label 'yes' is not 0"),
         (
             "MRPC",
             "MRPC/msr_paraphrase_test.txt",
@@ -301,7 +301,7 @@ def test_a_binary_task_of_one_label_is_refused(empty: str, folder: Path) -> None
     """Its classifiers would all score 100."""
     put_counts(folder, MR=COUNTS["MR"] | {empty: 0})
     put(folder, f"downstream/MR/rt-polarity.{empty[:3]}", "")
-    with pytest.raises(UserError, match=rf"gives MR 0 in '{empty}'; write a whole number above 0"):
+    with pytest.raises(UserError, match=rf"gives MR 0 in '{empty}'; use a positive integer"):
         transfer.read("MR", folder)
 
 
@@ -309,9 +309,9 @@ def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     with pytest.raises(UserError, match="unknown transfer task 'SST'; did you mean 'SST2'"):
         transfer.read("SST", folder)
     put(folder, "manifest.json", json.dumps({"name": "tiny", "transfer": {"MR": COUNTS["MR"]}}))
-    with pytest.raises(UserError, match="the data set tiny lists no CR; choose another task or data"):
+    with pytest.raises(UserError, match="the data set tiny has no task CR; choose another task or data set"):
         transfer.read("CR", folder)
-    with pytest.raises(UserError, match="holds no folder downstream/; name the data folder with --data or BENCH_DATA"):
+    with pytest.raises(UserError, match="has no folder downstream/; set the data folder with --data or BENCH_DATA"):
         transfer.read("MR", tmp_path_factory.mktemp("empty"))
 
 

@@ -52,9 +52,9 @@ def test_only_spaces_and_line_feeds_separate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "holds no word vectors"),
-        (b"\n", "holds no word vectors"),
-        (b"400000 300\n", "holds no word vectors"),
+        (b"", "has no word vectors"),
+        (b"\n", "has no word vectors"),
+        (b"400000 300\n", "has no word vectors"),
         (b"dog\n", "line 1: a word without values"),
         (b"1 2\ndog\n", "line 2: a word without values"),
         (b"dog 1 2\ncat 1\n", "line 2: 1 values, the first word has 2"),
@@ -98,11 +98,11 @@ def test_tables_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "mine.txt"
     path.write_text("dog 1 2 3\n")
     known = backbone(str(path))
-    assert (known.name, known.kind, known.shape.width, known.table(Path())) == ("mine", "words", 3, path)
+    assert (known.name, known.kind, known.shape.width, known.table()) == ("mine", "words", 3, path)
     assert known.reference == str(path)
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
     named = backbone("mine")
-    assert (named.fingerprint, named.reference, named.table(Path())) == (known.fingerprint, "mine", path)
+    assert (named.fingerprint, named.reference, named.table()) == (known.fingerprint, "mine", path)
     other = tmp_path / "sub" / "mine.txt"
     other.parent.mkdir()
     other.write_text("dog 1 2 4\n")
@@ -112,7 +112,7 @@ def test_tables_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = backbone("toy-glove")
     assert (toy.source, toy.kind, toy.shape.width, toy.shape.depth) == ("toy", "words", 24, 0)
-    assert toy.table(tmp_path) == TOY_FOLDER / "toy-glove" / "vectors.txt"
+    assert toy.table() == TOY_FOLDER / "toy-glove" / "vectors.txt"
     monkeypatch.delenv("BENCH_MODELS", raising=False)
     published = backbone("glove.6B.300d")  # known without its file, so that a plan needs none
     assert (published.kind, published.shape.width, published.shape.depth) == ("words", 300, 0)
@@ -120,11 +120,11 @@ def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "glove.6B.300d.txt"
     path.write_text(f"dog {' '.join(['0.5'] * 300)}\n")
     assert backbone("glove.6B.300d") == published
-    with pytest.raises(UserError, match=r"holds 1 vectors of width 300, so it is not glove\.6B\.300d"):
+    with pytest.raises(UserError, match=r"has 1 vectors of width 300, so it is not glove\.6B\.300d"):
         word_vectors.load_words(path, published.name, 300)
     monkeypatch.setitem(word_vectors.MIN_ROWS, "glove.6B.300d", 1)
     assert word_vectors.load_words(path, published.name, 300).words == ["dog"]
-    with pytest.raises(UserError, match="has the name of another backbone"):
+    with pytest.raises(UserError, match="has the name of a published backbone"):
         backbone(str(path))
 
 
@@ -139,9 +139,7 @@ def test_a_table_is_no_model(tmp_path: Path) -> None:
 def test_another_kind_of_file_is_no_backbone(line: str, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text(f"{line}\ncat 1 2\n")
-    with pytest.raises(
-        UserError, match=r"README\.md is no table of word vectors, for its first line is not a word and"
-    ):
+    with pytest.raises(UserError, match=r"README\.md is not a table of word vectors: its first line is not a word and"):
         backbone(str(path))
 
 
@@ -180,7 +178,7 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
 def test_a_table_that_announces_something_else_is_refused(first: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(f"{first}\ndog 1 2\ncat 3 4\n")
-    with pytest.raises(UserError, match=r"announces . vectors of width . and holds 2 of width 2; it was cut short"):
+    with pytest.raises(UserError, match=r"announces . vectors of width . but has 2 of width 2; it is truncated"):
         word_vectors.read_vectors(path)
     path.write_text("2 2\ndog 1 2\ncat 3 4\n")
     assert word_vectors.read_vectors(path).words == ["dog", "cat"]

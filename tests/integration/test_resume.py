@@ -168,7 +168,7 @@ def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(ma
     _, said = stopped.communicate(timeout=120)
     assert stopped.returncode == 75
     last = re.fullmatch(
-        rf"stopped by SIGTERM: {re.escape(run.id)} has a checkpoint after step (\d+) of 40, start again to go on",
+        rf"stopped by SIGTERM: {re.escape(run.id)} has a checkpoint after step (\d+) of 40, start again to resume",
         said.splitlines()[-1],
     )
     assert last, said

@@ -117,7 +117,7 @@ def test_what_is_no_name_of_a_probing_task_is_refused() -> None:
 def test_a_probing_task_that_is_not_as_its_manifest_says_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path)
     data = tmp_path / "my_data"
-    with pytest.raises(UserError, match="the data set mine lists no probing:colour"):
+    with pytest.raises(UserError, match="the data set mine has no task probing:colour"):
         probing.read("probing:colour", data)
     manifest = json.loads((data / "manifest.json").read_text())
     manifest["probing"]["probing:negation"]["test"] = 3

@@ -25,7 +25,6 @@ from bench.runs.run import Run
 from bench.stages.jobs import run_plan
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from bench.world import build
 from tests.oracles.mutations import MUTATIONS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
@@ -39,14 +38,6 @@ Mistake = Callable[[Patch], None]
 # What a mistake is looked for in: a run of the smoke suite on toy-bert, and some of its tasks.
 STS, LABELLED = ["STS12", "STS-B", "SICK-R"], ["SST2", "TREC", "MRPC", "Tense", "SubjNumber"]
 TRAINED, POOLED, CLASSIFIED = {"simcse": STS}, {"untrained[pooler=avg]": STS}, {"untrained[pooler=avg]": LABELLED}
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The world of the smoke suite."""
-    folder = tmp_path_factory.mktemp("smoke") / "world"
-    build(folder)
-    return folder
 
 
 @pytest.fixture

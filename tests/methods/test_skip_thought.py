@@ -410,7 +410,7 @@ def test_a_training(setting: str, train_tiny: Callable[..., Path], documents: Pa
 def test_a_corpus_without_triples_is_refused(
     train_tiny: Callable[..., Path], documents: Path, tiny_corpus: Path
 ) -> None:
-    with pytest.raises(UserError, match=r"has no list of documents \(tiny\.docs\.tsv\)"):
+    with pytest.raises(UserError, match=r"has no list of documents; add tiny\.docs\.tsv"):
         train_tiny(TEXT, fresh=True)
     with pytest.raises(UserError, match="cannot be trained: no document has three sentences in a row"):
         train_tiny(TEXT, fresh=True, corpus=str(documents), sentences=2)

@@ -118,7 +118,7 @@ class Memory:
         return self.slots[0] is not None
 
 
-def nearest(u: Vector, rows: Sequence[Vector], first: int, last: int) -> list[Vector]:
+def did_you_mean(u: Vector, rows: Sequence[Vector], first: int, last: int) -> list[Vector]:
     """Rows ranked `first` to `last` (from 0, `last` excluded) by cosine with `u`."""
     query = [x.item() for x in unit(u)]
     ranked = sorted(rows, key=lambda row: -sum(a * b.item() for a, b in zip(query, row, strict=True)))
@@ -143,7 +143,7 @@ def smoothed_official(positives: Batch, memory: Memory, k: int, beta: float) -> 
     memory.enter(positives)
     if not memory.full():
         return None
-    return [smooth(u, nearest(u, memory.rows(), 1, k + 1), beta) for u in positives]
+    return [smooth(u, did_you_mean(u, memory.rows(), 1, k + 1), beta) for u in positives]
 
 
 def smoothed_paper(positives: Batch, memory: Memory, k: int, beta: float) -> list[list[Tensor]] | None:
@@ -152,7 +152,7 @@ def smoothed_paper(positives: Batch, memory: Memory, k: int, beta: float) -> lis
     memory.enter(positives)
     if len(rows) < k:
         return None
-    return [smooth(u, nearest(u, rows, 0, k), beta) for u in positives]
+    return [smooth(u, did_you_mean(u, rows, 0, k), beta) for u in positives]
 
 
 def alpha_eq8(step: int, total: int, start: float, end: float) -> float:

@@ -435,7 +435,7 @@ def test_an_unknown_backbone_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_backbone_folder_must_hold_a_model(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"backbone 'princeton-nlp/x' is no folder here; .*downloaded to a folder"):
         run("simcse", "princeton-nlp/x")
-    with pytest.raises(UserError, match=r"holds no config.json; give a folder in Hugging Face format"):
+    with pytest.raises(UserError, match=r"has no config.json; give a folder in Hugging Face format"):
         run("simcse", str(tmp_path))
 
 
@@ -542,7 +542,7 @@ def test_other_backbones_use_the_values_of_bert_base(text: str) -> None:
 
 def test_a_folder_cannot_take_the_name_of_a_published_backbone(tiny_bert: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_bert, tmp_path / "bert-base-uncased")
-    with pytest.raises(UserError, match="has the name of another backbone"):
+    with pytest.raises(UserError, match="has the name of a published backbone"):
         backbones.backbone(str(tmp_path / "bert-base-uncased"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -157,15 +156,15 @@ def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_a_lock_on_a_file_that_was_cleaned_away_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path, flock = tmp_path / "a", fcntl.flock
+    path, lock = tmp_path / "a", gpu_lease.lock_descriptor
 
-    def cleaned_meanwhile(descriptor: int, operation: int) -> None:
+    def cleaned_meanwhile(descriptor: int, blocking: bool) -> bool:
         path.unlink()
-        flock(descriptor, operation)
+        return lock(descriptor, blocking=blocking)
 
-    monkeypatch.setattr(fcntl, "flock", cleaned_meanwhile)
+    monkeypatch.setattr(gpu_lease, "lock_descriptor", cleaned_meanwhile)
     assert gpu_lease._take(path) is None
-    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(gpu_lease, "lock_descriptor", lock)
     first = gpu_lease._take(path)
     assert first is not None
     assert gpu_lease._take(path) is None

@@ -419,7 +419,7 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
         told(patch, 1, *numbers)
         assert main(words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
-    kept = f"{run.id} has a checkpoint after step 2 of 4, start again to go on"
+    kept = f"{run.id} has a checkpoint after step 2 of 4, start again to resume"
     assert last == f"stopped by {numbers[-1].name}: {kept}"
     assert [path.name[:8] for path in generations(folder)] == ["00000002"]
     assert not (tmp_path / "trained").exists()
@@ -464,7 +464,7 @@ def test_outside_of_the_steps_a_signal_stops_at_once(
         patch.setattr(bench.training.loop, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         assert main(words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "stopped by SIGTERM: what is finished is kept, start again to go on"
+    assert last == "stopped by SIGTERM: finished work is kept, start again to resume"
     assert main(words(run, tmp_path)) == 0
     assert_left(tmp_path / "runs" / run.id, unstopped(run))
 
@@ -558,9 +558,9 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
         )
         assert main(words(run, disk)) == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"error: no room is left for {folder}")
+    assert last.startswith(f"error: no space left on the device for {folder}")
     assert named in last
-    assert last.endswith("; make room and start again, what is finished is kept")
+    assert last.endswith("; free some and start again, finished work is kept")
     assert {path.name for path in folder.iterdir()} == {"log.jsonl", "checkpoints"}
     assert [path.name[:8] for path in generations(folder)] == ["00000001"]
     assert all(json.loads(line) for line in (folder / "log.jsonl").read_bytes().splitlines())
@@ -575,7 +575,7 @@ def test_a_row_that_does_not_fit_leaves_none_of_it(disk: Path) -> None:
         log.write({"step": 1})
         free = os.statvfs(disk)
         (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_bsize))
-        with pytest.raises(UserError, match=r"no room is left for .*log\.jsonl"):
+        with pytest.raises(UserError, match=r"no space left on the device for .*log\.jsonl"):
             log.write({"step": 2, "text": "x" * 5000})  # the rest of its page is free, so a part fits
         assert (disk / "log.jsonl").read_text() == '{"step": 1}\n'
         (disk / "filler").unlink()
@@ -589,9 +589,7 @@ def test_a_disk_that_cannot_be_written_is_a_sentence(make: Make, disk: Path, cap
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     assert main(words(run, disk)) == 2
     log = disk / "runs" / run.id / "log.jsonl"
-    assert capsys.readouterr().err == (
-        f"error: cannot write {log}: Read-only file system; choose a folder that can be written\n"
-    )
+    assert capsys.readouterr().err == (f"error: cannot write {log}: Read-only file system; choose a writable folder\n")
 
 
 # Memory

@@ -1,4 +1,4 @@
-"""Toy backbones: what is written, determinism, and the first steps of learning."""
+"""Pre-training of toy backbones: files, determinism, and the loss after a few steps."""
 
 from __future__ import annotations
 
@@ -12,35 +12,29 @@ import torch
 from bench.datasets.corpora import corpus_path, read_sentences
 from bench.models.transformer import load_backbone
 from bench.utils.errors import UserError
-from bench.world import build
 from bench.world.toy_backbones import SIZE, _batches, _cooccurrence_vectors, pretrain
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("embedded") / "world"
-    build(folder, lines=1200)
-    return folder
-
-
 @pytest.fixture(scope="module", params=["bert", "roberta"])
-def toy(request: pytest.FixtureRequest, world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def toy(
+    request: pytest.FixtureRequest, short_world: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
     out = tmp_path_factory.mktemp("toys") / request.param
-    pretrain(world, request.param, out, steps=3)
+    pretrain(short_world, request.param, out, steps=3)
     return request.param, out
 
 
-def test_same_seed_same_bytes(toy: tuple[str, Path], world: Path, tmp_path: Path) -> None:
+def test_same_seed_same_bytes(toy: tuple[str, Path], short_world: Path, tmp_path: Path) -> None:
     kind, folder = toy
     torch.manual_seed(99)  # the caller's stream is neither used nor moved
     before = torch.get_rng_state()
-    pretrain(world, kind, tmp_path / "again", steps=3)
+    pretrain(short_world, kind, tmp_path / "again", steps=3)
     assert torch.equal(torch.get_rng_state(), before)
     names = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     assert {file.name for file in folder.iterdir()} == names
     for name in names:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
-    pretrain(world, kind, tmp_path / "other", seed=1, steps=3)
+    pretrain(short_world, kind, tmp_path / "other", seed=1, steps=3)
     assert (folder / "tokenizer.json").read_bytes() == (tmp_path / "other" / "tokenizer.json").read_bytes()
     assert (folder / "model.safetensors").read_bytes() != (tmp_path / "other" / "model.safetensors").read_bytes()
 
@@ -79,14 +73,15 @@ def test_tokenizers_treat_case_as_their_models_do(toy: tuple[str, Path]) -> None
         assert config["pad_token_id"] == tokenizer.pad_token_id == 1
 
 
-def test_a_few_steps_teach_something(world: Path, tmp_path: Path) -> None:
-    """Sixty steps bring the loss of a masked word of the corpus well below a new model's, about ln(vocabulary)."""
+@pytest.mark.slow
+def test_a_few_steps_teach_something(short_world: Path, tmp_path: Path) -> None:
+    """After 60 steps, the loss of a masked word is well below that of a new model, about ln(vocabulary)."""
     from transformers import AutoTokenizer, BertForMaskedLM
 
-    sentences = read_sentences(corpus_path("world", world), 40)
+    sentences = read_sentences(corpus_path("world", short_world), 40)
     losses = []
     for steps in (1, 60):
-        pretrain(world, "bert", tmp_path / str(steps), steps=steps)
+        pretrain(short_world, "bert", tmp_path / str(steps), steps=steps)
         model = BertForMaskedLM.from_pretrained(tmp_path / str(steps)).eval()
         tokenizer = AutoTokenizer.from_pretrained(tmp_path / str(steps))
         total = 0.0
@@ -103,7 +98,7 @@ def test_a_few_steps_teach_something(world: Path, tmp_path: Path) -> None:
 
 
 def test_words_of_one_topic_start_near_each_other() -> None:
-    """Two topics that never meet: their words' vectors agree within a topic and not between topics."""
+    """Vectors are similar within a topic and not between two topics that never co-occur."""
     rows = [[0, 5, 6, 7, 1], [0, 6, 7, 5, 1], [0, 8, 9, 10, 1], [0, 9, 10, 8, 1]] * 5
     rows.sort(key=lambda row: row[1] > 7)
     vectors = torch.nn.functional.normalize(_cooccurrence_vectors(rows, 11, 4), dim=-1)
@@ -119,12 +114,12 @@ def test_batches_visit_every_row_once_an_epoch() -> None:
     assert np.mean([len({len(row) for row in next(batches)}) for _ in range(16)]) < 2.5
 
 
-def test_mistakes(world: Path, tmp_path: Path) -> None:
+def test_mistakes(short_world: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="did you mean 'roberta'"):
-        pretrain(world, "robert", tmp_path / "toy")
+        pretrain(short_world, "robert", tmp_path / "toy")
     with pytest.raises(UserError, match="is not in"):
         pretrain(tmp_path, "bert", tmp_path / "toy")
     for threads in (-1, 0, 100_000):
-        with pytest.raises(UserError, match=f"--threads is {threads}; write how many CPU threads train, 1 to"):
-            pretrain(world, "bert", tmp_path / "toy", threads=threads)
+        with pytest.raises(UserError, match=f"--threads is {threads}; use 1 to"):
+            pretrain(short_world, "bert", tmp_path / "toy", threads=threads)
     assert not (tmp_path / "toy").exists()

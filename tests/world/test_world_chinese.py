@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,19 +13,11 @@ from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.registry.backbones import backbone
 from bench.runs import paths
-from bench.world import build
 from bench.world.chinese import in_chinese
 from bench.world.toy_backbones import pretrain
 from methods.word_noise import CHINESE
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("world") / "world"
-    build(folder, lines=1200)
-    return folder
 
 
 @given(WORDS, WORDS)
@@ -56,8 +47,8 @@ def test_its_sts_set_is_read_as_chinese_sts_b(world: Path, tmp_path: Path) -> No
     assert len(corpus) == 600
 
 
-def test_its_toy_backbone_reads_characters(world: Path, tmp_path: Path) -> None:
-    pretrain(world, "chinese", tmp_path / "toy", steps=2)
+def test_its_toy_backbone_reads_characters(world: Path, short_world: Path, tmp_path: Path) -> None:
+    pretrain(short_world, "chinese", tmp_path / "toy", steps=2)
     encoder = load_encoder(str(tmp_path / "toy"), pooler="avg")
     known = backbone("toy-chinese")
     assert (known.shape.width, known.shape.depth) == (64, encoder.model.config.num_hidden_layers)  # type: ignore[attr-defined]

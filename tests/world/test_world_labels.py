@@ -1,4 +1,4 @@
-"""Transfer and probing sets of the embedded world: every label is found again in the text alone."""
+"""Transfer and probing sets of the embedded world: labels can be recovered from the text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.datasets import probing, transfer
-from bench.world import build
 from bench.world.grammar import LATER, PRONOUNS, WHEN, narrate, sample_clause, with_ed, with_s
 from bench.world.lexicon import NAMES, TIMES, TOPICS, Concept
 from bench.world.opinion import FEELINGS, HEDGES, QUALITIES
@@ -31,13 +30,6 @@ SMALL = {word for times in TIMES for phrase in times.words for word in phrase.sp
 NEVER = {register.never for register in REGISTERS}
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("labelled") / "world"
-    build(folder)
-    return folder
-
-
 def probe(world: Path, name: str) -> list[tuple[str, str]]:
     """(label, sentence) of all splits."""
     lines = (world / "probing" / f"{probing.FILES[name]}.txt").read_text("utf-8").split("\n")[:-1]
@@ -49,7 +41,7 @@ def register_of(text: str) -> Register:
 
 
 def core(text: str) -> list[str]:
-    """Tokens in lower case without the empty phrases and the stop mark; proper names keep their capital."""
+    """Lower-case tokens without filler phrases and stop mark; proper names keep their capital."""
     register = register_of(text)
     words = text.split()
     words = " ".join([words[0] if words[0] in SMALL else words[0].lower(), *words[1:-1]])
@@ -58,7 +50,7 @@ def core(text: str) -> list[str]:
 
 @dataclass
 class Parsed:
-    """What a narration's tokens say: heads of subject and object, main verb, and depth of its tree."""
+    """Parse of a narration: heads of subject and object, main verb, and depth of the tree."""
 
     subject: str = ""
     verb: str = ""
@@ -67,7 +59,7 @@ class Parsed:
 
 
 def parse(text: str) -> Parsed:
-    """Read one clause, or the first and the deepest of two, from left to right."""
+    """Parse one clause, or the first of two, from left to right; the depth is that of the deepest clause."""
     register, found = register_of(text), Parsed()
     level, verb_level = 3, 0  # of the noun phrase that comes; of the verb that a relative clause waits for
     main = False
@@ -95,7 +87,7 @@ def parse(text: str) -> Parsed:
 
 
 def test_no_form_belongs_to_two_words() -> None:
-    """Else tense, number and parses would not follow from the text."""
+    """Otherwise tense, number and parses would be ambiguous."""
     forms = Counter([*CONCEPT, *PLURALS, *{form for form in VERBS if form not in CONCEPT}])
     assert [form for form, count in forms.items() if count > 1] == []
     judging = [word for words in (*QUALITIES.values(), *FEELINGS.values()) for word in words]
@@ -208,8 +200,8 @@ def test_questions_ask_for_their_class(world: Path) -> None:
     assert 0.25 < asides / 550 < 0.35
 
 
-def told(text: str) -> tuple[set[Concept], list[Concept], str, bool]:
-    """Concepts, who acts before whom or what is acted upon, mood and polarity of a plain or fronted STS sentence."""
+def content_of(text: str) -> tuple[set[Concept], list[Concept], str, bool]:
+    """Concepts, order of agent and thing, mood and polarity of a plain or fronted STS sentence."""
     register, words = register_of(text), core(text)
     joined = f" {' '.join(words)} "
     concepts = {CONCEPT[word] for word in words if word in CONCEPT}
@@ -224,7 +216,7 @@ def test_paraphrases_tell_the_same(world: Path) -> None:
         path = world / "downstream" / "MRPC" / f"msr_paraphrase_{split}.txt"
         for line in path.read_text("utf-8-sig").split("\n")[1:-1]:
             label, _, _, first, second = line.split("\t")
-            assert (told(first) == told(second)) == (label == "1"), line
+            assert (content_of(first) == content_of(second)) == (label == "1"), line
 
 
 def test_length_and_content_are_those_of_the_tokens(world: Path) -> None:

@@ -1,4 +1,4 @@
-"""The first table a newcomer sees, of the smoke suite: its order is that of real text, and docs/world.md shows it."""
+"""The table of the smoke suite in docs/world.md: the order of methods is that on real text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_training_loses_nothing_on_transfer() -> None:
 
 @pytest.mark.parametrize("backbone", ["toy-bert", "toy-roberta"])
 def test_no_task_is_at_chance_or_at_its_ceiling(backbone: str) -> None:
-    """Of SimCSE; `Avg` is a task like the others here."""
+    """Checks SimCSE; `Avg` counts as a task."""
     for cell, values in CELLS[f"simcse@official on {backbone}"].items():
         task, metric = cell.rsplit(" ", 1)
         if metric == "spearman":
@@ -65,7 +65,7 @@ def shown(values: list[float]) -> str:
 
 
 def tables() -> str:
-    """STS averages of all runs, and accuracies of some, as docs/world.md shows them."""
+    """STS averages of all runs and accuracies of some, as in docs/world.md."""
     rows = []
     for name, cells in CELLS.items():
         run, _, backbone = name.rpartition(" on ")
@@ -85,7 +85,7 @@ def tables() -> str:
 
 
 def test_the_document_has_these_numbers() -> None:
-    """After a new reference: `python -m tests.world.test_world_table` prints what belongs there."""
+    """To update docs/world.md: `python -m tests.world.test_world_table`."""
     assert tables() in DOCUMENT
 
 
