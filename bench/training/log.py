@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from filelock import lock_descriptor
+
 from bench.utils.errors import UserError
 from bench.utils.files import disk_errors, write_error
 
