@@ -23,6 +23,7 @@ from methods.base import (
     Views,
     cosine,
     overlay,
+    seed_torch,
     stream_seed,
 )
 
@@ -123,7 +124,7 @@ class DCLR(Contrastive):
             raise Refusal(f"'dclr' needs phi > 0, not {hyper.phi}")
 
     @classmethod
-    def fit(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
+    def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
         """The published complementary models are for the vocabularies of the published backbones."""
         if shape.depth < _BASE_DEPTH and hyper.complement in (_SIMCSE_BERT, _SIMCSE_ROBERTA):
             return replace(hyper, complement="backbone")
@@ -168,7 +169,7 @@ class DCLR(Contrastive):
         device = torch.device(self._context.device)
         # Dropout draws from the global generator, which is the backbone's.
         with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            torch.manual_seed(stream_seed(step.seed, "dclr-complement", step.index))
+            seed_torch(stream_seed(step.seed, "dclr-complement", step.index), device)
             states, _ = self._context.states(tokens, self.complement)
             pooler = self.complement.pooler
             return states[-1][:, 0] if pooler is None else pooler(states[-1])

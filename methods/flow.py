@@ -263,9 +263,9 @@ class Flow(Transform):
             raise Refusal(f"'flow' needs learning_rate > 0, not {hyper.learning_rate}")
 
     @classmethod
-    def fit(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
+    def clamp_to_backbone(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
         levels = possible_levels(hyper.levels, shape.width) if shape.width else hyper.levels
-        return replace(super().fit(hyper, shape), levels=levels)
+        return replace(super().clamp_to_backbone(hyper, shape), levels=levels)
 
     def transform(self, encoder: Any, context: Context) -> Flowed:
         hyper, seed, device = self.hyper, context.seed, context.device

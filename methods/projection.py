@@ -111,7 +111,7 @@ class Projection(Transform):
             raise Refusal("'projection' is one map for all tasks; name a corpus as its source, not 'target'")
 
     @classmethod
-    def fit(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
+    def clamp_to_backbone(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
         """No more dimensions than there are; a random map reads no corpus."""
         if shape.width:  # an Encoder without backbone shows its width later
             hyper = replace(hyper, dimensions=min(hyper.dimensions, shape.width))

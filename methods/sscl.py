@@ -53,7 +53,7 @@ class SSCL(Contrastive):
             raise Refusal(f"'sscl' stacks 0 or more layers, not {hyper.stack}")
 
     @classmethod
-    def fit(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:
+    def clamp_to_backbone(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:
         """A stack never reaches below layer 1; SSCL-BERT's one loss needs no averaging."""
         hyper = replace(hyper, stack=min(hyper.stack, shape.depth - 1))
         return replace(hyper, average=False) if hyper.positive == "self" else hyper

@@ -120,11 +120,11 @@ class Whitening(Transform):
             raise Refusal(f"'whitening' keeps at least 1 dimension, or all with none or 0, not {hyper.dimensions}")
 
     @classmethod
-    def fit(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
+    def clamp_to_backbone(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
         dimensions = hyper.dimensions or None
         if dimensions and shape.width:  # an Encoder without backbone shows its width later
             dimensions = min(dimensions, shape.width)
-        return replace(super().fit(hyper, shape), dimensions=dimensions)
+        return replace(super().clamp_to_backbone(hyper, shape), dimensions=dimensions)
 
     def transform(self, encoder: Any, context: Context) -> Whitened:
         vectors, dimensions = self.vectors(encoder, context), self.hyper.dimensions

@@ -24,7 +24,7 @@ from bench.runs.run import resolve
 from bench.training.checkpoint import Checkpoints
 from bench.training.loop import Training
 from bench.utils.errors import UserError, nearest
-from methods.base import Contrastive, stream_seed
+from methods.base import Contrastive, seed_torch, stream_seed
 
 FLOAT32 = 1e-4  # relative: sums of float32 are off by less, and float16, which has three digits, by more
 # Values that few hyper-parameters of a type can have.
@@ -122,7 +122,7 @@ def clauses(trial: Trial) -> Iterator[Clause]:
 
 
 def _seed_all(number: int) -> None:
-    torch.manual_seed(number)
+    seed_torch(number)
     np.random.seed(number)
     random.seed(number)
 
@@ -159,7 +159,9 @@ def text(trial: Trial) -> None:
             run.arguments[0], backbone_name=run.backbone.reference, corpus="world", data="world", seed=run.seed
         )
         if again.id != run.id:
-            raise Fault(f"'{text}' becomes '{run.arguments[0]}', which is another run; fit() must not change it again")
+            raise Fault(
+                f"'{text}' becomes '{run.arguments[0]}', which is another run; clamp_to_backbone() must be idempotent"
+            )
 
 
 def _word(value: Any) -> str:

@@ -21,7 +21,7 @@ from bench.registry.plugins import type_name
 from bench.runs.run import Run, resolve
 from bench.training.context import RunContext
 from bench.training.loop import Diverged, Training
-from methods.base import Method, Step, Transform, stream_seed
+from methods.base import Method, Step, Transform, seed_torch, stream_seed
 
 STEPS, HALF = 6, 3  # of a training, and after how many of them one is stopped
 RECIPE = {
@@ -88,7 +88,9 @@ class Trial:
             recipe=RECIPE | recipe,
         )
         if run.skip:
-            raise Fault(f"skip() leaves it out on 4 layers of width 64 ({run.skip}); let fit() find what they can do")
+            raise Fault(
+                f"skip() leaves it out on 4 layers of width 64 ({run.skip}); let clamp_to_backbone() find values that it supports"
+            )
         return run
 
     def training(self, text: str | None = None, seed: int = 1, **recipe: Any) -> Training:
@@ -119,7 +121,7 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
     for module in training.modules.modules():
         if still and hasattr(module, "config"):
             module.eval()
-    torch.manual_seed(stream_seed(training.seed, "dropout", 0))
+    seed_torch(stream_seed(training.seed, "dropout", 0))
     step = Step(0, training.total, training.run.recipe.batch_size, training.seed, rows)
     loss = training.method.step_loss(training.context, step)
     if not isinstance(loss, Tensor) or loss.dim() != 0:

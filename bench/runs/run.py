@@ -319,7 +319,7 @@ def resolve(
         built.append((cls, asked))
         try:
             cls.check(asked)
-            fitted = cls.fit(asked, shape)
+            fitted = cls.clamp_to_backbone(asked, shape)
             skip = skip or cls.skip(fitted, shape)
         except Refusal as refusal:
             raise UserError(f"'{text}' cannot be run: {refusal}") from None
@@ -329,7 +329,7 @@ def resolve(
         parts.append((cls.name, cls.version, hyper))
         # A key that changes nothing on this backbone is not spelled, so that equal runs have one name.
         others = {key: cls.Hyper(**{**rows, **{k: v for k, v in given.items() if k != key}}) for key in given}
-        shown = {key: getattr(fitted, key) for key in given if cls.fit(others[key], shape) != fitted}
+        shown = {key: getattr(fitted, key) for key in given if cls.clamp_to_backbone(others[key], shape) != fitted}
         if position == 0:
             shown |= {key: value for key, value in text_recipe.items() if value != getattr(base, key)}
         spellings.append(_spell(cls.name, {key: written(value) for key, value in shown.items()}))

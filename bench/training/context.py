@@ -24,7 +24,7 @@ from bench.runs import paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
-from methods.base import Tokens, Views, stream, stream_seed
+from methods.base import Tokens, Views, seed_torch, stream, stream_seed
 from methods.projection import Affine
 
 
@@ -165,7 +165,7 @@ class RunContext:
         if fresh is None:
             return copy.deepcopy(self.backbone)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(stream_seed(self.seed, fresh))
+            seed_torch(stream_seed(self.seed, fresh))
             return type(self.backbone)(copy.deepcopy(self.backbone.config), add_pooling_layer=False).to(self.device)
 
     def masked_language_head(self) -> nn.Module:

@@ -37,7 +37,7 @@ from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, sweep, write_json
 from bench.utils.progress import Progress
-from methods.base import Method, Refusal, Step, stream, stream_seed
+from methods.base import Method, Refusal, Step, seed_torch, stream, stream_seed
 
 BETAS = (0.9, 0.999)  # of AdamW (methods.md a.3)
 # Steps between two looks at their losses. To look is to wait for the device, which then waits for the host; otherwise
@@ -316,7 +316,7 @@ class Training:
         step = Step(self.done, self.total, recipe.batch_size, self.seed, batch)
         rate = learning_rate(self.done, self.total, recipe)
         set_rate(self.optimiser, self.done, rate, recipe)
-        torch.manual_seed(stream_seed(self.seed, "dropout", self.done))
+        seed_torch(stream_seed(self.seed, "dropout", self.done), self.context.device)
         loss = self.method.step_loss(self.context, step)
         with torch.no_grad():
             self.method.after_loss(self.context, step)

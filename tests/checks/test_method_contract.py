@@ -190,7 +190,7 @@ BREACHES = [
     ([('{"length": 6}', '{"length": "long"}')], contract.tables, "'length' should be a whole number, not 'long'"),
     ([('{"length": 6}', '{"batch_size": 0}')], contract.tables, "'batch_size' should be at least 1"),
     (
-        [("    def negatives", "    @classmethod\n    def fit(cls, hyper, shape):\n        "
+        [("    def negatives", "    @classmethod\n    def clamp_to_backbone(cls, hyper, shape):\n        "
           "return replace(hyper, length=hyper.length + 1)\n\n    def negatives")],
         contract.text,
         r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run",

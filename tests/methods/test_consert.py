@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
-import methods.base as base
 import methods.consert as module
+import methods.contrastive as base
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences, sts_sentences
 from bench.evaluation.scoring import score_tasks

@@ -501,7 +501,7 @@ def test_a_small_backbone_is_its_own_complement(tiny_bert: Path) -> None:
 
 def test_the_released_loss_cannot_join_another_method(tiny_bert: Path) -> None:
     keys: Any = {"backbone_name": str(tiny_bert), "corpus": "wiki1m", "data": "senteval", "seed": 1}
-    with pytest.raises(UserError, match="is decided by the method written first"):
+    with pytest.raises(UserError, match="is set by the method written first"):
         resolve("gs-infonce+dclr@official", **keys)
     (_, _, hyper) = resolve("gs-infonce+dclr@paper", **keys).parts[1]
     assert not {"false_negatives", "loss_form", "start"} & set(hyper)
