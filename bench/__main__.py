@@ -170,6 +170,7 @@ def runs(arguments: argparse.Namespace) -> int:
 
 def evaluate(arguments: argparse.Namespace) -> int:
     """Score any encoder, or several, print a table and write records."""
+    from bench.cli.score_tables import compared, tables
     from bench.models.from_name import Model
     from bench.runs import paths
     from bench.stages import gpu_lease
@@ -183,10 +184,10 @@ def evaluate(arguments: argparse.Namespace) -> int:
     tasks, mode, out = _tasks(arguments), arguments.mode, arguments.out
     with gpu_lease.lease() as device:
         if len(models) == 1:
-            print(score_model(models[0], None, tasks, mode, data, out, device))
+            print(tables(score_model(models[0], None, tasks, mode, data, out, device)))
             return 0
-        table, errors = score_models(models, tasks, mode, data, out, device)
-    if table:
+        records, errors = score_models(models, tasks, mode, data, out, device)
+    if table := compared(records):
         print(table)
     for error in errors:
         print(f"error: {error}", file=sys.stderr)

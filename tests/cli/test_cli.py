@@ -247,10 +247,10 @@ def test_a_full_disk_is_one_sentence(
 @pytest.mark.parametrize(
     ("plan", "told"),
     [
-        ("{}", "this is no plan of runs (it lacks 'runs')"),
+        ("{}", "the plan of runs is invalid (it lacks 'runs')"),
         ("{", "--json is not JSON: Expecting property name"),
         ("[" * 100_000, "--json is not JSON: maximum recursion depth exceeded"),
-        ('{"runs": [null]}', "this is no plan of runs (a part of it has another form)"),
+        ('{"runs": [null]}', "the plan of runs is invalid (a part of it has another form)"),
         ('{"runs": [{"id": "a", "method": "simcse", "setting": "paper", "seed": "1"}]}', "a run has another form"),
     ],
 )

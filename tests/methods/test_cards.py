@@ -493,7 +493,7 @@ def test_a_training_with_switched_words(tiny_roberta: Path, tiny_corpus: Path, t
 
 
 def test_a_corpus_with_too_few_sentences_is_refused(train_tiny: Train) -> None:
-    with pytest.raises(UserError, match="64 neighbours were asked for each of"):
+    with pytest.raises(UserError, match="64 neighbours of each of"):
         train_tiny("cards[switch=0]")
 
 

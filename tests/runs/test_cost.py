@@ -21,7 +21,7 @@ from bench.runs.cost import ASSUMED, SHEETS, Device, Measured, predict, report
 from bench.runs.run import Run, resolve
 from bench.runs.workload import Architecture, classifying, corpus_tokens, encoding, training
 from bench.training.context import RunContext
-from bench.training.loop import batches
+from bench.training.schedule import batches
 from bench.utils.errors import UserError
 from methods.base import Step
 

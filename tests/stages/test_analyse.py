@@ -418,7 +418,7 @@ def test_other_data(material_of: Materials, write_pairs: Any, tiny_bert: Path, t
     corpus = tmp_path / "short.txt"
     corpus.write_text("a dog\na dog\n \na cat\n")
     found = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
-    assert found["reason"] == f"corpus '{corpus}' has 2 different sentences, fewer than a batch of 16"
+    assert found["reason"] == f"corpus '{corpus}' has 2 distinct sentences, fewer than a batch of 16"
 
 
 def test_mistakes_are_not_reasons(material_of: Materials, write_pairs: Any) -> None:

@@ -41,8 +41,8 @@ def test_the_status_of_all(as_given: Path, statuses: list[int], expected: int) -
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        ("exit 2", "one of 3 processes failed; mend what it said and start again"),
-        ("kill -9 $$", "one of 3 processes was ended by SIGKILL; start again and its runs go on"),
+        ("exit 2", "one of 3 processes failed; fix the error that it printed and start again"),
+        ("kill -9 $$", "one of 3 processes was killed by SIGKILL; start again to resume its runs"),
     ],
 )
 def test_one_that_fails_does_not_keep_the_others_from_their_end(
