@@ -260,13 +260,13 @@ def test_views_swapped_are_caught(runs: Runs, monkeypatch: Patch) -> None:
 def test_a_cut_takes_its_share_rounded_down() -> None:
     draw = torch.Generator().manual_seed(0)
     lengths = [9, 4, 5]
-    features = module.kept("feature_cutoff", lengths, 9, 32, 0.2, draw)
+    features = module.cutoff_mask("feature_cutoff", lengths, 9, 32, 0.2, draw)
     assert features is not None
     assert (features == 0).sum((1, 2)).tolist() == [6, 6, 6]
-    tokens = module.kept("token_cutoff", lengths, 9, 32, 0.2, draw)
+    tokens = module.cutoff_mask("token_cutoff", lengths, 9, 32, 0.2, draw)
     assert tokens is not None
     assert (tokens == 0).sum((1, 2)).tolist() == [1, 0, 1]
-    elements = module.kept("dropout", lengths, 9, 32, 0.2, draw)
+    elements = module.cutoff_mask("dropout", lengths, 9, 32, 0.2, draw)
     assert elements is not None
     assert [(row[:n] == 0).sum().item() for row, n in zip(elements, lengths, strict=True)] == [57, 25, 32]
     assert all((row[n:] == 1).all() for row, n in zip(elements, lengths, strict=True))
@@ -387,7 +387,7 @@ def test_impossible_hyper_parameters_are_refused(hyper: dict[str, Any], problem:
 def test_a_backbone_with_other_embeddings_is_refused(runs: Runs) -> None:
     method, context, _ = runs.start("consert")
     del context.backbone.embeddings.position_embeddings
-    with pytest.raises(Refusal, match="as BERT and RoBERTa have them"):
+    with pytest.raises(Refusal, match="the embeddings of BERT and RoBERTa"):
         method.prepare(context)
 
 

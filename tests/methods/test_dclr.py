@@ -193,13 +193,15 @@ def noise_rises_along_its_uniformity(method: Any, patch: Any) -> None:
     def to_raise(self: Any, anchors: torch.Tensor, views: Any, noise: torch.Tensor, step: Step) -> torch.Tensor:
         return (cosine(anchors, noise) / self.hyper.temperature).logsumexp(dim=1).mean()
 
-    override(method, "_to_raise", to_raise)
+    override(method, "_ascent_objective", to_raise)
 
 
 @mutation("far")
 def uniformity_without_temperature(method: Any, patch: Any) -> None:
     override(
-        method, "_to_raise", lambda self, anchors, views, noise, step: cosine(anchors, noise).logsumexp(dim=1).mean()
+        method,
+        "_ascent_objective",
+        lambda self, anchors, views, noise, step: cosine(anchors, noise).logsumexp(dim=1).mean(),
     )
 
 

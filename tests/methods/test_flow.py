@@ -244,7 +244,7 @@ def test_hyper_parameters() -> None:
             Flow.check(FlowHyper(**{name: 0}))
     with pytest.raises(Refusal, match="at least 2 sentences"):
         Flow.check(FlowHyper(sentences=1))
-    with pytest.raises(Refusal, match="couples halves of a vector, and 1 dimension has none"):
+    with pytest.raises(Refusal, match="needs at least 2 dimensions, not 1"):
         Glow(1, FlowHyper(), 0)
     assert Flow.clamp_to_backbone(FlowHyper(source="target", sentences=9), Shape(0, 0)) == FlowHyper(source="target")
     assert Flow.corpora(FlowHyper(source="world")) == ("world",)
