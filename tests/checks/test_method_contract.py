@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import main
+from bench.checks import method_checks as checks
 from bench.checks import method_contract as contract
 from bench.checks.method_trial import Fault, Trial, advance, make_inputs
 from bench.models.encoder import load_encoder
@@ -132,19 +133,19 @@ def run_of(text: str) -> Run:
 LOSS = "return super().loss(views, step)"
 DRAW = 'torch.randn(anchors.shape, generator=step.generator("noise"))'
 CLAUSES = (
-    contract.check_table_keys,
-    contract.check_text,
-    contract.check_loss,
-    contract.check_single_item_batch,
-    contract.check_gradient,
-    contract.check_same_seed,
-    contract.check_other_seed,
-    contract.check_random_streams,
-    contract.check_resume,
-    contract.check_float64,
-    contract.check_refusals,
-    contract.check_joins,
-    contract.check_encoder,
+    checks.check_table_keys,
+    checks.check_text,
+    checks.check_loss,
+    checks.check_single_item_batch,
+    checks.check_gradient,
+    checks.check_same_seed,
+    checks.check_other_seed,
+    checks.check_random_streams,
+    checks.check_resume,
+    checks.check_float64,
+    checks.check_refusals,
+    checks.check_joins,
+    checks.check_encoder,
 )
 
 
@@ -188,60 +189,60 @@ class Shifted:
 
 # What is changed of the method, the clause that it breaks, and what is said; every clause has one at least.
 BREACHES = [
-    ([('{"length": 6}', '{"lenght": 6}')], contract.check_table_keys, "unknown key 'lenght'; did you mean 'length'?"),
-    ([('{"length": 6}', '{"length": "long"}')], contract.check_table_keys, "'length' should be a whole number"),
-    ([('{"length": 6}', '{"batch_size": 0}')], contract.check_table_keys, "'batch_size' should be at least 1"),
+    ([('{"length": 6}', '{"lenght": 6}')], checks.check_table_keys, "unknown key 'lenght'; did you mean 'length'?"),
+    ([('{"length": 6}', '{"length": "long"}')], checks.check_table_keys, "'length' should be a whole number"),
+    ([('{"length": 6}', '{"batch_size": 0}')], checks.check_table_keys, "'batch_size' should be at least 1"),
     (
         [("    def negatives", "    @classmethod\n    def clamp_to_backbone(cls, hyper, shape):\n        "
           "return replace(hyper, length=hyper.length + 1)\n\n    def negatives")],
-        contract.check_text,
+        checks.check_text,
         r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run",
     ),
-    ([(LOSS, LOSS + ".detach()")], contract.check_loss, "the loss has no gradient"),
-    ([(LOSS, LOSS + ".expand(2)")], contract.check_loss, r"the loss is \(2,\), not a scalar tensor"),
-    ([(LOSS, LOSS + ".item()")], contract.check_loss, "the loss is float, not a scalar tensor"),
-    ([(LOSS, LOSS + ".sub(100).sqrt()")], contract.check_loss, "the loss is nan"),
+    ([(LOSS, LOSS + ".detach()")], checks.check_loss, "the loss has no gradient"),
+    ([(LOSS, LOSS + ".expand(2)")], checks.check_loss, r"the loss is \(2,\), not a scalar tensor"),
+    ([(LOSS, LOSS + ".item()")], checks.check_loss, "the loss is float, not a scalar tensor"),
+    ([(LOSS, LOSS + ".sub(100).sqrt()")], checks.check_loss, "the loss is nan"),
     ([(LOSS, LOSS + " / (len(views.vectors[0]) - 1)")],
-     contract.check_single_item_batch, r"the loss is (nan|inf); the last batch of an epoch may have one item"),
+     checks.check_single_item_batch, r"the loss is (nan|inf); the last batch of an epoch may have one item"),
     ([(LOSS, LOSS + ".detach() + self.scale.sum()")],
-     contract.check_gradient, "no weight of the backbone has a gradient"),
+     checks.check_gradient, "no weight of the backbone has a gradient"),
     ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")],
-     contract.check_same_seed, "'.*' differs; draw with"),
-    ([("torch.ones(3)", "torch.randn(3)")], contract.check_same_seed, "'weights/.*scale' differs; draw with"),
+     checks.check_same_seed, "'.*' differs; draw with"),
+    ([("torch.ones(3)", "torch.randn(3)")], checks.check_same_seed, "'weights/.*scale' differs; draw with"),
     (
         [("    def loss(self, views, step):", "    def step_loss(self, context, step):"),
          (LOSS, "return self.scale.sum()"), ('{"length": 6}', '{"pooler": "avg"}'),
          ("self.rows, self.filled = enqueue", "return enqueue"), ("self.latest,", "self.rows,")],
-        contract.check_other_seed,
+        checks.check_other_seed,
         "the weights are equal; draw with",
     ),
-    ([(DRAW, "torch.randn(anchors.shape)")], contract.check_random_streams, "torch's global generator was used"),
+    ([(DRAW, "torch.randn(anchors.shape)")], checks.check_random_streams, "torch's global generator was used"),
     ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")],
-     contract.check_random_streams, "numpy's global generator"),
-    ([(DRAW, DRAW + " * random.random()")], contract.check_random_streams, "Python's global generator was used"),
+     checks.check_random_streams, "numpy's global generator"),
+    ([(DRAW, DRAW + " * random.random()")], checks.check_random_streams, "Python's global generator was used"),
     (
         [('self.register_buffer("rows", torch.zeros(hyper.length, shape.width))',
           "self.rows = torch.zeros(hyper.length, shape.width)"),
          ('self.register_buffer("filled", torch.tensor(0))', "self.filled = torch.tensor(0)")],
-        contract.check_resume,
+        checks.check_resume,
         "differs; keep state in buffers",
     ),
-    ([(LOSS, LOSS + ".float()")], contract.check_float64, "it is of torch.float32; do not cast"),
+    ([(LOSS, LOSS + ".float()")], checks.check_float64, "it is of torch.float32; do not cast"),
     ([(LOSS, LOSS + ' + torch.rand((), generator=step.generator("x"), dtype=views.vectors[0].dtype)')],
-     contract.check_float64, "in float32; draw in float32 and cast"),
-    ([("if hyper.length < 1:", "if False:")], contract.check_refusals,
+     checks.check_float64, "in float32; draw in float32 and cast"),
+    ([("if hyper.length < 1:", "if False:")], checks.check_refusals,
      r"'queue\[length=-1\]' is accepted, and then fails with"),
-    ([("raise Refusal(f", "raise ValueError(f")], contract.check_refusals, r"'queue\[length=-1\]' raises ValueError"),
-    ([("        super().check(hyper)\n", "")], contract.check_refusals,
+    ([("raise Refusal(f", "raise ValueError(f")], checks.check_refusals, r"'queue\[length=-1\]' raises ValueError"),
+    ([("        super().check(hyper)\n", "")], checks.check_refusals,
      r"'queue\[temperature=0\]' is accepted, and then"),
     (
         [("return [Negatives(torch.cat([used, drawn.to(anchors)]))]", "return []")],
-        contract.check_joins,
+        checks.check_joins,
         "'simcse' with it is 'simcse' alone",
     ),
     (
         [SHIFTED[0], ("@dataclass(frozen=True)", SHIFTED[1][1].replace("stored['by']", "1.0"))],
-        contract.check_encoder,
+        checks.check_encoder,
         "its vectors differ; store",
     ),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ EIGHT = [f"GPU-{number:08x}" for number in range(8)]
 # A job: leases, writes an open line, holds, writes a close line. One append is atomic, so the log is in true order.
 JOB = """
 import os, sys, time
-from bench import gpu
+from bench.stages import gpu_lease
 log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 with gpu_lease.lease(poll=0.02) as device:
     uuid = os.environ["CUDA_VISIBLE_DEVICES"]
