@@ -24,10 +24,10 @@ def stream(seed: int, *names: object) -> torch.Generator:
 def seed_torch(seed: int, device: str | torch.device = "cpu") -> None:
     """Seed torch's global generators: the CPU's, and that of `device` if it is a CUDA device.
 
-    `torch.manual_seed` also seeds every other accelerator. While CUDA is not initialised it queues
-    that call together with a formatted stack trace (`torch.cuda._lazy_call`). In a training on the
-    CPU, which seeds dropout at every step, that costs 0.3 to 1 ms per call, and the queue is never
-    emptied.
+    `torch.manual_seed` also seeds every other accelerator. While CUDA is not initialised it stores
+    that call for later with a formatted stack trace (`torch.cuda._lazy_call`), which costs 0.3 to
+    1 ms per call, depending on the depth of the stack. A training on the CPU seeds dropout at every
+    step.
     """
     torch.default_generator.manual_seed(seed)
     if torch.device(device).type == "cuda":

@@ -19,11 +19,15 @@ def test_seed_torch_draws_as_manual_seed_does() -> None:
         assert all(map(torch.equal, drawn, expected))
 
 
-@pytest.mark.skipif(torch.cuda.is_initialized(), reason="calls are queued only before CUDA is initialised")
-def test_seed_torch_queues_no_call_for_cuda() -> None:
-    before = len(torch.cuda._queued_calls)
+def test_seed_torch_leaves_cuda_alone_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(torch.cuda, "_lazy_call", lambda *given, **named: calls.append(given))
+    monkeypatch.setattr(torch.cuda.random, "_lazy_call", torch.cuda._lazy_call)
+    torch.manual_seed(1)
+    assert calls, "torch.manual_seed no longer calls CUDA, so seed_torch is not needed"
+    calls.clear()
     seed_torch(1, "cpu")
-    assert len(torch.cuda._queued_calls) == before
+    assert not calls
 
 
 def test_a_stream_does_not_use_the_global_generator() -> None:

@@ -83,8 +83,8 @@ def test_they_end_with_their_parent(as_given: Path, tmp_path: Path, number: int)
     child = f"trap 'echo told > {tmp_path}/told; exit 75' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
     program = (
         f"import sys; sys.executable = {str(as_given)!r}\n"
-        "from bench import signals\nfrom bench.stages.together import run_together\n"
-        f"with signals.heeded(): run_together([['sh', '-c', {child!r}]])\n"
+        "from bench.stages.together import run_together\nfrom bench.utils import interrupts\n"
+        f"with interrupts.heeded(): run_together([['sh', '-c', {child!r}]])\n"
     )
     real = Path(sys.prefix) / "bin" / "python"
     parent = subprocess.Popen([real, "-c", program], cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL)
