@@ -215,10 +215,10 @@ def spoil_orders(change: Callable[[Tensor, Sequence[int]], Tensor]) -> Callable[
 
 
 def spoil_cuts(change: Callable[..., Tensor | None]) -> Callable[[Patch], None]:
-    plain = module.kept
+    plain = module.cutoff_mask
 
     def spoil(patch: Patch) -> None:
-        patch.setattr(module, "kept", lambda *given: change(plain, *given))
+        patch.setattr(module, "cutoff_mask", lambda *given: change(plain, *given))
 
     return spoil
 
@@ -370,8 +370,8 @@ def test_what_the_sources_say() -> None:
     ("hyper", "problem"),
     [
         ({"temperature": 0.0}, "temperature > 0"),
-        ({"rate": 1.0}, "below 1, not 1.0"),
-        ({"rate": -0.1}, "below 1, not -0.1"),
+        ({"rate": 1.0}, "rate < 1, not 1.0"),
+        ({"rate": -0.1}, "rate < 1, not -0.1"),
         ({"scale": 0.0}, "scale > 0"),
         ({"first": "cutoff"}, "'first' of 'consert' is one of plain, shuffle"),
         ({"second": "noise"}, "'second' of 'consert' is one of"),
