@@ -360,11 +360,11 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("gs-infonce+simcse", "'simcse' adds nothing to another method"),
         ("untrained+gs-infonce", "'untrained' is not trained"),
         ("word-overlap+gs-infonce", "'word-overlap' is not trained"),
-        ("gs-infonce+sscl+sscl", "'sscl' stands twice"),
+        ("gs-infonce+sscl+sscl", "'sscl' appears twice"),
         ("gs-infonce+sscl[positive=self]", "only be written first"),
         ("sscl[positive=self]+is-cse", "smooths the dropout positive"),
         ("simcse[delete_word=true]+is-cse", "smooths the dropout positive"),
-        ("gs-infonce+is-cse[temperature=0.1]", "decided by the method written first, 'gs-infonce'"),
+        ("gs-infonce+is-cse[temperature=0.1]", "set by the method written first, 'gs-infonce'"),
         (
             "gs-infonce+sscl[batch_size=32]",
             "'batch_size' belongs to the recipe, which the method written first decides",
@@ -383,7 +383,7 @@ def test_a_run_resolves_again_from_its_own_arguments(
         ("ct-bert[scored_layers=3]", "'ct-bert' scores vectors of its own, which 'scored_layers' says nothing of"),
         ("simcse+gs-infonce[layers=3]", "'layers' belongs to the recipe"),
         ("untrained[layers=3]", "unknown key 'layers' of 'untrained'"),
-        ("sscl[layer=-1]", "from none with 0, not from -1"),
+        ("sscl[layer=-1]", "or 0 for no negatives, not -1"),
         ("untrained+projection[kind=svd]", "'kind' of 'projection' is one of pca, random, not 'svd'"),
         ("untrained+projection[dimensions=0]", "'projection' keeps at least 1 dimension, not 0"),
         ("untrained+projection[source=target]", "'projection' is one map for all tasks; name a corpus"),
@@ -551,5 +551,5 @@ def test_a_folder_may_not_pass_for_a_published_backbone(tiny_bert: Path, tmp_pat
     "text", ["simcse+whitening[source=target]+whitening[source=world]", "simcse+is-cse[alpha=0.1]+is-cse"]
 )
 def test_a_part_that_stands_twice_with_other_keys_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="stands twice"):
+    with pytest.raises(UserError, match="appears twice"):
         run(text)
