@@ -201,7 +201,7 @@ def test_identities_differ_where_vectors_do() -> None:
 
 
 def test_hyper_parameters() -> None:
-    for wrong, sentence in [({"dimensions": -1}, "at least 1 dimension"), ({"sentences": 1}, "at least 2 sentences")]:
+    for wrong, sentence in [({"dimensions": -1}, "needs dimensions >= 1"), ({"sentences": 1}, "at least 2 sentences")]:
         with pytest.raises(Refusal, match=sentence):
             Whitening.check(WhiteningHyper(**wrong))
     shape = Shape(64, 4)
