@@ -1,1 +1,1 @@
-"""The catalogue: one file per method, named as its paper names it. `base.py` holds the contract."""
+"""The methods, one file each, named after the paper. `base.py` is what they import."""

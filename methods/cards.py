@@ -14,26 +14,31 @@ from methods.base import POOLERS, Context, Contrastive, ContrastiveHyper, Negati
 
 @dataclass(frozen=True)
 class CARDSHyper(ContrastiveHyper):
-    switch: float = 0.05  # share of the words whose first letter changes case; 0 switches none
-    words: str = "each"  # "each" by its own chance (v2 of the code), or "count": max(1, round(switch x words)) (v1)
-    neighbours: int = 64  # K - 1: the code's K counts the sentence itself; 0 retrieves nothing
-    retrieval: str = "avg"  # pooler of the untrained backbone whose vectors are searched
+    switch: float = 0.05  # share of words whose first letter changes case; 0 changes none
+    words: str = (
+        "each"  # "each": an independent draw per word (code v2); "count": max(1, round(switch x words)) words (v1)
+    )
+    neighbours: int = 64  # K - 1, since the code's K includes the sentence itself; 0 retrieves none
+    retrieval: str = "avg"  # pooler of the untrained backbone for the retrieval
 
 
 class CARDS(Contrastive):
-    """Some words of the second view begin with the other case; each sentence brings one of its nearest in the corpus,
-    by the untrained backbone, and all of these are negatives of every anchor (methods.md b.14).
+    """Case switching and retrieved negatives (methods.md b.14).
 
-    Readings: a letter is what Unicode calls one, and "count" counts all words, of which those that begin with a letter
-    are drawn, as in the released code; cosines are of whole sentences. The paper's numbers are those of the code's
-    table.
+    In the second view, some words change the case of their first letter. For each sentence one of its
+    nearest neighbours in the corpus, by the untrained backbone, is drawn; these are negatives of every
+    anchor.
 
-    Departures: batches of 512 on one device stand for 4 x 128, with one gradient of all; equal sentences are one in the
-    search, but the training goes over all rows of the corpus, where the authors' file has each once; the search is in
-    float64, theirs in float16; spaces of the decoded text stay as they are, where their library took those before
-    punctuation away.
+    Interpretations: letters are those of Unicode. "count" takes its share of all words and draws from
+    those that begin with a letter, as in the released code. Cosines are of whole sentences. The paper's
+    values are those of the code's table.
 
-    After a `+` it brings the retrieved negatives alone: views are those of the method written first.
+    Deviations: one batch of 512 on one device replaces 4 x 128, with one gradient. The search merges
+    equal sentences but training uses all rows of the corpus, while the authors' file has no duplicates.
+    The search uses float64, theirs float16. Decoded text keeps spaces before punctuation, which their
+    version of the library removed.
+
+    After a `+` it adds only the retrieved negatives; views are those of the method written first.
     """
 
     name = "cards"
@@ -62,7 +67,7 @@ class CARDS(Contrastive):
             raise Refusal(f"'words' of 'cards' is each or count, not '{hyper.words}'")
         if hyper.neighbours < 0:
             raise Refusal(f"'cards' needs neighbours >= 0, not {hyper.neighbours}")
-        poolers = [name for name in POOLERS if name != "cls"]  # a stored pooler is no part of the raw encoder
+        poolers = [name for name in POOLERS if name != "cls"]  # the raw encoder has no stored pooler
         if hyper.retrieval not in poolers:
             raise Refusal(f"'retrieval' of 'cards' is one of {', '.join(poolers)}, not '{hyper.retrieval}'")
 
@@ -80,11 +85,11 @@ class CARDS(Contrastive):
         if self.hyper.neighbours == 0:
             return
         sentences = context.sentences()
-        first: dict[str, int] = {}  # equal sentences are one, found in its first row
+        first: dict[str, int] = {}  # equal sentences are merged into their first row
         for row, sentence in enumerate(sentences):
             first.setdefault(sentence, row)
         vectors = context.encode(context.encoder(self.hyper.retrieval), list(first))
-        # Not state: the same corpus and backbone give it again.
+        # Not a buffer: it is recomputed from the same corpus and backbone.
         self._nearest: Any = context.neighbours(vectors, self.hyper.neighbours)
         self._rows = list(first.values())
         number = {sentence: number for number, sentence in enumerate(first)}
@@ -95,11 +100,11 @@ class CARDS(Contrastive):
             return tokens, tokens
         generator = step.generator("switch-case")
         texts = [self._context.tokenizer.decode(row, skip_special_tokens=True) for row in tokens]
-        # Not cut to the recipe's length: a switched word may have more pieces.
+        # Not truncated to the recipe's length: a switched word may have more tokens.
         return tokens, self._context.tokenize([self._switch(text, generator) for text in texts])
 
     def _switch(self, text: str, generator: torch.Generator) -> str:
-        """A sentence of which some words begin with the other case."""
+        """Return the sentence with the case of some words' first letter switched."""
         words = [word for word in text.split(" ") if word]
         if self.hyper.words == "each":
             chosen = (torch.rand(len(words), generator=generator) < self.hyper.switch).nonzero().flatten().tolist()
@@ -112,7 +117,7 @@ class CARDS(Contrastive):
         return " ".join(words)
 
     def _retrieved(self, step: Step) -> list[int]:
-        """One neighbour of each item, by its number among the different sentences."""
+        """Return one drawn neighbour per item, as an index into the distinct sentences."""
         draw = torch.randint(self.hyper.neighbours, (len(step.rows),), generator=step.generator("retrieval")).tolist()
         return [int(self._nearest[self._numbers[row], place]) for row, place in zip(step.rows, draw, strict=True)]
 

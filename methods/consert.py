@@ -1,4 +1,4 @@
-"""ConSERT: two views of a sentence by what is cut from or shuffled in its embeddings."""
+"""ConSERT: two views of a sentence by cutoff or shuffling of its embeddings."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from torch import Tensor
 
 from methods.base import Context, HyperParameters, Method, Refusal, Step, nt_xent, overlay
 
-# "dropout" is of single elements of the embeddings, without rescaling; the backbone's own is a field of the recipe.
+# "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout is a recipe field.
 AUGMENTATIONS = ("plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout")
 
 
 @dataclass(frozen=True)
 class ConSERTHyper(HyperParameters):
     temperature: float = 0.1  # methods.md b.8
-    first: str = "feature_cutoff"  # what makes the first view, one of AUGMENTATIONS
-    second: str = "shuffle"  # what makes the second
-    rate: float = 0.2  # share that a cutoff or dropout sets to zero, rounded down
-    scale: float = 1.0  # of the mean loss; the released code sums two means and takes 0.15 of them
+    first: str = "feature_cutoff"  # augmentation of the first view, one of AUGMENTATIONS
+    second: str = "shuffle"  # augmentation of the second view
+    rate: float = 0.2  # share that cutoff or dropout sets to zero, rounded down
+    scale: float = 1.0  # factor of the mean loss; the released code takes 0.15 of the sum of two means
 
 
 class ConSERT(Method):
     """NT-Xent between two augmented views of the embedding layer's output (methods.md b.8).
 
-    It learns on the unlabelled sentences of the seven STS sets, **the test sets' included** (corpus "sts"), so its
-    scores on them compare with no method that has not seen these sentences.
+    It trains on the unlabelled sentences of the seven STS sets, **including the test sets** (corpus
+    "sts"), so its scores on them cannot be compared with methods that have not seen these sentences.
 
-    Token shuffling permutes the position embeddings of a sentence's tokens, the special ones included as in the code.
-    A cutoff drops whole features of a sentence or whole tokens, special ones included, and rescales nothing. The
-    backbone's own dropout is off on base models; the released large run has it on, and its first view is the plain
-    sentence. `paper` takes the mean loss over both directions and has the base augmentations on large models too.
-    `official` trains and is clipped at the code's scale of the loss, and trains the mean of the last layer, as the
-    code's pooling has it; both are scored, on dev too, by the mean of the last two layers, which is what is printed
-    (the code selects by the last layer). Departures: no selection at the end of an epoch, weight decay on all weights.
+    Token shuffling permutes the position embeddings of a sentence's tokens, including special tokens as
+    in the code. A cutoff zeroes whole features or whole tokens of a sentence, including special tokens,
+    without rescaling. The backbone's own dropout is off on base models; the released large run has it
+    on, and its first view is the plain sentence. `paper` takes the mean loss over both directions and
+    uses the base augmentations on large models too. `official` uses the code's scale of the loss, which
+    affects clipping, and trains the mean of the last layer, the code's pooling. Both are scored, also on
+    dev, by the mean of the last two layers, which the paper reports (the code selects by the last layer).
+
+    Deviations: no selection at the end of an epoch; weight decay on all weights.
     """
 
     name = "consert"
@@ -74,7 +76,7 @@ class ConSERT(Method):
         if hyper.temperature <= 0:
             raise Refusal(f"'consert' needs temperature > 0, not {hyper.temperature}")
         if not 0 <= hyper.rate < 1:
-            raise Refusal(f"'consert' cuts a share of at least 0 and below 1, not {hyper.rate}")
+            raise Refusal(f"'consert' needs 0 <= rate < 1, not {hyper.rate}")
         if hyper.scale <= 0:
             raise Refusal(f"'consert' needs scale > 0, not {hyper.scale}")
         for name in ("first", "second"):
@@ -85,7 +87,9 @@ class ConSERT(Method):
 
     def prepare(self, context: Context) -> None:
         if not hasattr(getattr(context.backbone, "embeddings", None), "position_embeddings"):
-            raise Refusal("'consert' augments embeddings as BERT and RoBERTa have them, and this backbone has others")
+            raise Refusal(
+                "'consert' augments the embeddings of BERT and RoBERTa, and this backbone has no position embeddings"
+            )
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         corpus = context.tokens()
@@ -97,7 +101,7 @@ class ConSERT(Method):
         return self.loss(first, second)
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
-        """Of the vectors (n, d) of both views: each of the 2n finds its other view among 2n - 1 candidates."""
+        """Return the scaled NT-Xent loss of both views (n, d)."""
         return self.hyper.scale * nt_xent(first, second, self.hyper.temperature)
 
     def encoder(self, context: Context) -> Any:
@@ -105,32 +109,32 @@ class ConSERT(Method):
 
 
 def shuffled(lengths: Sequence[int], padded: int, generator: torch.Generator) -> Tensor:
-    """For each sentence an order of its places in which its tokens change theirs: (n, padded)."""
+    """Return a permutation of each sentence's token positions, (n, padded)."""
     orders = torch.arange(padded).repeat(len(lengths), 1)
     for row, length in enumerate(lengths):
         orders[row, :length] = torch.randperm(length, generator=generator)
     return orders
 
 
-def kept(
+def cutoff_mask(
     name: str, lengths: Sequence[int], padded: int, width: int, rate: float, generator: torch.Generator
 ) -> Tensor | None:
-    """Ones and zeros that cut each sentence's embeddings (n, padded, width) as factors; None where nothing is cut."""
+    """Return a mask of ones and zeros for embeddings (n, padded, width); None if `name` is not a cutoff or dropout."""
     cuts = {"feature_cutoff": (1, width), "token_cutoff": (padded, 1), "dropout": (padded, width)}
     if name not in cuts:
         return None
-    left = torch.ones(len(lengths), *cuts[name])
-    for row, length in zip(left, lengths, strict=True):
-        elements = row[:length].view(-1)  # padding is not counted, and a feature is one element
+    mask = torch.ones(len(lengths), *cuts[name])
+    for row, length in zip(mask, lengths, strict=True):
+        elements = row[:length].view(-1)  # padding is not counted; a feature is one element
         elements[torch.randperm(len(elements), generator=generator)[: int(rate * len(elements))]] = 0
-    return left
+    return mask
 
 
 @contextmanager
 def augmented(
     backbone: Any, lengths: Sequence[int], names: Sequence[str], rate: float, generators: Sequence[torch.Generator]
 ) -> Iterator[None]:
-    """Let the backbone's embeddings augment a batch of sentences, each in its views one after the other."""
+    """Augment the backbone's embeddings during the block; the views of a sentence are consecutive rows."""
     count, views = len(lengths), list(zip(names, generators, strict=True))
 
     def shuffle(module: Any, inputs: Any, positions: Tensor) -> Tensor:
@@ -139,7 +143,7 @@ def augmented(
         for place, (name, generator) in enumerate(views):
             if name == "shuffle":
                 orders[:, place] = shuffled(lengths, padded, generator)
-        positions = positions.expand(count * len(views), -1, -1)  # BERT gives one row for all sentences
+        positions = positions.expand(count * len(views), -1, -1)  # BERT has one row for all sentences
         rows = torch.arange(len(positions), device=positions.device).unsqueeze(1)
         return positions[rows, orders.flatten(0, 1).to(positions.device)]
 
@@ -147,8 +151,8 @@ def augmented(
         _, padded, width = output.shape
         augmented = []
         for view, (name, generator) in zip(output.unflatten(0, (count, -1)).unbind(1), views, strict=True):
-            left = kept(name, lengths, padded, width, rate, generator)
-            augmented.append(view if left is None else view * left.to(view))
+            mask = cutoff_mask(name, lengths, padded, width, rate, generator)
+            augmented.append(view if mask is None else view * mask.to(view))
         return torch.stack(augmented, dim=1).flatten(0, 1)
 
     embeddings = backbone.embeddings

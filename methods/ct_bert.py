@@ -1,4 +1,4 @@
-"""CT-BERT: two encoders in tension, agreeing on one sentence and on nothing else."""
+"""CT-BERT: Contrastive Tension between two encoders, whose vectors agree only for equal sentences."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from methods.base import Context, HyperParameters, Method, Refusal, Step
 
 @dataclass(frozen=True)
 class CTBERTHyper(HyperParameters):
-    negatives: int = 7  # K pairs of different sentences for each pair of equal ones (methods.md b.7)
-    anchored: bool = True  # whether the negative pairs share the positive's sentence (paper) or none (released code)
-    drawn: int = 5000  # positive pairs of the whole training: 2,500 steps of two (methods.md b.7)
+    negatives: int = 7  # K, negative pairs per positive pair (methods.md b.7)
+    anchored: bool = True  # negative pairs contain the positive's sentence (paper); the code draws new ones
+    drawn: int = 5000  # positive pairs of the training: 2,500 steps of two (methods.md b.7)
 
 
 class CTBERT(Method):
     """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence" (methods.md b.7).
 
-    Binary cross-entropy, the mean over all pairs of a step. `batch_size` counts positive pairs: 2 with K = 7 are the
-    16 pairs of the sources. Sentences are drawn from the whole corpus with replacement, as in the code, so `drawn` is
-    the length of an epoch, not the number of sentences. Of the two copies the better one on the dev set is kept.
+    The loss is binary cross-entropy, averaged over all pairs of a step. `batch_size` counts positive
+    pairs: 2 with K = 7 give the 16 pairs of the sources. Sentences are drawn from the whole corpus with
+    replacement, as in the code, so an epoch has `drawn` items. The better of the two encoders on the dev
+    set is kept.
 
-    `paper` pairs each drawn sentence with K others; in the released code the 2K sentences of the negative pairs are
-    drawn afresh. Two sentences of a negative pair are never the same row here, which the code leaves to chance.
+    `paper` pairs each drawn sentence with K others; the released code draws the 2K sentences of the
+    negative pairs independently. Deviation: the sentences of a negative pair are never the same row.
     """
 
     name = "ct-bert"
     title = "CT-BERT"
     reference = "Carlsson et al. 2021 (ICLR); code FreddeFrallan/Contrastive-Tension@75293a8"
     Hyper = CTBERTHyper
-    # Released code; the paper's hyper-parameters by its own word.
+    # Released code, which states that these are the paper's hyper-parameters.
     _recipe = {
         "batch_size": 2,
         "learning_rate": 1e-5,
@@ -69,21 +70,21 @@ class CTBERT(Method):
         return self.hyper.drawn
 
     def pairs(self, sentences: int, step: Step) -> tuple[Tensor, Tensor]:
-        """Rows of the corpus for either encoder, (groups, 1 + K) each, the positive pair first."""
+        """Return rows of the corpus for each encoder, (groups, 1 + K), the positive pair first."""
         count, extra, generator = len(step.rows), self.hyper.negatives, step.generator("ct-bert")
         positives = torch.randint(sentences, (count, 1), generator=generator)
         others = positives
         if not self.hyper.anchored:
             others = torch.randint(sentences, (count, extra), generator=generator)
         left = torch.cat([positives, others.expand(count, extra)], dim=1)
-        # An offset of 1 .. sentences - 1 never comes back to the same row.
+        # An offset of 1 to sentences - 1 never gives the same row.
         offsets = torch.randint(1, sentences, (count, extra), generator=generator)
         return left, torch.cat([positives, (left[:, 1:] + offsets) % sentences], dim=1)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         corpus = context.tokens()
         left, right = self.pairs(len(corpus), step)
-        # Without dropout equal sentences have equal vectors: each is encoded once.
+        # Without dropout equal sentences have equal vectors, so each is encoded once.
         rows, places = left.unique(return_inverse=True)
         first = context.embed([[corpus[row] for row in rows.tolist()]]).vectors[0][places.to(context.device)]
         rows, places = right.unique(return_inverse=True)
@@ -91,14 +92,14 @@ class CTBERT(Method):
         return self.loss(first, second[places.to(context.device)])
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
-        """Of the vectors (groups, 1 + K, d) of both encoders, the positive pair first."""
+        """Return the loss of the vectors (groups, 1 + K, d) of both encoders, the positive pair first."""
         logits = (first * second).sum(-1)
         same = torch.zeros_like(logits)
         same[:, 0] = 1
         return F.binary_cross_entropy_with_logits(logits, same)
 
     def encoders(self, context: Context) -> Sequence[Any]:
-        """Both copies, the backbone first."""
+        """Return both encoders, the backbone first."""
         first = context.encoder()
         second = copy.copy(first)
         second.model = self.second

@@ -1,4 +1,4 @@
-"""DCLR: likely false negatives are taken out of the batch, and noise that was made harder is put beside it."""
+"""DCLR: likely false negatives are masked, and adversarial noise vectors are added as negatives."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from methods.base import (
     Views,
     cosine,
     overlay,
+    seed_torch,
     stream_seed,
 )
 
-_HOST = {"host": True}  # what the loss is made of can only be decided by the method that makes it
+_HOST = {"host": True}  # only the method written first determines the form of the loss
 _SIMCSE_BERT = "princeton-nlp/unsup-simcse-bert-base-uncased"
 _SIMCSE_ROBERTA = "princeton-nlp/unsup-simcse-roberta-base"
 _BASE_DEPTH = 12  # layers of the published base models
@@ -34,39 +35,43 @@ _BASE_DEPTH = 12  # layers of the published base models
 
 @dataclass(frozen=True)
 class DCLRHyper(ContrastiveHyper):
-    phi: float = 0.9  # cosine of the complementary model from which on a negative is held to be false; above 1: none
+    phi: float = 0.9  # threshold of the complementary model's cosine for false negatives; above 1: none
     noise_times: float = 1.0  # noise vectors as a multiple of the batch size
     ascent_steps: int = 4  # released code
-    ascent_size: float = 1e-3  # length of each of them; released code
-    complement: str = _SIMCSE_BERT  # the complementary model: "backbone", that is as it was at the start, or an encoder
-    complement_dropout: bool = False  # whether the complementary model keeps its dropout
+    ascent_size: float = 1e-3  # step size; released code
+    complement: str = _SIMCSE_BERT  # complementary model: "backbone" (its initial weights), or an encoder
+    complement_dropout: bool = False  # whether the complementary model uses dropout
     false_negatives: str = field(default="removed", metadata=_HOST)  # or "zeroed": their logits are multiplied by 0
     loss_form: str = field(default="softmax", metadata=_HOST)  # or "one-vs-rest", over all cells
-    start: str | None = field(default=None, metadata=_HOST)  # an encoder whose weights the backbone goes on from
+    start: str | None = field(default=None, metadata=_HOST)  # an encoder with the backbone's initial weights
 
 
 _CHOICES = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "one-vs-rest")}
 
 
 class DCLR(Contrastive):
-    """In-batch negatives have weight 0 where a fixed complementary model gives them a cosine >= phi; Gaussian vectors,
-    moved along the gradient that raises the loss, are further negatives (methods.md b.13).
+    """Instance weighting and noise-based negatives (methods.md b.13).
 
-    Released code: the logits of false negatives are multiplied by 0 instead, so they stay as cosine 0; the loss is the
-    mean over all cells of -[y log p + (1 - y) log(1 - p)], p the softmax; the complementary model keeps its dropout.
+    In-batch negatives get weight 0 if a fixed complementary model gives them a cosine >= phi. Gaussian
+    vectors, updated by gradient ascent on the loss, are additional negatives.
 
-    Readings. The noise rises along its own uniformity, mean_i log sum_k e^{s(h_i,n_k)/t}, in the paper's form and along
-    the whole loss in the code's; each vector's gradient has length 1. The complementary model's vector is [CLS] through
-    its own pooler, where it has one (the published ones do: there it is SimCSE's head), of the batch's word pieces,
-    once a sentence. 4 x 64 sentences on four GPUs are one batch of 256. Where the paper names no value, the code's
-    holds.
+    In the released code the logits of false negatives are multiplied by 0, so they remain with cosine 0;
+    the loss is the mean over all cells of -[y log p + (1 - y) log(1 - p)], with p the softmax; and the
+    complementary model uses dropout.
 
-    Departures from the code: [CLS] goes through the suite's new head alone, on all backbones (the code puts the
-    checkpoint's own pooler below it, and on large models in its place; RoBERTa stores none), and padding is masked in
-    training (the code attends to it). On backbones below 12 layers no SimCSE is published: the complementary model is
-    the backbone as it was at the start.
+    Interpretations: in the paper's form the noise ascends its own uniformity,
+    mean_i log sum_k e^{s(h_i,n_k)/t}, in the code's form the whole loss; gradients are normalised per
+    vector. The complementary model's vector is [CLS] through its own pooler, if it has one (the published
+    ones do: it is SimCSE's head), computed once per sentence from the batch's tokens. 4 x 64 sentences on
+    four GPUs become one batch of 256. Values that the paper does not give are the code's.
 
-    After a `+` it brings weights and noise in the paper's form; the released form is a loss, so it is refused there.
+    Deviations from the code: [CLS] passes only through the suite's new head, on all backbones (the code
+    puts the checkpoint's own pooler below it, and on large models in its place; RoBERTa stores none).
+    Padding is masked in training (the code attends to it). No SimCSE is published for backbones with
+    fewer than 12 layers; there the complementary model is the initial backbone.
+
+    After a `+` it adds weights and noise in the paper's form. The released form is a loss of its own and
+    is refused there.
     """
 
     name = "dclr"
@@ -105,7 +110,7 @@ class DCLR(Contrastive):
     def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.complement: Any = None
-        self.false: Tensor | None = None  # of the batch at hand, (n, n); made anew at each step
+        self.false: Tensor | None = None  # false negatives of the current batch, (n, n)
         self._context: Context | None = None
 
     @classmethod
@@ -123,8 +128,8 @@ class DCLR(Contrastive):
             raise Refusal(f"'dclr' needs phi > 0, not {hyper.phi}")
 
     @classmethod
-    def fit(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
-        """The published complementary models are for the vocabularies of the published backbones."""
+    def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
+        """Replace a published complementary model on backbones for which none is published."""
         if shape.depth < _BASE_DEPTH and hyper.complement in (_SIMCSE_BERT, _SIMCSE_ROBERTA):
             return replace(hyper, complement="backbone")
         return hyper
@@ -148,13 +153,13 @@ class DCLR(Contrastive):
             encoder = context.load_encoder(self.hyper.complement, "cls")
             if encoder.tokenizer.get_vocab() != context.tokenizer.get_vocab():
                 raise Refusal(
-                    f"'{self.hyper.complement}' has another vocabulary than the backbone, so it cannot read its pieces"
+                    f"'{self.hyper.complement}' has another vocabulary than the backbone, so it cannot read its tokens"
                 )
             self.complement = encoder.model
         self.complement.requires_grad_(False)
 
     def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
-        """Nothing is encoded by the backbone; the complementary model looks at the batch."""
+        """Find the false negatives of the batch with the complementary model; the backbone encodes nothing more."""
         if self.complement is not None:
             vectors = self._complementary(tokens, step)
             own = torch.eye(len(tokens), dtype=torch.bool, device=vectors.device)
@@ -166,9 +171,9 @@ class DCLR(Contrastive):
         assert self._context is not None
         self.complement.train(self.hyper.complement_dropout)
         device = torch.device(self._context.device)
-        # Dropout draws from the global generator, which is the backbone's.
+        # Its dropout must not shift the backbone's, which draws from the same global generator.
         with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            torch.manual_seed(stream_seed(step.seed, "dclr-complement", step.index))
+            seed_torch(stream_seed(step.seed, "dclr-complement", step.index), device)
             states, _ = self._context.states(tokens, self.complement)
             pooler = self.complement.pooler
             return states[-1][:, 0] if pooler is None else pooler(states[-1])
@@ -186,11 +191,11 @@ class DCLR(Contrastive):
         for _ in range(self.hyper.ascent_steps):
             with torch.enable_grad():
                 noise.requires_grad_()
-                (gradient,) = torch.autograd.grad(self._to_raise(anchors.detach(), views, noise, step), noise)
+                (gradient,) = torch.autograd.grad(self._ascent_objective(anchors.detach(), views, noise, step), noise)
             noise = noise.detach() + self.hyper.ascent_size * F.normalize(gradient, dim=1)
         return [Negatives(noise)]
 
-    def _to_raise(self, anchors: Tensor, views: Views, noise: Tensor, step: Step) -> Tensor:
+    def _ascent_objective(self, anchors: Tensor, views: Views, noise: Tensor, step: Step) -> Tensor:
         if self.hyper.loss_form == "softmax":
             return (cosine(anchors, noise) / self.hyper.temperature).logsumexp(dim=1).mean()
         positives = self.pairs(views)[1].detach()
@@ -220,10 +225,10 @@ class DCLR(Contrastive):
 
 
 def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean over all cells (n, m) of -[y log p + (1 - y) log(1 - p)], p the softmax of each row."""
+    """Return the mean over all cells (n, m) of -[y log p + (1 - y) log(1 - p)], with p the softmax of each row."""
     shares = logits.log_softmax(dim=1)
     own = F.one_hot(labels, logits.shape[1]).bool()
-    # Where p is near 1, 1 - p would lose its digits: there it is the sum of the other shares.
+    # If p is near 1, 1 - p loses precision; it is then computed as the sum of the other shares.
     near = (shares > math.log(0.5)) & ~own
     rest = torch.log1p(-shares.exp().masked_fill(own | near, 0))
     others = logits.masked_fill(near, -math.inf).logsumexp(1, keepdim=True) - logits.logsumexp(1, keepdim=True)

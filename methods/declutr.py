@@ -1,4 +1,4 @@
-"""DeCLUTR: spans of one document are each other's positives, and masked-language training goes on beside it."""
+"""DeCLUTR: contrastive learning of spans of a document, with a masked-language loss."""
 
 from __future__ import annotations
 
@@ -12,48 +12,52 @@ from torch.nn import functional as F
 
 from methods.base import Context, HyperParameters, Method, Refusal, Shape, Step, Tokens, nt_xent
 
-# Beta(4, 2) and Beta(2, 4) of section 3.2 are the fourth and the second of five sorted uniform draws.
+# Beta(4, 2) and Beta(2, 4) of section 3.2 are the distributions of the fourth and second of five sorted
+# uniform draws.
 DRAWS, ANCHOR, POSITIVE = 5, 3, 1
-MASKED, REPLACED = 0.8, 0.1  # of the pieces to be predicted; the others stay (Devlin et al. 2019)
+MASKED, REPLACED = 0.8, 0.1  # shares of the predicted tokens; the others stay unchanged (Devlin et al. 2019)
 
 
 @dataclass(frozen=True)
 class DeCLUTRHyper(HyperParameters):
     temperature: float = 0.05  # section 4.1
-    anchors: int = 2  # spans of a document, section 4.1
-    positives: int = 2  # spans around an anchor, section 4.1
-    shortest: int = 32  # words of a span, section 3.2
-    longest: int = 512
-    document: int = 2048  # words of the shortest document, section 4.1: 2 * anchors * longest
-    masked: float = 0.15  # share of an anchor's pieces that are to be predicted (Devlin et al. 2019)
-    language: float = 1.0  # weight of the masked-language loss, section 3.3; 0 leaves masks and head away
-    average: bool = False  # the contrastive loss is the mean over 2 * anchors * documents terms, not their sum
+    anchors: int = 2  # anchor spans per document, section 4.1
+    positives: int = 2  # positive spans per anchor, section 4.1
+    shortest: int = 32  # minimal words of a span, section 3.2
+    longest: int = 512  # maximal words of a span, section 3.2
+    document: int = 2048  # minimal words of a document, section 4.1: 2 * anchors * longest
+    masked: float = 0.15  # share of an anchor's tokens that are predicted (Devlin et al. 2019)
+    language: float = 1.0  # weight of the masked-language loss, section 3.3; 0 uses neither masks nor head
+    average: bool = False  # take the mean of the 2 * anchors * documents contrastive terms instead of the sum
 
 
 class DeCLUTR(Method):
     """NT-Xent between a span of a document and the mean of spans near it, plus masked-language loss (methods.md b.9).
 
-    An item is a document of at least `document` words; a batch of N gives anchors * N anchors and as many means of
-    positives, each of which is to find its partner among all others: -log e^{s(e_i,e_j)/t} / sum_{k != i}
-    e^{s(e_i,e_k)/t}. The paper sums these, the released code averages them (`average`), and so weighs the
-    masked-language loss 2 * anchors * N times as much.
+    An item is a document of at least `document` words. A batch of N documents gives anchors * N anchors
+    and as many means of positives. Each is compared with its partner among all others:
+    -log e^{s(e_i,e_j)/t} / sum_{k != i} e^{s(e_i,e_k)/t}. The paper sums these terms; the released code
+    averages them (`average`), which gives the masked-language loss 2 * anchors * N times the weight.
 
-    Where a span lies is read off the released code: words are what white space divides (the paper says tokens), and the
-    backbone cuts a span that it cannot take; an anchor stands anywhere in one of the document's windows of `longest`
-    words, and that window and its neighbours are closed to the next anchor (the paper: anchors are 2 * longest apart);
-    a positive may begin from its own length before the anchor's start up to the anchor's end, within the document.
-    Anchors are encoded with their masks, in the pass that predicts them; positives are encoded without.
+    Span sampling follows the released code. Words are separated by white space (the paper: tokens), and
+    spans are truncated to the backbone's longest input. An anchor lies anywhere in one of the document's
+    windows of `longest` words; that window and its neighbours are excluded for the next anchor (the
+    paper: anchors are 2 * longest apart). A positive may begin between its own length before the anchor's
+    start and the anchor's end, within the document. Anchors are encoded with their masks, in the pass
+    that predicts the masked tokens; positives are encoded without masks.
 
-    It departs from its authors in corpus (theirs is OpenWebText), in selection (they keep the last weights), in weight
-    decay (theirs spares biases and layer norms) and in that the learning rate falls to 0 (theirs to a 32nd).
+    Deviations: the corpus (theirs is OpenWebText), selection (they keep the last weights), weight decay
+    (theirs excludes biases and layer norms), and the final learning rate of 0 (theirs is 1/32 of the
+    initial one).
     """
 
     name = "declutr"
     title = "DeCLUTR"
     reference = "Giorgi et al. 2021, arXiv 2006.03659; code JohnGiorgi/DeCLUTR@b78ac57"
     Hyper = DeCLUTRHyper
-    # Slanted triangular, cut fraction 0.1 (section 4.1), is warm-up over a tenth and then linear. The paper trains one
-    # to three epochs with 16 documents, on up to four GPUs; the released configuration has 4 documents.
+    # The slanted triangular schedule with cut fraction 0.1 (section 4.1) is warm-up over a tenth of the
+    # steps, then linear decay. The paper trains one to three epochs with 16 documents on up to four GPUs;
+    # the released configuration has 4 documents.
     paper = {
         "*": {"batch_size": 16, "learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1, "pooler": "avg"},
     }
@@ -114,7 +118,7 @@ class DeCLUTR(Method):
         return self.loss(vectors, near, guesses)
 
     def spans(self, sentences: Sequence[str], step: Step) -> tuple[list[str], list[str]]:
-        """Anchors of the step's documents, and the positives of each in turn."""
+        """Return the anchors of the step's documents, and their positives in the same order."""
         anchors, positives = [], []
         generator = step.generator("spans")
         for item in step.rows:
@@ -125,7 +129,7 @@ class DeCLUTR(Method):
         return anchors, positives
 
     def mask(self, tokens: Tokens, tokenizer: Any, step: Step) -> tuple[Tokens, Tensor, Tensor, Tensor]:
-        """The tokens with masks; row, place and former token of each that is to be predicted."""
+        """Return the masked tokens, and row, position and original token of each predicted token."""
         lengths = torch.tensor([len(row) for row in tokens])
         flat = torch.tensor([token for row in tokens for token in row])
         ordinary = ~torch.isin(flat, torch.tensor(tokenizer.all_special_ids))
@@ -140,11 +144,12 @@ class DeCLUTR(Method):
         return masked, rows[chosen], places[chosen], flat[chosen]
 
     def loss(self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None) -> Tensor:
-        """The scalar to minimise.
+        """Return the scalar loss.
 
         Args:
-            anchors, positives: (n, d) and (n * positives, d), those of one anchor in a row.
-            guesses: logits (m, vocabulary) and true pieces (m) where pieces are predicted.
+            anchors: (n, d).
+            positives: (n * positives, d), those of one anchor consecutively.
+            guesses: logits (m, vocabulary) and true tokens (m) if tokens are predicted.
         """
         means = positives.unflatten(0, (len(anchors), -1)).mean(1)
         loss = nt_xent(anchors, means, self.hyper.temperature, "mean" if self.hyper.average else "sum")
@@ -154,7 +159,7 @@ class DeCLUTR(Method):
 
 
 def sample_spans(count: int, hyper: DeCLUTRHyper, generator: torch.Generator) -> list[tuple[slice, list[slice]]]:
-    """Anchors in a document of `count` words, each with its positives."""
+    """Return anchors in a document of `count` words, each with its positives, as slices of words."""
 
     def whole(low: int, high: int) -> int:
         return int(torch.randint(low, high + 1, (), generator=generator))
@@ -164,9 +169,9 @@ def sample_spans(count: int, hyper: DeCLUTRHyper, generator: torch.Generator) ->
         return int(share * (hyper.longest - hyper.shortest) + hyper.shortest)
 
     windows = list(range(0, count - hyper.longest + 1, hyper.longest))
-    found = []
+    spans = []
     for left in range(hyper.anchors, 0, -1):
-        # An anchor in the middle of few windows would leave none: then only the outermost are open.
+        # With few windows, an anchor in the middle would leave none; then only the outermost are used.
         scarce = len(windows) < left * left
         place = whole(0, 1) * (len(windows) - 1) if scarce else whole(0, len(windows) - 1)
         size = length(ANCHOR)
@@ -177,8 +182,8 @@ def sample_spans(count: int, hyper: DeCLUTRHyper, generator: torch.Generator) ->
             span = length(POSITIVE)
             begin = whole(max(0, start - span), min(start + size, count - span))
             around.append(slice(begin, begin + span))
-        found.append((slice(start, start + size), around))
-    return found
+        spans.append((slice(start, start + size), around))
+    return spans
 
 
 def _words(sentences: Sequence[str], rows: range) -> list[str]:

@@ -1,4 +1,4 @@
-"""ESimCSE: repeated word pieces in the second view, and a queue of momentum vectors as further negatives."""
+"""ESimCSE: word repetition in the second view, and a queue of momentum vectors as additional negatives."""
 
 from __future__ import annotations
 
@@ -22,37 +22,42 @@ from methods.base import (
     stream,
 )
 
-MOST_REPEATS = 9  # of the released code: below min(10, ...)
-PAPER_RANGE = 2  # of the paper: dup_len may always reach 2
+MOST_REPEATS = 9  # released code: below min(10, ...)
+PAPER_RANGE = 2  # paper: dup_len may always reach 2
 
 
 @dataclass(frozen=True)
 class ESimCSEHyper(ContrastiveHyper):
-    rate: float = 0.32  # share of the word pieces that may be repeated; 0 repeats none
-    redraw: bool = True  # repeats are drawn at each step (paper), not once for each sentence
-    queue: int = 160  # rows of the queue: 2.5 batches of 64 (paper); 0 has none
-    momentum: float = 0.995  # of the second encoder (paper and code)
-    random_start: bool = False  # the second encoder starts from fresh weights, not as a copy
+    rate: float = 0.32  # maximal share of tokens that are repeated; 0 repeats none
+    redraw: bool = True  # draw repetitions at each step (paper) instead of once per sentence
+    queue: int = 160  # length of the queue: 2.5 batches of 64 (paper); 0 means no queue
+    momentum: float = 0.995  # of the momentum encoder (paper and code)
+    random_start: bool = False  # initialise the momentum encoder randomly instead of as a copy
 
 
 class ESimCSE(Contrastive):
-    """The second view repeats some word pieces; vectors of earlier batches, by a slowly following second encoder, are
-    further negatives (methods.md b.12).
+    """Word repetition and a momentum queue (methods.md b.12).
 
-    Released code: repeats are drawn once a sentence, and the momentum encoder starts from random weights, as the
-    authors' logs say of all four runs. The paper draws them at each use, and its momentum encoder is a copy. Readings:
-    the paper's length counts word pieces without the two special tokens, the code's counts all; after a step's loss
-    the momentum encoder first follows the weights that gave it, then encodes the batch for the queue, without dropout
-    and through the current head; where the paper names no value, the logs' holds.
+    The second view repeats some tokens. Vectors of earlier batches from a momentum encoder are additional
+    negatives.
 
-    After a `+` it brings the queue alone: views are those of the method written first.
+    In the released code repetitions are drawn once per sentence, and the momentum encoder is initialised
+    randomly, as the authors' logs show for all four runs. The paper draws repetitions at each use, and its
+    momentum encoder is a copy.
+
+    Interpretations: the paper's length counts tokens without the two special tokens, the code's counts
+    all. After the loss, the momentum encoder is first updated with the weights that gave the loss, then
+    encodes the batch for the queue, without dropout and through the current head. Values that the paper
+    does not give are those of the logs.
+
+    After a `+` it adds only the queue; views are those of the method written first.
     """
 
     name = "esimcse"
     title = "ESimCSE"
     reference = "Wu et al. 2022, arXiv 2109.04380; code caskcsg/sentemb@5eeec55"
     Hyper = ESimCSEHyper
-    # Batch size 64 everywhere, unlike SimCSE; all values from the released logs.
+    # Batch size 64 on all backbones, unlike SimCSE; all values are from the released logs.
     paper = {
         "bert-base-uncased": {"learning_rate": 3e-5},
         "bert-large-uncased": {"learning_rate": 1e-5},
@@ -100,7 +105,7 @@ class ESimCSE(Contrastive):
         return tokens, [self._repeat(row, generator) for row, generator in zip(tokens, once, strict=True)]
 
     def _repeat(self, tokens: Any, generator: torch.Generator) -> list[int]:
-        """Each of some positions twice, never the special tokens at both ends; which ones are drawn evenly."""
+        """Return tokens with some positions repeated, drawn uniformly, but not the special tokens at both ends."""
         inner = len(tokens) - 2
         if self.hyper.redraw:
             most = min(max(PAPER_RANGE, int(self.hyper.rate * inner)), inner)

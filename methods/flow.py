@@ -1,4 +1,4 @@
-"""BERT-flow: an invertible map, trained so that the vectors become a standard normal distribution."""
+"""BERT-flow: an invertible map that is trained to make vectors standard normal."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from torch import Tensor, nn
 
 from methods.base import Context, Mapped, Refusal, Shape, Transform, TransformHyper, stream
 
-CHUNK = 8192  # vectors mapped at once
+CHUNK = 8192  # vectors per chunk
 
 
 @dataclass(frozen=True)
 class FlowHyper(TransformHyper):
-    # All of the released code (methods.md b.4).
+    # Defaults of the released code (methods.md b.4).
     levels: int = 3
-    depth: int = 3  # steps of flow in a level
-    hidden: int = 32  # width of the couplings' networks
+    depth: int = 3  # flow steps per level
+    hidden: int = 32  # hidden width of the coupling networks
     learning_rate: float = 1e-3
     batch_size: int = 32
     epochs: int = 1
 
 
 class ActNorm(nn.Module):
-    """Shift and scale of each dimension; the first batch decides where they start (Glow, section 3.1)."""
+    """Shift and scale per dimension, initialised from the first batch (Glow, section 3.1)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class ActNorm(nn.Module):
 
     @torch.no_grad()
     def start(self, u: Tensor) -> None:
-        """Make a batch (n, d) of mean 0 and deviation 1 in each dimension."""
+        """Initialise shift and scale so that a batch (n, d) gets mean 0 and standard deviation 1 per dimension."""
         self.shift.copy_(-u.mean(0))
         self.log_scale.copy_(-torch.log(u.std(0, correction=0) + 1e-6))
 
@@ -53,7 +53,7 @@ class ActNorm(nn.Module):
 
 
 class Coupling(nn.Module):
-    """Additive: the first half (the smaller one of an odd width) decides what is added to the second."""
+    """Additive coupling: a network of the first half (the smaller one of an odd width) is added to the second."""
 
     def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Coupling(nn.Module):
 
 
 class FlowStep(nn.Module):
-    """Scale, permute, couple."""
+    """One flow step: actnorm, permutation, coupling."""
 
     order: Tensor
 
@@ -95,20 +95,20 @@ class FlowStep(nn.Module):
 
 
 def possible_levels(levels: int, width: int) -> int:
-    """The most levels, at most `levels`, whose last has two dimensions to couple; each level halves the width."""
+    """Return how many of `levels` levels, each of which halves the width, have two dimensions or more."""
     return max(1, min(levels, width.bit_length() - 1))
 
 
 class Glow(nn.Module):
-    """Vectors u (n, d) to z = f^-1(u) of the same width: steps of flow, and half of the dimensions leave at each level.
+    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width.
 
-    Of an odd width the smaller half goes on to the next level.
+    After each level half of the dimensions are final; the smaller half of an odd width continues.
     """
 
     def __init__(self, width: int, hyper: FlowHyper, seed: int) -> None:
         super().__init__()
         if width < 2:
-            raise Refusal(f"'flow' couples halves of a vector, and {width} dimension has none")
+            raise Refusal(f"'flow' needs at least 2 dimensions, not {width}")
         self.width, self.levels = width, nn.ModuleList()
         for level in range(possible_levels(hyper.levels, width)):
             named = [stream(seed, "flow", level, step) for step in range(hyper.depth)]
@@ -120,7 +120,7 @@ class Glow(nn.Module):
 
     @torch.no_grad()
     def start(self, u: Tensor) -> None:
-        """Let a first batch decide where every `ActNorm` starts."""
+        """Initialise every `ActNorm` from a first batch."""
         for steps in self._steps():
             for step in steps:
                 step.scale.start(u)
@@ -128,7 +128,7 @@ class Glow(nn.Module):
             u = u[:, : u.shape[1] // 2]
 
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """z, and log |det dz/du|: one number, since a coupling and a permutation keep volumes."""
+        """Return z, and log |det dz/du|, one number since couplings and permutations preserve volume."""
         left: list[Tensor] = []
         for number, steps in enumerate(self._steps()):
             if number:
@@ -141,7 +141,7 @@ class Glow(nn.Module):
         return torch.cat([u, *reversed(left)], dim=1), torch.stack(log_scales).sum()
 
     def inverse(self, z: Tensor) -> Tensor:
-        """u = f(z)."""
+        """Return u = f(z)."""
         for number in reversed(range(len(self.levels))):
             width = self.width >> number
             u = z[:, :width]
@@ -151,7 +151,7 @@ class Glow(nn.Module):
         return z
 
     def cost(self, u: Tensor) -> Tensor:
-        """Mean over the batch and the dimensions of -(log p_Z(f^-1(u)) + log |det df^-1/du|), with p_Z = N(0, I)."""
+        """Return the mean over batch and dimensions of -(log p_Z(f^-1(u)) + log |det df^-1/du|), p_Z = N(0, I)."""
         z, log_determinant = self(u)
         surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
         return (surprise - log_determinant) / self.width
@@ -159,7 +159,7 @@ class Glow(nn.Module):
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """On more threads these small sums are slower and have other last bits."""
+    """Use one thread: with more, these small sums are slower and differ in the last bits."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -169,7 +169,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
-    """The flow of vectors (n, d), in their type and on their device; equal arguments give equal flows."""
+    """Fit a flow to vectors (n, d), in their dtype and on their device; equal arguments give equal flows."""
     glow = Glow(vectors.shape[1], hyper, seed).to(vectors)
     optimiser = torch.optim.Adam(glow.parameters(), lr=hyper.learning_rate, fused=True)
     with _one_thread(), torch.enable_grad():
@@ -186,7 +186,7 @@ def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
 
 
 class Flowed(Mapped):
-    """An Encoder: another one's vectors through a flow, or where it has none, through one of each task's own."""
+    """An Encoder that maps another one's vectors with a flow, or with a flow fitted on each task."""
 
     kind = "flowed"
 
@@ -229,22 +229,24 @@ class Flowed(Mapped):
 
 
 def fitted(vectors: np.ndarray, hyper: FlowHyper, seed: int, device: str) -> Glow:
-    """The flow of vectors (n, d)."""
+    """Fit a flow to numpy vectors (n, d)."""
     return learn_flow(torch.from_numpy(np.ascontiguousarray(vectors)).to(device), hyper, seed)
 
 
 class Flow(Transform):
     """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u (methods.md b.4).
 
-    Readings where methods.md b.4 is silent: a vector is an image of one pixel. A step of flow is Glow's: a shift and
-    scale of each dimension that start from the first batch (`ActNorm`; without it the flow would keep all volumes, and
-    likelihood could teach it little), a random permutation, a coupling. A coupling's network has two hidden layers,
-    N(0, 0.05) at the start, and a last one that starts at 0, so at first it adds nothing. The prior is N(0, I) at every
-    level. The learning rate is constant, the cost divided by the number of dimensions. "target" is fitted on all
-    sentences of one task as they are read; the test and the dev split of STS-B and SICK-R count as two tasks.
+    Interpretations where methods.md b.4 gives no detail: a vector is an image of one pixel. A flow step is
+    Glow's: a shift and scale per dimension, initialised from the first batch (`ActNorm`; without it the
+    flow preserves volume and the likelihood has little to learn), a random permutation, and a coupling. A
+    coupling network has two hidden layers, initialised from N(0, 0.05), and an output layer initialised
+    to 0, so that it initially adds nothing. The prior is N(0, I) at every level. The learning rate is
+    constant; the cost is divided by the number of dimensions. "target" is fitted on all sentences of one
+    task; the test and dev splits of STS-B and SICK-R are separate tasks.
 
-    Departures: sentences are not cut to 64 word pieces. The paper's vectors are those of `untrained[pooler=avg_top2]`;
-    any Encoder may stand before the `+`. On an Encoder that was not trained there is one draw of the flow, none a seed.
+    Deviations: sentences are not truncated to 64 tokens. The paper's vectors are those of
+    `untrained[pooler=avg_top2]`; any Encoder may precede the `+`. On an untrained Encoder the flow is
+    drawn once, not per seed.
     """
 
     name = "flow"
@@ -263,9 +265,9 @@ class Flow(Transform):
             raise Refusal(f"'flow' needs learning_rate > 0, not {hyper.learning_rate}")
 
     @classmethod
-    def fit(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
+    def clamp_to_backbone(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
         levels = possible_levels(hyper.levels, shape.width) if shape.width else hyper.levels
-        return replace(super().fit(hyper, shape), levels=levels)
+        return replace(super().clamp_to_backbone(hyper, shape), levels=levels)
 
     def transform(self, encoder: Any, context: Context) -> Flowed:
         hyper, seed, device = self.hyper, context.seed, context.device

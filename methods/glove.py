@@ -16,8 +16,7 @@ from torch import Tensor
 
 from methods.base import Context, HyperParameters, Method
 
-# English words that say little of a sentence's matter: the closed classes of the language, as any grammar lists them,
-# and punctuation marks.
+# English function words, by the closed word classes of the language, and punctuation marks.
 _CLOSED_CLASSES = {
     "articles, determiners, quantifiers": """
         a an the this that these those such each every either neither both all any some no none much many more most few
@@ -33,7 +32,7 @@ _CLOSED_CLASSES = {
     "auxiliaries": """
         be am is are was were been being do does did done doing have has had having can could may might must shall
         should will would ought need dare used let cannot""",
-    "what a cut at the apostrophe leaves of contractions": """
+    "parts of contractions after a split at the apostrophe": """
         s t d ll m re ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan shouldn wasn weren
         won wouldn""",
     "negation and affirmation": "not nor never yes no",
@@ -60,15 +59,15 @@ STOP_WORDS = frozenset(word for words in _CLOSED_CLASSES.values() for word in wo
 
 @dataclass(frozen=True)
 class GloVeHyper(HyperParameters):
-    stop_words: bool = False  # whether they count; Sentence-Transformers' word model drops them (methods.md b.2)
+    stop_words: bool = False  # keep stop words; Sentence-Transformers' word model drops them (methods.md b.2)
 
 
 class AverageOfWords:
-    """An Encoder: the mean of the vectors of a sentence's known words, each as often as it stands there.
+    """An Encoder: the mean of the vectors of a sentence's known words, with repetitions.
 
-    Words stand between white space. A word is looked up as written, else without punctuation at its ends, else in small
-    letters too; in whichever form it is a stop word first, it is dropped. A sentence without any known word is the zero
-    vector.
+    Words are separated by white space. A word is looked up as written, then without punctuation at both
+    ends, then also in lower case. It is dropped if one of these forms is a stop word before a form is
+    known. A sentence without known words gets the zero vector.
     """
 
     kind = "words"
@@ -92,7 +91,7 @@ class AverageOfWords:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def rows(self, sentence: str) -> Iterator[int]:
-        """The row of each word that counts."""
+        """Yield the row of each known word that is not a stop word."""
         for word in sentence.split():
             bare = word.strip(string.punctuation)
             for form in (word, bare, bare.lower()):
@@ -103,11 +102,11 @@ class AverageOfWords:
                     break
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        found = np.zeros((len(sentences), self.vectors.shape[1]), dtype=np.float32)
-        for vector, sentence in zip(found, sentences, strict=True):
+        means = np.zeros((len(sentences), self.vectors.shape[1]), dtype=np.float32)
+        for vector, sentence in zip(means, sentences, strict=True):
             if rows := list(self.rows(sentence)):
                 vector[:] = self.vectors[rows].mean(axis=0)
-        return found
+        return means
 
     def save(self, folder: Path) -> dict[str, Any]:
         (folder / "words.txt").write_bytes("\n".join(self.words).encode())
@@ -124,11 +123,12 @@ class AverageOfWords:
 class GloVe(Method):
     """The mean of word vectors, without stop words (methods.md b.2).
 
-    The papers print figures of the Sentence-BERT paper, which names the vectors alone; how words are cut and dropped is
-    Sentence-Transformers' word model, for both settings. Its list of stop words is not copied: the one here is compiled
-    from the closed classes of English. The two share 263 words; its other 89 are mostly old adverbs and verbs and nouns
-    of everyday ("find", "give", "fire", "system"), which count here, and 61 of the 324 here count there ("near",
-    "seven"). A plain mean with the stop words, as in SentEval's bag of words, is `stop_words=true`.
+    The papers report the numbers of the Sentence-BERT paper, which specifies only the vectors. Splitting
+    and dropping of words follow Sentence-Transformers' word model, for both settings. Its stop word list
+    is not copied; the list here is compiled from the closed classes of English. The two share 263 words.
+    The other 89 of theirs are mostly archaic adverbs and everyday verbs and nouns ("find", "give",
+    "fire", "system"), which are kept here; 61 of the 324 here are kept there ("near", "seven").
+    `stop_words=true` is the plain mean, as in SentEval's bag of words.
     """
 
     name = "glove"

@@ -1,4 +1,4 @@
-"""GS-InfoNCE: Gaussian vectors as further negatives."""
+"""GS-InfoNCE: Gaussian vectors as additional negatives."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives
 @dataclass(frozen=True)
 class GSInfoNCEHyper(ContrastiveHyper):
     multiple: float = 3.0  # M as a multiple of the batch size; Table 3 of the paper
-    std: float = 1.0  # the cosine ignores it (methods.md b.15)
-    weight: float = 1.0  # lambda of the paper; the released code has none, that is 1
+    std: float = 1.0  # no effect on the cosine (methods.md b.15)
+    weight: float = 1.0  # lambda of the paper; the released code has none, which is 1
 
 
 class GSInfoNCE(Contrastive):
-    """M vectors of N(0, std^2) join all candidates, fresh at each step and without gradient (methods.md b.15).
+    """M vectors drawn from N(0, std^2) at each step are additional negatives, without gradient (methods.md b.15).
 
-    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on both BERT models),
-    batch size, learning rate and std: `official` is what their logs say.
+    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on both
+    BERT models), batch size, learning rate and std; `official` has the values of their logs.
     """
 
     name = "gs-infonce"
     title = "GS-InfoNCE"
     reference = "Wu et al. 2021, arXiv 2109.04321; code caskcsg/sentemb@5eeec55"
     Hyper = GSInfoNCEHyper
-    # Table 1: batch size 64 everywhere; learning rates "as SimCSE".
+    # Table 1: batch size 64 on all backbones; learning rates "as SimCSE".
     paper = overlay(
         SHARED_RECIPE,
         {"*": {"select_every": 250}, "roberta-base": {"batch_size": 64}, "roberta-large": {"batch_size": 64}},

@@ -1,4 +1,4 @@
-"""IS-BERT: local features of tokens that tell their own sentence from others."""
+"""IS-BERT: mutual information between a sentence vector and the local features of its tokens."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from torch.nn import functional as F
 
 from methods.base import Context, HyperParameters, Method, Refusal, Shape, Step, stream
 
-WINDOWS = (1, 3, 5)  # widths of the convolutions (methods.md b.6)
+WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (methods.md b.6)
 
 
 @dataclass(frozen=True)
 class ISBERTHyper(HyperParameters):
-    channels: int | None = None  # of each convolution; None: a third of the backbone's width, the code's 256 of 768
-    relu: bool = True  # the paper's f is ReLU; the convolutions of the code's library have no activation
+    channels: int | None = None  # per convolution; None: a third of the backbone's width (code: 256 of 768)
+    relu: bool = True  # the paper's f is ReLU; the code's convolutions have no activation
 
 
 class LocalFeatures(nn.Module):
-    """The parallel convolutions over token states, concatenated: (n, length, width) -> (n, length, 3 x channels)."""
+    """Parallel convolutions over token states: (n, length, width) to (n, length, 3 * channels)."""
 
     def __init__(self, width: int, channels: int, relu: bool) -> None:
         super().__init__()
@@ -35,31 +35,35 @@ class LocalFeatures(nn.Module):
         )
 
     def draw(self, seed: int) -> None:
-        """First weights: torch's usual range of a convolution, from a stream of their own."""
+        """Initialise the weights in torch's default range of a convolution, from their own random stream."""
         for convolution, window in zip(self.convolutions, WINDOWS, strict=True):
             generator, limit = stream(seed, "is-bert", window), (self.inputs * window) ** -0.5
             for weights in convolution.parameters():
                 nn.init.uniform_(weights, -limit, limit, generator=generator)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Padding counts as zero, so a sentence's features owe nothing to the length of its neighbours."""
-        states = states.to(torch.promote_types(states.dtype, torch.float32))  # up from half precision, never down
+        """Set padding to zero, so that features do not depend on the other sentences of the batch, then convolve."""
+        states = states.to(torch.promote_types(states.dtype, torch.float32))  # from half precision up, never down
         inputs = (states * mask.unsqueeze(-1)).transpose(1, 2)
         features = torch.cat([convolution(inputs) for convolution in self.convolutions], dim=1).transpose(1, 2)
         return features.relu() if self.relu else features
 
 
 def sentence_mean(features: Tensor, mask: Tensor) -> Tensor:
-    """Mean over a sentence's tokens, the special ones included."""
+    """Return the mean over a sentence's tokens, including special tokens."""
     weights = mask.unsqueeze(-1).to(features)
     return (features * weights).sum(1) / weights.sum(1)
 
 
 def jensen_shannon(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
-    """-MI up to a constant: mean softplus(-s) over tokens with their own sentence + mean softplus(s) with the others.
+    """Return minus the Jensen-Shannon bound of the mutual information, up to a constant.
+
+    It is the mean of softplus(-s) over tokens and their own sentence plus the mean of softplus(s) over
+    tokens and the other sentences, with s the dot product.
 
     Args:
-        features: (n, length, d); sentences: (n, d); s is their dot product.
+        features: (n, length, d).
+        sentences: (n, d).
         mask: (n, length), 1 at tokens.
     """
     count = len(sentences)
@@ -67,13 +71,13 @@ def jensen_shannon(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
     tokens = mask.unsqueeze(-1).to(scores)
     own = tokens * torch.eye(count, dtype=scores.dtype, device=scores.device).unsqueeze(1)
     loss = (F.softplus(-scores) * own).sum() / tokens.sum()
-    if count > 1:  # a sentence alone has nothing to be told from
+    if count > 1:  # a batch of one has no other sentences
         loss = loss + (F.softplus(scores) * (tokens - own)).sum() / (tokens.sum() * (count - 1))
     return loss
 
 
 class LocalMean:
-    """An Encoder: the mean of the local features over the token states of another one, its `base`."""
+    """An Encoder: the mean of the local features over the token states of its `base`."""
 
     kind = "is-bert"
 
@@ -82,7 +86,7 @@ class LocalMean:
 
     @property
     def arrays(self) -> dict[str, Tensor]:
-        """The convolutions' weights, which are stored with it."""
+        """The weights of the convolutions, which are stored with the Encoder."""
         return {name: weights.cpu() for name, weights in sorted(self.local.state_dict().items())}
 
     @property
@@ -114,21 +118,23 @@ class LocalMean:
 class ISBERT(Method):
     """Convolutions on the backbone's last layer; their mean is the sentence vector (methods.md b.6).
 
-    Learns by mutual information: a token's features are told from those of the batch's other sentences by the sentence
-    vector, through the dot product and the Jensen-Shannon bound. What is scored carries the convolutions.
+    The loss maximises mutual information: the sentence vector discriminates the features of its own tokens
+    from those of the batch's other sentences, by the dot product and the Jensen-Shannon bound. The scored
+    Encoder includes the convolutions.
 
-    `paper` has ReLU as its formula does; `official` none, as the released script takes its convolutions from
-    Sentence-Transformers. Special tokens are tokens like others, in the bound and in the mean, as in the code; a third
-    of a width that is no whole number is rounded down. Departures: padding is zero for the convolutions (the code's
-    read what the backbone makes of padding, so its vectors depend on the other sentences of a batch); weight decay is
-    on all weights.
+    `paper` has ReLU as in its formula; `official` has none, since the released script takes its
+    convolutions from Sentence-Transformers. Special tokens are included in the bound and in the mean, as
+    in the code. A third of the width is rounded down.
+
+    Deviations: padding is zero for the convolutions (the code convolves the backbone's states of padding,
+    so its vectors depend on the other sentences of a batch); weight decay on all weights.
     """
 
     name = "is-bert"
     title = "IS-BERT"
     reference = "Zhang et al. 2020, arXiv 2009.12061; code yanzhangnlp/IS-BERT@ea6622c"
     Hyper = ISBERTHyper
-    # The released script and the defaults of its library (methods.md b.6); the paper's STS runs are taken to have them.
+    # The released script and the defaults of its library (methods.md b.6), assumed for the paper's STS runs.
     _recipe = {
         "corpus": "nli",
         "batch_size": 32,
@@ -138,7 +144,7 @@ class ISBERT(Method):
         "weight_decay": 0.01,
         "warmup": 0.1,
         "max_length": 128,
-        "pooler": "avg",  # of the vectors of `embed`, which this method does without: no training head
+        "pooler": "avg",  # no training head; the method does not use `embed`
         "precision": "float32",
         "select_every": 1000,
     }
@@ -163,7 +169,7 @@ class ISBERT(Method):
         return self.loss(states[-1], mask)
 
     def loss(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Of the last layer's states (n, length, width) and their attention mask (n, length)."""
+        """Return the loss of the last layer's states (n, length, width) and their attention mask (n, length)."""
         features = self.local(states, mask)
         return jensen_shannon(features, sentence_mean(features, mask), mask)
 

@@ -1,4 +1,4 @@
-"""IS-CSE: a second positive, smoothed by its neighbours or its cluster in a memory of earlier positives."""
+"""IS-CSE: a second positive, smoothed by its neighbours or its cluster in a buffer of earlier positives."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ from torch.nn import functional as F
 from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Refusal, Shape, Step, enqueue, info_nce, overlay
 
 GROUPS = ("knn", "kmeans", "both")
-MOST_ROUNDS = 20  # of K-means in one step; from the centres of the step before, assignments settle after a few
-_LATER = {"later": True}  # joined later: no part of a run's identity where it has its default
+MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous step, a few suffice
+_LATER = {"later": True}  # added later: not part of a run's identity at its default
 
 
 @dataclass(frozen=True)
 class ISCSEHyper(ContrastiveHyper):
-    alpha: float = 0.1  # coefficient of the smoothed term; its end value where alpha_start is set (base models: 0.1)
+    alpha: float = 0.1  # coefficient of the smoothed term; its final value if alpha_start is set
     alpha_start: float | None = None  # None: alpha is constant (Eq. 8 otherwise)
-    buffer: int = 1024  # L, rows of the memory
-    neighbours: int = 16  # k
+    buffer: int = 1024  # L, length of the buffer
+    neighbours: int = 16  # k, neighbours per positive
     beta: float = 2.0  # temperature of the attention (Eq. 4)
-    current_first: bool = True  # the batch enters the memory before retrieval, and each row's best match is discarded
-    group: str = field(default="knn", metadata=_LATER)  # what smooths: "knn", "kmeans", or "both", a term each
+    current_first: bool = True  # the batch enters the buffer before retrieval, and each row's best match is discarded
+    group: str = field(default="knn", metadata=_LATER)  # "knn", "kmeans", or "both" with a term each
     clusters: int = field(default=64, metadata=_LATER)  # k' of K-means (Table 3)
-    gamma: float = field(default=0.5, metadata=_LATER)  # share of h+ beside its centre; given nowhere (Eq. 5)
+    gamma: float = field(default=0.5, metadata=_LATER)  # weight of h+ against its centre (Eq. 5); not published
 
 
 class ISCSE(Contrastive):
-    """L_instance + alpha L_smoothing, L_smoothing against h^{s+} = softmax(h+ K^T / beta) K (methods.md b.16).
+    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K (methods.md b.16).
 
-    Released code (`current_first`): the batch enters the memory first, the best match is discarded as the row itself,
-    and the term is added only once the memory is full. The paper holds earlier steps only; the reading taken here for
-    `paper` retrieves before the batch enters, and as soon as the memory holds k rows.
+    In the released code (`current_first`) the batch enters the buffer first, the best match is discarded
+    as the row itself, and the term is added once the buffer is full. The paper's buffer holds earlier
+    steps only; `paper` is interpreted as retrieval before the batch enters, as soon as the buffer has k
+    rows.
 
-    `group=kmeans` smooths by h^{s+} = gamma h+ + (1 - gamma) c+, with c+ the detached centre of h+'s cluster;
-    `group=both` adds both terms, each with alpha. None of it was released, so this is our reading: spherical K-means on
-    the memory at each step, until no row changes its cluster, from the centres of the step before (at first from rows
-    drawn at random); a cluster that loses all rows keeps its centre; h+ belongs to the centre nearest by cosine; the
-    memory is filled and waited for as above, with `clusters` in place of k. gamma is the middle of a range to sweep.
+    `group=kmeans` uses h^{s+} = gamma h+ + (1 - gamma) c+, with c+ the detached centre of h+'s cluster;
+    `group=both` adds both terms, each with alpha. No code was released for these. Our interpretation:
+    spherical K-means on the buffer at each step until assignments are stable, starting at the centres of
+    the previous step (initially at randomly drawn rows); an empty cluster keeps its centre; h+ belongs to
+    the nearest centre by cosine; the buffer is filled as above, with `clusters` instead of k. The default
+    gamma is the middle of a range to sweep.
     """
 
     name = "is-cse"
@@ -52,7 +54,7 @@ class ISCSE(Contrastive):
         "roberta-large": {"alpha": 0.05, "alpha_start": 0.005},
     }
     paper = overlay(SHARED_RECIPE, _schedules, {"*": {"current_first": False}})
-    # The two base scripts train in float32, the two large ones in mixed precision.
+    # The scripts of the two base models train in float32, those of the large ones in mixed precision.
     official = overlay(
         SHARED_RECIPE,
         _schedules,
@@ -88,7 +90,7 @@ class ISCSE(Contrastive):
             raise Refusal(f"'is-cse' needs 0 <= gamma <= 1, not {hyper.gamma}")
 
     def alpha(self, step: Step) -> float:
-        """Eq. 8: from alpha_start at the first step to alpha at half of the training, then constant."""
+        """Return alpha by Eq. 8: from alpha_start at the first step to alpha at half of the training, then constant."""
         start, end = self.hyper.alpha_start, self.hyper.alpha
         if start is None:
             return end
@@ -104,17 +106,17 @@ class ISCSE(Contrastive):
         if self.hyper.group != "kmeans":
             smoothed.append(self._smooth(unit))
         if self.hyper.group != "knn":
-            smoothed.append(self._draw_to_centres(unit, step))
+            smoothed.append(self._smooth_by_centres(unit, step))
         if not self.hyper.current_first:
             self._remember(unit)
         return [(self.alpha(step), info_nce(anchors, one, temperature)) for one in smoothed if one is not None]
 
     def _remember(self, unit: Tensor) -> None:
-        """Eq. 3: first in, first out."""
+        """Add vectors to the buffer, first in, first out (Eq. 3)."""
         self.rows, self.filled = enqueue(self.rows, self.filled, unit.detach(), self.hyper.buffer)
 
     def _smooth(self, unit: Tensor) -> Tensor | None:
-        """h^{s+} of unit vectors (n, d), or None while the memory is too empty."""
+        """Return h^{s+} of unit vectors (n, d) by their neighbours; None until the buffer has enough rows."""
         skipped = int(self.hyper.current_first)
         filled = int(self.filled)
         if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.neighbours):
@@ -125,8 +127,8 @@ class ISCSE(Contrastive):
         attention = torch.softmax(torch.einsum("nd,nkd->nk", unit, keys) / self.hyper.beta, dim=1)
         return torch.einsum("nk,nkd->nd", attention, keys)
 
-    def _draw_to_centres(self, unit: Tensor, step: Step) -> Tensor | None:
-        """Eq. 5 of unit vectors (n, d), or None while the memory is too empty."""
+    def _smooth_by_centres(self, unit: Tensor, step: Step) -> Tensor | None:
+        """Return h^{s+} of unit vectors (n, d) by their centres (Eq. 5); None until the buffer has enough rows."""
         filled = int(self.filled)
         if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.clusters):
             return None
@@ -139,14 +141,14 @@ class ISCSE(Contrastive):
 
 
 def cluster(rows: Tensor, centres: Tensor) -> Tensor:
-    """Centres (k, d) of unit rows (n, d) by spherical K-means, from given ones: each the unit mean of its own rows."""
+    """Return centres (k, d) of unit rows (n, d) by spherical K-means, starting at the given centres."""
     owners = None
     for _ in range(MOST_ROUNDS):
         nearest = (rows @ centres.T).argmax(1)
         if owners is not None and torch.equal(nearest, owners):
             break
         owners = nearest
-        # A product, since sums by index depend on their order on a GPU.
+        # A matrix product, since index_add is not deterministic on a GPU.
         sums = F.one_hot(owners, len(centres)).to(rows).T @ rows
         centres = torch.where(sums.any(1, keepdim=True), F.normalize(sums, dim=-1), centres)
     return centres

@@ -1,4 +1,4 @@
-"""Vectors of fewer dimensions, by a linear map; and the Encoder of such a map, which trained heads share."""
+"""Linear projection of vectors to fewer dimensions, and the affine Encoder that it shares with trained heads."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from torch.nn import functional as F
 
 from methods.base import TARGET, Context, Mapped, Refusal, Shape, Transform, TransformHyper, stream
 
-CHUNK = 8192  # vectors held in float64 at once: bounds memory on tasks of 100,000 sentences
+CHUNK = 8192  # vectors per float64 chunk: bounds memory on tasks of 100,000 sentences
 KINDS = ("pca", "random")
 
 
 class Affine(Mapped):
-    """An Encoder: another one's vectors x as W x + b, in float64, and tanh of it where `tanh` says so.
+    """An Encoder that maps another one's vectors x to W x + b in float64, optionally followed by tanh.
 
     Attributes:
-        arrays: `weight`, W (k, d); `bias`, b (k).
+        arrays: `weight`, W (k, d), and `bias`, b (k).
     """
 
     kind = "affine"
@@ -54,9 +54,10 @@ class Affine(Mapped):
 
 
 def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple[Tensor, Tensor]:
-    """Orthonormal directions (k, d) along which vectors (n, d) are longest, and what is taken from them first (d).
+    """Return orthonormal directions (k, d) with the largest sums of squares of vectors (n, d), and the centre (d).
 
-    Longest by the sum of squares, in float64: with `centred` about the mean, so by variance; else about 0.
+    Computed in float64. With `centred` the centre is the mean, so directions are principal components;
+    otherwise it is 0.
     """
     width = vectors.shape[1]
     centre = torch.zeros(width, dtype=torch.float64, device=vectors.device)
@@ -66,14 +67,14 @@ def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple
     for chunk in vectors.split(CHUNK):
         moved = chunk.double() - centre
         squares += moved.T @ moved
-    if not torch.isfinite(squares).all():  # whoever scores these vectors says what is wrong with them
+    if not torch.isfinite(squares).all():  # reported when these vectors are scored
         return torch.full((min(dimensions, width), width), torch.nan, dtype=torch.float64), centre
     directions = torch.linalg.eigh(squares).eigenvectors.flip(-1).T
     return directions[:dimensions].contiguous(), centre
 
 
 def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
-    """Orthonormal directions (k, d) that span a uniformly random subspace, in float64."""
+    """Return orthonormal directions (k, d) of a uniformly random subspace, in float64."""
     drawn = torch.randn(width, min(dimensions, width), dtype=torch.float64, generator=stream(seed, "projection"))
     return torch.linalg.qr(drawn).Q.T.contiguous()
 
@@ -82,16 +83,16 @@ def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
 class ProjectionHyper(TransformHyper):
     dimensions: int = 256  # SSCL, Table 5: 128 and 256
     kind: str = field(default="pca", metadata={"label": True})  # one of KINDS
-    centred: bool = False  # of pca: whether the mean is taken away, as in the textbook
+    centred: bool = False  # for pca: subtract the mean, as in standard PCA
 
 
 class Projection(Transform):
-    """Coordinates along few orthonormal directions: the longest ones of a corpus, or random ones (methods.md b.17).
+    """Projection on leading directions of a corpus, or on random directions (methods.md b.17).
 
-    SSCL prints BERT at 128 and 256 dimensions and does not say how a model without training was projected: both kinds
-    are readings. Neither takes the mean away, for a map without a bias that keeps all dimensions keeps all cosines;
-    `centred` does, which changes cosines whatever the dimensions. A random map on an Encoder that was not trained is
-    one draw, none a seed.
+    SSCL reports BERT at 128 and 256 dimensions and does not say how the untrained model was projected; both
+    kinds are interpretations. By default the mean is not subtracted, since an orthonormal map without bias
+    that keeps all dimensions preserves all cosines; `centred` subtracts it. On an untrained Encoder a
+    random map is drawn once, not per seed.
     """
 
     name = "projection"
@@ -111,9 +112,9 @@ class Projection(Transform):
             raise Refusal("'projection' is one map for all tasks; name a corpus as its source, not 'target'")
 
     @classmethod
-    def fit(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
-        """No more dimensions than there are; a random map reads no corpus."""
-        if shape.width:  # an Encoder without backbone shows its width later
+    def clamp_to_backbone(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
+        """Limit the dimensions to the width; a random map reads no corpus."""
+        if shape.width:  # 0 for an Encoder without backbone, whose width is not known yet
             hyper = replace(hyper, dimensions=min(hyper.dimensions, shape.width))
         return replace(hyper, source="none", sentences=None, centred=False) if hyper.kind == "random" else hyper
 

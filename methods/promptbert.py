@@ -1,4 +1,4 @@
-"""PromptBERT: what the backbone would say at the mask of a template that quotes the sentence."""
+"""PromptBERT: the backbone's state at the mask of a template that contains the sentence."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from torch import Tensor
 from methods.base import Context, Contrastive, ContrastiveHyper, Refusal, Step, Tokens, Views, overlay
 
 SENTENCE, MASK = "<sentence>", "<mask>"
-ENDINGS = ".?\"'"  # a sentence that ends otherwise is given a period, in the released test script
+ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
 
 
 @dataclass(frozen=True)
 class PromptBERTHyper(ContrastiveHyper):
-    # Templates of BERT and, below, of RoBERTa: the released script.
-    # The first view's, and of what is scored; and the second view's. Too long for a label.
+    # Templates of BERT (RoBERTa: below), from the released script: of the first view and of scoring, and
+    # of the second view. They are too long for a label.
     template: str = field(default=f'This sentence of "{SENTENCE}" means {MASK}.', metadata={"label": False})
     template_2: str = field(default=f'This sentence : "{SENTENCE}" means {MASK}.', metadata={"label": False})
-    denoise: bool = True  # training subtracts what the template alone gives
-    denoise_scored: bool = False  # scoring subtracts it too
-    period: bool = True  # scoring ends a sentence with a period where it has no such mark
+    denoise: bool = True  # subtract the template's own state in training
+    denoise_scored: bool = False  # subtract it in scoring
+    period: bool = True  # add a period in scoring to sentences that end with none of ENDINGS
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A template's word pieces, special tokens included, before and behind the sentence."""
+    """The tokens of a template before and after the sentence, including special tokens."""
 
     before: tuple[int, ...]
     behind: tuple[int, ...]
-    place: int  # of the mask, from the end
+    place: int  # position of the mask, counted from the end
 
     @classmethod
     def read(cls, template: str, tokenizer: Any) -> Prompt:
-        """A template by the backbone's own tokenizer; its two parts are tokenized apart."""
+        """Tokenize a template; its two parts are tokenized separately."""
         parts = template.replace(MASK, tokenizer.mask_token).split(SENTENCE)
         before, behind = tokenizer(parts)["input_ids"]
         behind = behind[1:]
@@ -50,15 +50,15 @@ class Prompt:
         return len(self.before) + len(self.behind)
 
     def around(self, tokens: Tokens) -> list[list[int]]:
-        """Sentences, tokenized with special tokens, within the template."""
+        """Insert sentences, tokenized with special tokens, into the template."""
         return [[*self.before, *row[1:-1], *self.behind] for row in tokens]
 
     def at_mask(self, states: Tensor, mask: Tensor) -> Tensor:
-        """The states (n, width) at the template's mask, of (n, length, width)."""
+        """Return the states (n, width) at the template's mask, from states (n, length, width)."""
         return states[torch.arange(len(states), device=states.device), mask.sum(1) + self.place]
 
     def alone(self, lengths: Tensor, config: Any) -> tuple[list[list[int]], Tensor]:
-        """Tokens and positions of the template without a sentence, as if one of each length stood there."""
+        """Return tokens and positions of the template alone, positioned as around a sentence of each length."""
         first = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta") else 0
         places = torch.arange(len(self)) + first
         shift = (torch.arange(len(self)) >= len(self.before)).long()
@@ -87,7 +87,7 @@ class PromptEncoder:
         if self.period:
             sentences = [text if not text.strip() or text[-1] in ENDINGS else f"{text}." for text in sentences]
         prompt = self._prompt
-        # The sentence's own two special tokens are among those of the template.
+        # The template already includes the two special tokens of the sentence.
         tokens = prompt.around(self.base.tokenize(sentences, room=len(prompt) - 2))
         vectors = self.base.encode_tokens(tokens, pool=lambda states, mask: prompt.at_mask(states[-1], mask))
         if self.denoise and tokens:
@@ -120,24 +120,27 @@ class PromptEncoder:
 class PromptBERT(Contrastive):
     """SimCSE's loss between the mask states of two templates around one sentence (methods.md b.18).
 
-    From each view's state what the template alone gives is subtracted, with positions as if the sentence stood there;
-    then comes the training head, which scoring leaves out. Sentences of one length share what the template alone gives,
-    dropout mask included, and gradient flows through it, as in the released code. Scoring takes the first template; the
-    released test script subtracts nothing and ends sentences with a period, and so does `official`. `paper` adds no
-    period, for the paper does not speak of it.
+    The state of the template alone, with positions as if the sentence were there, is subtracted from each
+    view's state (denoising). Then follows the training head, which scoring omits. Sentences of equal
+    length share the template's state including its dropout mask, and gradients flow through it, as in the
+    released code. Scoring uses the first template. The released test script does not denoise and adds
+    periods, and so does `official`. `paper` adds no periods, since the paper does not mention them.
 
-    It departs from the released code in selection, which there subtracts and adds no period, unlike the test; on
-    RoBERTa, where the template alone is given positions from 0 on while sentences begin at 2; and in that sentence and
-    template are tokenized apart when scoring too, which only RoBERTa's tokenizer notices. A template is text with
-    <sentence> and behind it <mask>. What a joined part wants encoded stands in the second template.
+    Deviations from the released code: selection, which there denoises and adds no periods, unlike its
+    test; on RoBERTa, positions of the template alone, which there start at 0 while those of sentences
+    start at 2; sentence and template are tokenized separately in scoring too, which matters only for
+    RoBERTa's tokenizer.
+
+    A template is a text with <sentence> followed by <mask>. Extras of joined parts use the second
+    template.
     """
 
     name = "promptbert"
     title = "PromptBERT"
     reference = "Jiang et al. 2022, arXiv 2201.04337; code kongds/Prompt-BERT@690ba6e"
     Hyper = PromptBERTHyper
-    # The released script, for both backbones: batch size 256, 1e-5, one epoch, selection every 125 steps, 32 word
-    # pieces of the sentence, which are 34 with the special tokens that the recipe counts.
+    # The released script, for both backbones: batch size 256, learning rate 1e-5, one epoch, selection
+    # every 125 steps, 32 tokens per sentence, or 34 with the special tokens that the recipe counts.
     _roberta = {
         "template": f"This sentence : '{SENTENCE} ' means{MASK}.",
         "template_2": f"The sentence : '{SENTENCE} ' means{MASK}.",
@@ -155,7 +158,7 @@ class PromptBERT(Contrastive):
         for template in (hyper.template, hyper.template_2):
             before, *behind = template.split(SENTENCE)
             if len(behind) != 1 or MASK in before or behind[0].count(MASK) != 1:
-                raise Refusal(f"a template of 'promptbert' has {SENTENCE} once and behind it {MASK}, not '{template}'")
+                raise Refusal(f"a template of 'promptbert' needs {SENTENCE} once, then {MASK} once, not '{template}'")
 
     def prepare(self, context: Context) -> None:
         super().prepare(context)
@@ -172,11 +175,11 @@ class PromptBERT(Contrastive):
         alone = [self._alone(context, prompt, each) for prompt, each in zip(prompts, wrapped, strict=True)]
 
         def at_layer(layer: int) -> list[Tensor]:
-            found = []
+            heads = []
             for row, (prompt, noise) in enumerate(zip(prompts, alone, strict=True)):
                 vectors = prompt.at_mask(states[layer][row :: len(rows)], mask[row :: len(rows)])
-                found.append(context.head(vectors - noise[layer] if noise else vectors))
-            return found
+                heads.append(context.head(vectors - noise[layer] if noise else vectors))
+            return heads
 
         vectors = at_layer(len(states) - 1)
         remaining = iter(vectors[2:])
@@ -184,7 +187,7 @@ class PromptBERT(Contrastive):
         return self.loss(Views(vectors[:2], lambda layer: at_layer(layer)[:2], extras), step)
 
     def _alone(self, context: Context, prompt: Prompt, wrapped: Tokens) -> list[Tensor]:
-        """What the template alone gives in each layer, for each of its sentences; nothing where it is not wanted."""
+        """Return the template's own states in each layer, for each sentence; empty without denoising."""
         if not self.hyper.denoise:
             return []
         lengths, own = torch.tensor([len(row) - len(prompt) for row in wrapped]).unique(return_inverse=True)

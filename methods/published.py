@@ -1,4 +1,4 @@
-"""A checkpoint as its authors published it."""
+"""Published checkpoints."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
 
 @dataclass(frozen=True)
 class PublishedHyper(HyperParameters):
-    # A hub id or a folder. The defaults are SimCSE's first unsupervised checkpoint, as its authors score it (b.10).
+    # A hub id or a folder. The default is an unsupervised SimCSE checkpoint, scored as by its authors (b.10).
     model: str = field(default="princeton-nlp/unsup-simcse-bert-base-uncased", metadata={"label": True})
-    pooler: str | None = field(default="cls_before_pooler", metadata={"label": True})  # None: what the checkpoint names
+    pooler: str | None = field(default="cls_before_pooler", metadata={"label": True})  # None: the checkpoint's own
 
 
 class Published(Method):
-    """What its authors trained, scored as it is (methods.md b.9, b.10); needs no backbone, for it is one.
+    """A checkpoint as its authors trained it (methods.md b.9, b.10); it needs no backbone.
 
-    SimCSE's four unsupervised checkpoints (`princeton-nlp/unsup-simcse-...`) take `cls_before_pooler`: the head is left
-    out when scoring. DeCLUTR's (`johngiorgi/declutr-base`) takes `avg`.
+    SimCSE's four unsupervised checkpoints (`princeton-nlp/unsup-simcse-...`) use `cls_before_pooler`, since
+    scoring omits the head. DeCLUTR's (`johngiorgi/declutr-base`) uses `avg`.
     """
 
     name = "published"

@@ -1,4 +1,4 @@
-"""SimCSE: a sentence's other dropout view is its positive, the batch's other sentences are its negatives."""
+"""SimCSE: two dropout views of a sentence are a positive pair, other sentences of the batch are negatives."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from methods.base import SHARED_RECIPE, Context, Contrastive, ContrastiveHyper, 
 
 @dataclass(frozen=True)
 class SimCSEHyper(ContrastiveHyper):
-    delete_word: bool = field(default=False, metadata={"later": True})  # whether the second view lacks a word
+    delete_word: bool = field(default=False, metadata={"later": True})  # delete a word in the second view
 
 
 class SimCSE(Contrastive):
     """Plain InfoNCE over two dropout views (methods.md a).
 
     Paper and released code agree on the loss. The paper evaluates every 250 steps, the released script every 125.
-    `delete_word` is the paper's comparison with discrete augmentation, for which no code was released. Readings: words
-    stand between spaces; the one left out is drawn once for each sentence, and a sentence of one word keeps it.
+    `delete_word` is the paper's comparison with discrete augmentation, for which no code was released.
+    Interpretations: words are separated by spaces; the deleted word is drawn once per sentence; a sentence
+    of one word keeps it.
     """
 
     name = "simcse"
@@ -30,7 +31,7 @@ class SimCSE(Contrastive):
     paper = overlay(SHARED_RECIPE, {"*": {"select_every": 250}})
     official = SHARED_RECIPE
 
-    shorter: Sequence[Sequence[int]] = ()  # tokens of all sentences without a word
+    shorter: Sequence[Sequence[int]] = ()  # tokens of all sentences, each with a word deleted
 
     @classmethod
     def own_pairs(cls, hyper: SimCSEHyper) -> str | None:
@@ -40,7 +41,7 @@ class SimCSE(Contrastive):
         super().prepare(context)
         if self.hyper.delete_word:
             texts = [without_a_word(text, context.seed, row) for row, text in enumerate(context.sentences())]
-            # The recipe's length wherever a sentence was cut to it; else no sentence was, and none needs to be.
+            # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs truncation.
             self.shorter = context.tokenize(texts, max(map(len, context.tokens())))
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
@@ -50,7 +51,7 @@ class SimCSE(Contrastive):
 
 
 def without_a_word(sentence: str, seed: int, row: int) -> str:
-    """The sentence of a row of the corpus, one of its words left out."""
+    """Return the sentence of a corpus row with one of its words deleted."""
     words = sentence.split()
     if len(words) > 1:
         del words[int(torch.randint(len(words), (), generator=stream(seed, "delete-word", row)))]

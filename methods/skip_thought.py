@@ -1,4 +1,4 @@
-"""Skip-thought: a sentence's vector must tell the sentences around it."""
+"""Skip-thought: a sentence vector must predict the neighbouring sentences."""
 
 from __future__ import annotations
 
@@ -17,31 +17,29 @@ from torch.nn import functional as F
 
 from methods.base import Context, HyperParameters, Method, Refusal, Step, stream
 
-END, UNKNOWN, FIRST = 0, 1, 2  # numbers of the end mark, of all rare words, and of the most frequent word [code]
+END, UNKNOWN, FIRST = 0, 1, 2  # ids of the end token, of unknown words, and of the most frequent word [code]
 
 
 @dataclass(frozen=True)
 class SkipThoughtHyper(HyperParameters):
-    units: int = 2400  # of every GRU, and the width of a sentence vector (uni-skip; paper and code)
-    width: int = 620  # of a word vector (code)
-    vocabulary: int = 20_000  # most frequent words, the two marks included (paper and code)
-    longest: int = 30  # a triple with a sentence of as many words is left out (code; the paper is silent)
-    condition: str = (
-        "every"  # where a decoder sees the sentence: at "every" word (paper), or as its "first" state (code)
-    )
-    reset: str = "before"  # the reset gate meets the state "before" its matrix (paper) or "after" it (code)
+    units: int = 2400  # hidden size of every GRU and of a sentence vector (uni-skip; paper and code)
+    width: int = 620  # size of a word vector (code)
+    vocabulary: int = 20_000  # words including the two special ids (paper and code)
+    longest: int = 30  # triples with a sentence of this many words are excluded (code; not in the paper)
+    condition: str = "every"  # decoders see the sentence at "every" word (paper) or as "first" state (code)
+    reset: str = "before"  # reset gate applied "before" (paper) or "after" (code) the recurrent matrix
 
 
 _CHOICES = {"condition": ("every", "first"), "reset": ("before", "after")}
 
 
 def tokenize(sentence: str) -> list[str]:
-    """Words and marks, in small letters."""
+    """Return words and punctuation marks in lower case."""
     return re.findall(r"\w+|[^\w\s]", sentence.lower())
 
 
 def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
-    """Numbers of words, (n, length) with a length of at least 1 and zeros behind the rows, and the rows' lengths."""
+    """Return word ids padded with zeros, (n, length) with length >= 1, and the lengths (n)."""
     lengths = [len(row) for row in rows]
     ids = torch.zeros(len(rows), max(1, *lengths), dtype=torch.long)
     for line, row in zip(ids, rows, strict=True):
@@ -50,12 +48,12 @@ def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
 
 
 class GRU(nn.Module):
-    """A gated recurrent unit, its state after every word.
+    """A gated recurrent unit that returns its state after every word.
 
         r, z = sigmoid(W x + U h + C s)    c = tanh(W' x + U' (r * h) + C' s)    h <- (1 - z) h + z c
 
-    C s is there where it decodes a sentence s and sees it at every word; all W carry a bias. With `reset` "after",
-    U' (r * h) is r * (U' h).
+    The terms C s are present if it decodes a sentence s and sees it at every word. All W have a bias. With
+    `reset` "after", U' (r * h) is r * (U' h).
     """
 
     def __init__(self, width: int, units: int, reset: str, seed: int, name: str, conditioned: bool = False) -> None:
@@ -66,7 +64,7 @@ class GRU(nn.Module):
             generator = stream(seed, "skip-thought", name, kind)
             return nn.Parameter(torch.empty(3 * units, columns).uniform_(-0.1, 0.1, generator=generator))
 
-        # Recurrent matrices orthogonal, others uniform in [-0.1, 0.1] (paper and code), biases 0 (code).
+        # Recurrent matrices are orthogonal, others uniform in [-0.1, 0.1] (paper and code), biases 0 (code).
         generator = stream(seed, "skip-thought", name, "recurrent")
         square = [nn.init.orthogonal_(torch.empty(units, units), generator=generator) for _ in range(3)]
         self.words = uniform("words", width)
@@ -76,7 +74,7 @@ class GRU(nn.Module):
         self.sentence = uniform("sentence", units) if conditioned else None
 
     def forward(self, words: Tensor, sentence: Tensor | None = None) -> Tensor:
-        """States (n, length, units) over word vectors (n, length, width)."""
+        """Return states (n, length, units) of word vectors (n, length, width)."""
         units = len(self.candidate)
         given = F.linear(words, self.words, self.bias)
         state = words.new_zeros(len(words), units)
@@ -98,7 +96,7 @@ class GRU(nn.Module):
 
 
 class Reader(nn.Module):
-    """Word vectors and the encoder: what is scored of a training."""
+    """Word vectors and the encoder GRU, the part that is scored."""
 
     def __init__(self, vocabulary: int, width: int, units: int, reset: str, seed: int = 0) -> None:
         super().__init__()
@@ -110,7 +108,7 @@ class Reader(nn.Module):
         return F.embedding(ids, self.embedding)
 
     def forward(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """The state after the last word of each sentence, (n, units); zero for a sentence without words."""
+        """Return the state after the last word of each sentence, (n, units); zero for a sentence without words."""
         ids, lengths = pad(rows, self.embedding.device)
         states = self.gru(self.embed(ids))
         last = states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]
@@ -118,7 +116,7 @@ class Reader(nn.Module):
 
 
 class Decoders(nn.Module):
-    """A decoder for each neighbour, and the output layer that they share."""
+    """A decoder per neighbour, and their shared output layer."""
 
     def __init__(self, vocabulary: int, hyper: SkipThoughtHyper, seed: int) -> None:
         super().__init__()
@@ -130,21 +128,21 @@ class Decoders(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def loss(self, gru: GRU, reader: Reader, sentences: Tensor, rows: Sequence[Sequence[int]]) -> Tensor:
-        """-log P of all words of the rows and of their end marks, summed; a word is predicted from those before it."""
+        """Return the summed -log P of all words and end tokens of the rows, each given the words before it."""
         ids, lengths = pad([[*row, END] for row in rows], sentences.device)
         words = reader.embed(ids[:, :-1])
-        start = words.new_zeros(len(ids), 1, words.shape[-1])  # nothing stands before the first word [code]
+        start = words.new_zeros(len(ids), 1, words.shape[-1])  # the first word has no predecessor [code]
         states = gru(torch.cat([start, words], dim=1), sentences)
-        told = torch.arange(ids.shape[1], device=ids.device) < lengths.unsqueeze(1)
-        logits = F.linear(states[told], self.output, self.bias)
-        return F.cross_entropy(logits, ids[told], reduction="sum")
+        predicted = torch.arange(ids.shape[1], device=ids.device) < lengths.unsqueeze(1)
+        logits = F.linear(states[predicted], self.output, self.bias)
+        return F.cross_entropy(logits, ids[predicted], reduction="sum")
 
 
 class SkipThoughtEncoder:
-    """An Encoder: the reader's state after the last word, of length 1."""
+    """An Encoder: the reader's state after the last word, normalised to length 1."""
 
     kind = "skip-thought"
-    batch = 256  # sentences of about equal length
+    batch = 256  # sentences, sorted by length
 
     def __init__(self, reader: Reader, words: Sequence[str]) -> None:
         self.reader, self.words = reader, words
@@ -163,7 +161,7 @@ class SkipThoughtEncoder:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def number(self, sentence: str) -> list[int]:
-        """Numbers of a sentence's words."""
+        """Return the ids of a sentence's words."""
         return [self._numbers.get(word, UNKNOWN) for word in tokenize(sentence)]
 
     @torch.inference_mode()
@@ -173,8 +171,8 @@ class SkipThoughtEncoder:
         vectors = np.zeros((len(rows), len(self.reader.gru.candidate)), dtype=np.float32)
         for start in range(0, len(order), self.batch):
             batch = order[start : start + self.batch]
-            found = self.reader([rows[place] for place in batch])
-            vectors[batch] = F.normalize(found, dim=1).float().cpu().numpy()
+            states = self.reader([rows[place] for place in batch])
+            vectors[batch] = F.normalize(states, dim=1).float().cpu().numpy()
         return vectors
 
     def save(self, folder: Path) -> dict[str, Any]:
@@ -192,24 +190,25 @@ class SkipThoughtEncoder:
 
 
 class SkipThought(Method):
-    """A GRU reads a sentence, and two more tell the sentences before and after it from its last state (methods.md b.3).
+    """A GRU encodes a sentence; two more predict the previous and the next sentence from its state (methods.md b.3).
 
-    An item is a sentence with both neighbours in its document. The loss is the printed sum over words and items, not a
-    mean [code]: that is what the gradient's clipping meets. `paper` has the printed equations; `official` has the
-    released trainer's reset gate, first state, batch and clipping. The rate is the code's for both; the code's slip in
-    Adam's bias correction is not built.
+    An item is a sentence with both neighbours in its document. The loss is the paper's sum over words and
+    items, not a mean [code], which matters for gradient clipping. `paper` has the paper's equations;
+    `official` has the released trainer's reset gate, first state, batch size and clipping. The learning
+    rate of both is the code's. The code's error in Adam's bias correction is not reproduced.
 
-    This is the uni-skip half of the printed system at most: not combine-skip's 4,800 dimensions, and neither BookCorpus
-    nor two weeks of it. Words outside the vocabulary share one vector, where the original maps word2vec's into its own.
-    Batches mix lengths. The encoder never reads the end mark, as printed; the code reads it in training, and by default
-    not in scoring. Vectors have length 1, as the code gives them; a sentence without words is zero.
+    Limits: this is only the uni-skip part of the published system, without combine-skip's 4,800
+    dimensions, BookCorpus or two weeks of training. Words outside the vocabulary share one vector, while
+    the original maps word2vec vectors into its space. Batches mix lengths. The encoder does not read the
+    end token, as in the paper; the code reads it in training but by default not in scoring. Vectors are
+    normalised to length 1, as in the code; a sentence without words gets the zero vector.
     """
 
     name = "skip-thought"
     title = "Skip-thought"
     reference = "Kiros et al. 2015, arXiv 1506.06726; code ryankiros/skip-thoughts@8fc6ac7"
     Hyper = SkipThoughtHyper
-    # The paper: batches of 128, clipped at 10, Adam. Its rate, five epochs and no decay are the code's.
+    # Paper: batch size 128, clipping at 10, Adam. Code: learning rate, five epochs, constant schedule.
     paper = {"*": {"batch_size": 128, "clip": 10.0, "learning_rate": 2e-4, "schedule": "constant", "epochs": 5}}
     official = {
         "*": {
@@ -250,7 +249,7 @@ class SkipThought(Method):
             row for document in context.documents() for row in document[1:-1] if all(short[row - 1 : row + 2])
         ]
         if not self.centres:
-            raise Refusal(f"no document has three sentences in a row of less than {self.hyper.longest} words")
+            raise Refusal(f"no document has three consecutive sentences of fewer than {self.hyper.longest} words")
 
     def items(self, context: Context) -> int:
         return len(self.centres)
@@ -268,6 +267,6 @@ class SkipThought(Method):
 
 
 def frequent(sentences: Iterable[Sequence[str]], count: int) -> list[str]:
-    """The most frequent words, of equal ones the first by the alphabet."""
+    """Return the `count` most frequent words; ties are ordered alphabetically."""
     counts = Counter(word for sentence in sentences for word in sentence)
     return sorted(counts, key=lambda word: (-counts[word], word))[:count]

@@ -1,4 +1,4 @@
-"""SSCL: what the lower layers say of the sentences are further negatives."""
+"""SSCL: vectors of lower layers are additional negatives."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives
 
 @dataclass(frozen=True)
 class SSCLHyper(ContrastiveHyper):
-    stack: int = 2  # progressive: the last `stack` intermediate layers (Figure 3b: 2 is best)
+    stack: int = 2  # number of last intermediate layers (Figure 3b: 2 is best)
     layer: int | None = None  # one intermediate layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none
-    positive: str = "dropout"  # "dropout": the other view; "self": the vector itself, that is SSCL-BERT
-    negatives: str = "all"  # "all": the layer vectors of every sentence of the batch; "own": the anchor's sentence only
+    positive: str = "dropout"  # "dropout": the other view; "self": the vector itself (SSCL-BERT)
+    negatives: str = "all"  # layer vectors of "all" sentences of the batch, or only of the anchor's "own"
     sides: str = "both"  # layer vectors of "both" views, or of the anchor's view ("one")
-    detach: bool = False  # whether the lower layers are spared the negatives' gradient
-    average: bool = False  # mean of the losses with and without layer negatives, in place of the former alone
+    detach: bool = False  # no gradient of the negatives to the lower layers
+    average: bool = False  # average the losses with and without layer negatives
 
 
 _CHOICES = {"positive": ("dropout", "self"), "negatives": ("all", "own"), "sides": ("both", "one")}
 
 
 class SSCL(Contrastive):
-    """Intermediate-layer vectors, through the same pooling and head, join the candidates (methods.md b.17).
+    """Intermediate-layer vectors, with the same pooling and head, are additional negatives (methods.md b.17).
 
-    The paper prints one negative an anchor and layer, its own sentence's; the formula as printed would count it once
-    for every sentence of the batch, which `paper` does not. The released code takes both views of all sentences and
-    averages two losses. SSCL-BERT ("no augmentation") is `positive=self`, read as the development code computes it:
-    same-view positive and in-batch negatives, one loss.
+    The paper has one negative per anchor and layer, of the anchor's own sentence. Its formula taken
+    literally would count it once for every sentence of the batch, which `paper` does not. The released
+    code uses both views of all sentences and averages two losses. SSCL-BERT ("no augmentation") is
+    `positive=self`, as in the development code: same-view positive and in-batch negatives, one loss.
     """
 
     name = "sscl"
     title = "SSCL"
     reference = "Chen et al. 2023, arXiv 2305.06154; code nuochenpku/SSCL@1a7e75f"
     Hyper = SSCLHyper
-    # The paper names 3e-5 for base and 1e-5 for large models, batch size 64; it uses BERT only.
+    # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = overlay(SHARED_RECIPE, {"*": {"negatives": "own", "sides": "one"}})
     official = overlay(SHARED_RECIPE, {"*": {"average": True}})
 
@@ -48,13 +48,13 @@ class SSCL(Contrastive):
             if getattr(hyper, name) not in choices:
                 raise Refusal(f"'{name}' of 'sscl' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'")
         if hyper.layer is not None and hyper.layer < 0:
-            raise Refusal(f"'sscl' takes negatives from layer 1 upwards, or from none with 0, not from {hyper.layer}")
+            raise Refusal(f"'sscl' needs layer >= 1, or 0 for no negatives, not {hyper.layer}")
         if hyper.stack < 0:
-            raise Refusal(f"'sscl' stacks 0 or more layers, not {hyper.stack}")
+            raise Refusal(f"'sscl' needs stack >= 0, not {hyper.stack}")
 
     @classmethod
-    def fit(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:
-        """A stack never reaches below layer 1; SSCL-BERT's one loss needs no averaging."""
+    def clamp_to_backbone(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:
+        """Limit the stack to layers from 1 on; SSCL-BERT has one loss and nothing to average."""
         hyper = replace(hyper, stack=min(hyper.stack, shape.depth - 1))
         return replace(hyper, average=False) if hyper.positive == "self" else hyper
 
@@ -74,7 +74,7 @@ class SSCL(Contrastive):
 
     @property
     def layers(self) -> list[int]:
-        """The intermediate layers used, from the highest down."""
+        """The intermediate layers that are used, from the highest down."""
         if self.hyper.layer is not None:
             return [self.hyper.layer] if self.hyper.layer else []
         return [self.shape.depth - 1 - i for i in range(self.hyper.stack)]

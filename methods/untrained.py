@@ -1,4 +1,4 @@
-"""The backbone as it was published, with any pooler."""
+"""The untrained backbone with any pooler."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
 
 @dataclass(frozen=True)
 class UntrainedHyper(HyperParameters):
-    # The default is the definition behind the 56.70 in print (methods.md b.1).
+    # The default reproduces the published 56.70 (methods.md b.1).
     pooler: str = field(default="avg_embedding_last", metadata={"label": True})
 
 
 class Untrained(Method):
-    """No training: a pooler on the raw checkpoint (methods.md a.2, b.1)."""
+    """A pooler on the raw checkpoint, without training (methods.md a.2, b.1)."""
 
     name = "untrained"
     title = "Untrained"

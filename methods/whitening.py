@@ -1,4 +1,4 @@
-"""BERT-whitening: vectors are moved and turned so that their covariance is the identity."""
+"""BERT-whitening: a linear map that makes the covariance of vectors the identity."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torch.nn import functional as F
 
 from methods.base import Context, Mapped, Refusal, Shape, Transform, TransformHyper
 
-CHUNK = 8192  # vectors held in float64 at once: bounds memory on tasks of 100,000 sentences
+CHUNK = 8192  # vectors per float64 chunk: bounds memory on tasks of 100,000 sentences
 
 
 @dataclass(frozen=True)
 class WhiteningHyper(TransformHyper):
-    dimensions: int | None = None  # columns of W that are kept; None keeps all. Su et al.: 256 (base), 384 (large)
+    dimensions: int | None = None  # columns of W; None keeps all. Su et al.: 256 (base), 384 (large)
 
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
-    """Mean (d) and W (d, k) of vectors (n, d), in float64: W = U S^(-1/2), directions of most variance first.
+    """Return the mean (d) and W = U S^(-1/2) (d, k) of vectors (n, d), in float64, ordered by decreasing variance.
 
-    A direction without variance has no S^(-1/2): its column is 0, so the map keeps its width and says nothing there.
+    The column of a direction without variance, for which S^(-1/2) is undefined, is 0.
     """
     count, width = vectors.shape
     kept = min(dimensions or width, width)
@@ -35,10 +35,10 @@ def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tenso
         centred = chunk.double() - mean
         covariance += centred.T @ centred
     covariance /= max(count - 1, 1)
-    if not torch.isfinite(covariance).all():  # whoever scores these vectors says what is wrong with them
+    if not torch.isfinite(covariance).all():  # reported when these vectors are scored
         return mean, torch.full((width, kept), torch.nan, dtype=torch.float64, device=vectors.device)
     variances, directions = (part.flip(-1) for part in torch.linalg.eigh(covariance))
-    present = variances > variances[0] * width * torch.finfo(torch.float64).eps  # as numpy's matrix_rank
+    present = variances > variances[0] * width * torch.finfo(torch.float64).eps  # the threshold of numpy's matrix_rank
     if (rank := int(present.sum())) < kept:
         warnings.warn(
             f"whitening: {count} vectors vary in {rank} directions only, so {kept - rank} of {kept} dimensions are 0",
@@ -49,12 +49,12 @@ def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tenso
 
 
 def whiten(vectors: Tensor, mean: Tensor, matrix: Tensor) -> Tensor:
-    """(x - mean) W of vectors (n, d), then of length 1."""
+    """Return (x - mean) W of vectors (n, d), normalised to length 1."""
     return F.normalize((vectors - mean) @ matrix, dim=-1)
 
 
 class Whitened(Mapped):
-    """An Encoder: another one's vectors, whitened as `arrays` say; where it has none, by each task's own vectors."""
+    """An Encoder that whitens another one's vectors by `arrays`, or, if empty, by the vectors of each task."""
 
     kind = "whitened"
 
@@ -90,21 +90,22 @@ class Whitened(Mapped):
 
 
 def fitted(vectors: np.ndarray, dimensions: int | None) -> dict[str, Tensor]:
-    """The arrays of a whitening fitted on vectors (n, d)."""
+    """Return the arrays of a whitening fitted on vectors (n, d)."""
     mean, matrix = fit_whitening(torch.from_numpy(np.ascontiguousarray(vectors)), dimensions)
     return {"mean": mean, "matrix": matrix.contiguous()}
 
 
 class Whitening(Transform):
-    """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, of length 1 (methods.md b.5).
+    """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to length 1 (methods.md b.5).
 
-    Readings: the covariance is the sample's (n - 1), and the last step takes that factor out again. "target" is fitted
-    on all sentences of one task as they are read, both sides of every pair, repeated ones as often as they stand there;
-    the test and the dev split of STS-B and SICK-R count as two tasks. On a corpus fitted after a map that is itself
-    fitted on each task, the corpus counts as a task.
+    Interpretations: the covariance is that of the sample (n - 1); the normalisation cancels this factor.
+    "target" is fitted on all sentences of one task, both sides of every pair, with repetitions; the test
+    and dev splits of STS-B and SICK-R are separate tasks. If a transform that is fitted on each task
+    precedes one that is fitted on a corpus, the corpus counts as a task.
 
-    Departures: sentences are not cut to 64 word pieces, and an empty one stays empty where the code writes a period.
-    The paper's vectors are those of `untrained[pooler=avg_first_last]`; any Encoder may stand before the `+`.
+    Deviations: sentences are not truncated to 64 tokens, and an empty one stays empty, where the code
+    inserts a period. The paper's vectors are those of `untrained[pooler=avg_first_last]`; any Encoder may
+    precede the `+`.
     """
 
     name = "whitening"
@@ -117,14 +118,14 @@ class Whitening(Transform):
     def check(cls, hyper: WhiteningHyper) -> None:
         super().check(hyper)
         if hyper.dimensions is not None and hyper.dimensions < 0:
-            raise Refusal(f"'whitening' keeps at least 1 dimension, or all with none or 0, not {hyper.dimensions}")
+            raise Refusal(f"'whitening' needs dimensions >= 1, or none or 0 for all, not {hyper.dimensions}")
 
     @classmethod
-    def fit(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
+    def clamp_to_backbone(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
         dimensions = hyper.dimensions or None
-        if dimensions and shape.width:  # an Encoder without backbone shows its width later
+        if dimensions and shape.width:  # 0 for an Encoder without backbone, whose width is not known yet
             dimensions = min(dimensions, shape.width)
-        return replace(super().fit(hyper, shape), dimensions=dimensions)
+        return replace(super().clamp_to_backbone(hyper, shape), dimensions=dimensions)
 
     def transform(self, encoder: Any, context: Context) -> Whitened:
         vectors, dimensions = self.vectors(encoder, context), self.hyper.dimensions

@@ -1,4 +1,4 @@
-"""SimCSE with discrete noise: words of a sentence exchanged or left out before it is encoded."""
+"""SimCSE with discrete noise: words are swapped or deleted before encoding."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 @dataclass(frozen=True)
 class WordNoiseHyper(HyperParameters):
-    noise: str | None = field(default="swap", metadata={"label": True})  # of NOISES; which was used is not said
-    probability: float = 0.1  # that a sentence is edited at all; then it is edited once
+    noise: str | None = field(default="swap", metadata={"label": True})  # one of NOISES; the report does not say which
+    probability: float = 0.1  # probability that a sentence is edited, once
     reading: str = "shared"  # one of READINGS
-    temperature: float = 0.05  # of the base code
+    temperature: float = 0.05  # base code
 
 
 class WordNoise(Method):
-    """SimCSE on sentences of which one in ten has two words exchanged, or one word left out (methods.md b.11).
+    """SimCSE with one in ten sentences edited: two words swapped, or one word deleted (methods.md b.11).
 
-    Edits are made once, before training. `reading` says where: "shared" edits a sentence before both views are made of
-    it, which is what the listing means to do and changes the corpus rather than the pair; "second" edits the second
-    view alone; "corpus" takes the listing at its word, where one draw decides about all sentences at once: with
-    probability 0.9 nothing is edited, else (where the listing would fail) every sentence is. Words are jieba's where a
-    sentence has Chinese characters, and stand between spaces elsewhere. A sentence of one word is left alone by `swap`
-    and becomes empty by `delete`, as in the listing. The report does not say which of the two its number is of.
+    Edits are made once, before training. `reading` is the interpretation of the listing. "shared" edits a
+    sentence before both views are made, the apparent intention, which changes the corpus rather than the
+    pair. "second" edits only the second view. "corpus" follows the listing literally: one draw decides for
+    all sentences; with probability 0.9 none is edited, otherwise (where the listing would fail) all are.
+    Words are jieba's in sentences with Chinese characters, and separated by spaces elsewhere. A sentence of
+    one word is unchanged by `swap` and empty after `delete`, as in the listing. The report does not say
+    which of the two its number is for.
 
-    The loss is the base code's: each of the 2n vectors finds its other view among 2n - 1 candidates. Departures: the
-    base code's mean of the first and last layer counts padding up to 64 pieces, here it is of the sentence alone; the
-    base code selects on the test set, here the dev set decides. On Chinese BERT corpus and dev set are CNSD STS-B's,
-    elsewhere the suite's.
+    The loss is the base code's NT-Xent over 2n vectors. Deviations: the base code's mean of the first and
+    last layer includes padding up to 64 tokens, here only the sentence; the base code selects on the test
+    set, here the dev set is used. On Chinese BERT, corpus and dev set are those of CNSD STS-B, elsewhere
+    the suite's.
     """
 
     name = "word-noise"
     title = "SimCSE+noise"
     reference = "SimCSE reproduction in Chinese with noise; base code shuxinyin/SimCSE-Pytorch@c5bc95a"
     Hyper = WordNoiseHyper
-    # The base code's; the report's own was not released.
+    # From the base code; the report's own code was not released.
     paper = {
         "*": {
             "batch_size": 32,
@@ -63,7 +64,7 @@ class WordNoise(Method):
         "bert-base-chinese": {"corpus": "cnsd", "select_on": "CNSD-STS-B"},
     }
 
-    edited: Mapping[int, Sequence[int]] = {}  # tokens of the sentences that are edited, by row
+    edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
 
     @classmethod
     def check(cls, hyper: WordNoiseHyper) -> None:
@@ -78,24 +79,24 @@ class WordNoise(Method):
                 raise Refusal(f"'{name}' of 'word-noise' is one of {names}, not '{getattr(hyper, name)}'")
 
     def prepare(self, context: Context) -> None:
-        """Edit the sentences that the seed decides on; an edit is a function of the seed, the row and the sentence."""
+        """Edit randomly chosen sentences; an edit is a function of the seed, the row and the sentence."""
         sentences, tokens = context.sentences(), context.tokens()
         rows = self.edited_rows(len(sentences), context.seed)
-        noise = self.hyper.noise or ""  # without noise there are no rows
+        noise = self.hyper.noise or ""  # without noise no rows are edited
         edited = [edit(sentences[row], noise, stream(context.seed, "word-noise", row)) for row in rows]
-        # The recipe's length wherever a sentence was cut to it; else no sentence was, and none needs to be.
+        # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs truncation.
         longest = max(map(len, tokens))
         self.edited = dict(zip(rows, context.tokenize(edited, longest) if edited else [], strict=True))
 
     def edited_rows(self, count: int, seed: int) -> list[int]:
-        """Which of `count` sentences are edited; the same ones for every kind of noise."""
+        """Return which of `count` sentences are edited; the same for both kinds of noise."""
         if self.hyper.noise is None:
             return []
         draws = torch.rand(1 if self.hyper.reading == "corpus" else count, generator=stream(seed, "word-noise"))
         return (draws.expand(count) < self.hyper.probability).nonzero().flatten().tolist()
 
     def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, Tokens]:
-        """Both views of a batch, of the tokens of its sentences as they are in the corpus."""
+        """Return both views of a batch, given the tokens of its unedited sentences."""
         edited = [self.edited.get(row, own) for row, own in zip(step.rows, tokens, strict=True)]
         return (tokens if self.hyper.reading == "second" else edited), edited
 
@@ -105,12 +106,12 @@ class WordNoise(Method):
         return self.loss(first, second)
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
-        """Of the vectors (n, d) of both views."""
+        """Return the loss of the vectors (n, d) of both views."""
         return nt_xent(first, second, self.hyper.temperature)
 
 
 def edit(sentence: str, noise: str, generator: torch.Generator) -> str:
-    """A sentence with two words exchanged ("swap") or one left out ("delete")."""
+    """Return a sentence with two words swapped ("swap") or one deleted ("delete")."""
     chinese = CHINESE.search(sentence) is not None
     words = list(chinese_words(sentence)) if chinese else sentence.split()
     if len(words) < (2 if noise == "swap" else 1):
@@ -124,7 +125,7 @@ def edit(sentence: str, noise: str, generator: torch.Generator) -> str:
 
 
 def chinese_words(sentence: str) -> Sequence[str]:
-    """A sentence cut into words by jieba's dictionary; put together again they are the sentence."""
+    """Segment a sentence with jieba's dictionary; the concatenated words are the sentence."""
     words: list[str] = _segmenter().lcut(sentence)
     return words
 
@@ -134,9 +135,9 @@ def _segmenter() -> Any:
     try:
         import jieba
     except ModuleNotFoundError:
-        raise Refusal("Chinese sentences need the package jieba, which cuts them into words; install it") from None
+        raise Refusal("Chinese sentences need the package jieba for word segmentation; install it") from None
     segmenter = jieba.Tokenizer()
-    # Filled here, since jieba itself would read a cache from a folder that other users may write to.
+    # Loaded here, since jieba would otherwise read a cache from a folder that other users may write to.
     segmenter.FREQ, segmenter.total = segmenter.gen_pfdict(segmenter.get_dict_file())
     segmenter.initialized = True
     return segmenter

@@ -1,4 +1,4 @@
-"""Word overlap: the cosine of two bags of words, the floor every encoder should clear."""
+"""Word overlap: the cosine of two bags of words, a lower bound for encoders."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from methods.base import Context, HyperParameters, Method
 
 @dataclass(frozen=True)
 class WordOverlapHyper(HyperParameters):
-    width: int = 2048  # random signs a word; the cosine's error is about 1 / sqrt(width) = 0.02
+    width: int = 2048  # random signs per word; the error of the cosine is about 1 / sqrt(width) = 0.02
 
 
 class BagOfWords:
-    """An Encoder: the mean over lower-cased words of a unit vector of random signs that only depends on the word.
+    """An Encoder: the mean over lower-cased words of a unit vector of random signs that depends only on the word.
 
-    Vectors of different words are nearly orthogonal, so the cosine of two means is that of the word counts. They are
-    short because the first step of RMSProp moves a weight by 0.1 whatever its gradient: on sums of signs it saturates
-    the units of a network, and rounding decides its accuracy.
+    Vectors of different words are nearly orthogonal, so the cosine of two means approximates that of the
+    word counts. Vectors have length 1 because the first step of RMSProp changes a weight by 0.1 whatever
+    its gradient: sums of signs would saturate the units of a network, and rounding would determine its
+    accuracy.
     """
 
     kind = "word-overlap"
@@ -45,7 +46,7 @@ class BagOfWords:
                 if word not in signs:
                     seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
                     signs[word] = np.random.default_rng(seed).integers(0, 2, self.width).astype(np.float32) * 2 - 1
-                vector += signs[word]  # exact: whole numbers
+                vector += signs[word]  # exact, since sums of integers
             vector /= np.float32(max(1, len(words)) * math.sqrt(self.width))
         return vectors
 
@@ -61,11 +62,11 @@ class BagOfWords:
 
 
 class WordOverlap(Method):
-    """Cosine of word counts; needs no backbone."""
+    """Cosine of word counts, without a backbone."""
 
     name = "word-overlap"
     title = "Word overlap"
-    version = 2  # means of unit vectors, no sums of signs
+    version = 2  # means of unit vectors instead of sums of signs
     reference = "a control"
     Hyper = WordOverlapHyper
     trained = False

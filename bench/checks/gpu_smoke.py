@@ -1,4 +1,4 @@
-"""The smoke suite's runs on a real device, with nothing but the core's imports."""
+"""The smoke suite's runs on a GPU, importing only the core's dependencies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OUTSIDE_THE_CORE = ("pandas", "matplotlib", "snakemake", "yaml", "jinja2")
 
 
 def gpu_smoke(suite: Path, out: Path) -> None:
-    """Train and score the first seed of every run of a finished suite on a GPU, beside the scores that the CPU gave.
+    """Train and score the first seed of every run of a finished suite on a GPU, and print both scores.
 
     Args:
-        suite: the finished suite's folder, with its plan, world and backbones.
-        out: a suite folder for what is made here; world and backbones are linked into it.
+        suite: the folder of the finished suite, with its plan, world and backbones.
+        out: the folder of the new suite; world and backbones are linked into it.
 
     Raises:
         UserError: there is no GPU, or a library outside the core was imported.
@@ -43,7 +43,7 @@ def gpu_smoke(suite: Path, out: Path) -> None:
             print(f"{here:16.2f}{there:12.2f}  {run.text}@{run.setting} on {run.backbone.name}", flush=True)
     foreign = [name for name in OUTSIDE_THE_CORE if name in sys.modules]
     if foreign:
-        raise UserError(f"the core imported {', '.join(foreign)}; it has to run without")
+        raise UserError(f"the core imported {', '.join(foreign)}; remove these imports from the core")
 
 
 def _average(scores: Path) -> float:

@@ -1,7 +1,7 @@
-"""A method tried on the processor: runs of a few steps on a corpus and a backbone that are made on the fly.
+"""Trial runs of a method on the CPU: a few steps on a generated corpus and a toy backbone.
 
-The corpus is the embedded world's, the backbone a toy one. They also stand in for any other corpus or model that a
-method asks for, so nothing is fetched.
+The corpus is that of the embedded world. Corpus and backbone also stand in for any other corpus or
+model that a method asks for, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.training.loop import Diverged, Training
-from methods.base import Method, Step, Transform, stream_seed
+from methods.base import Method, Step, Transform, seed_torch, stream_seed
 
-STEPS, HALF = 6, 3  # of a training, and after how many of them one is stopped
+STEPS, HALF = 6, 3  # steps of a training, and the step at which one is interrupted
 RECIPE = {
     "batch_size": 8,
     "learning_rate": 1e-3,
@@ -35,15 +35,15 @@ RECIPE = {
     "threads": 1,
     "select_on": "STS-B",
 }
-LINES = 1200  # of the corpus
+LINES = 1200  # sentences of the corpus
 
 
 class Fault(Exception):
-    """A clause of the contract that does not hold: one sentence with the remedy."""
+    """A violated check: one sentence with the remedy."""
 
 
 class _Context(RunContext):
-    """A run's tools, where other corpora and models are played by its own."""
+    """A run's context in which the run's own corpus and backbone stand in for any other."""
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         return super().sentences()
@@ -53,32 +53,38 @@ class _Context(RunContext):
         return TransformerEncoder.load(folder, {"pooler": pooler or "cls_before_pooler"}, device=self.device)
 
 
-def make_inputs(suite: Path) -> None:
-    """Write the embedded world with a short corpus."""
-    from bench.world import build
+def make_inputs(suite_dir: Path) -> None:
+    """Write what trial runs read: a short corpus and STS-B of the embedded world."""
+    from bench.world.build import build_small
 
-    build(suite / "world", lines=LINES)
+    build_small(suite_dir / "world", lines=LINES)
 
 
 class Trial:
-    """A method, and the folder of a suite with all that its runs read."""
+    """Trial runs of one method.
+
+    Attributes:
+        cls: the method.
+        suite: the folder of a suite with the inputs of `make_inputs`.
+        fields: types of the hyper-parameters, as words, by name.
+    """
 
     def __init__(self, cls: type[Method], suite: Path) -> None:
         self.cls, self.suite = cls, suite
         self.fields = {item.name: type_name(item.type) for item in fields(cls.Hyper)}
 
     def text(self, **keys: str) -> str:
-        """The method with keys, as the last part of a run's text where it cannot stand first."""
+        """Return the text of a run of the method with these hyper-parameters; a transform follows `untrained`."""
         written = ",".join(f"{key}={value}" for key, value in keys.items())
         own = f"{self.cls.name}[{written}]" if keys else self.cls.name
         return f"untrained+{own}" if issubclass(self.cls, Transform) else own
 
     def run(self, text: str | None = None, seed: int = 1, **recipe: Any) -> Run:
-        """A run on the toy backbone of the kind that the method needs.
+        """Return a run on the toy backbone of the kind that the method needs.
 
         Raises:
-            Fault: the method leaves that backbone out.
-            UserError: the text or the recipe cannot be read.
+            Fault: the method skips that backbone.
+            UserError: the text or the recipe is invalid.
         """
         run = resolve(
             text or self.text(),
@@ -89,16 +95,19 @@ class Trial:
             recipe=RECIPE | recipe,
         )
         if run.skip:
-            raise Fault(f"skip() leaves it out on 4 layers of width 64 ({run.skip}); let fit() find what they can do")
+            raise Fault(
+                f"skip() refuses a backbone with 4 layers of width 64 ({run.skip}); "
+                "let clamp_to_backbone() return values that it supports"
+            )
         return run
 
     def training(self, text: str | None = None, seed: int = 1, **recipe: Any) -> Training:
-        """A training at its start."""
+        """Return a training at step 0."""
         run = self.run(text, seed, **recipe)
         return Training(run, _Context(run, self.suite, "cpu"), {})
 
     def untrained(self) -> Encoder:
-        """What is scored of a method that is not trained."""
+        """Return the Encoder of a method that is not trained."""
         run = self.run()
         context, method = _Context(run, self.suite, "cpu"), run.build()
         method.begin(context)
@@ -106,37 +115,38 @@ class Trial:
 
 
 def first_loss(training: Training, count: int | None = None, still: bool = False) -> Tensor:
-    """The loss of the first step, a scalar with its gradient.
+    """Return the loss of the first step, a scalar with its gradient.
 
     Args:
-        count: of the batch's items only the first so many.
-        still: transformers have no dropout, and so draw nothing.
+        training: a training at step 0.
+        count: use only the first so many items of the batch.
+        still: turn off the dropout of transformers, so that they draw nothing.
 
     Raises:
-        Fault: it is no scalar tensor, not finite, or without gradient.
+        Fault: the loss is not a scalar tensor, not finite, or has no gradient.
     """
     rows = next(training.batches())[:count]
     training.modules.train()
     for module in training.modules.modules():
         if still and hasattr(module, "config"):
             module.eval()
-    torch.manual_seed(stream_seed(training.seed, "dropout", 0))
+    seed_torch(stream_seed(training.seed, "dropout", 0))
     step = Step(0, training.total, training.run.recipe.batch_size, training.seed, rows)
     loss = training.method.step_loss(training.context, step)
     if not isinstance(loss, Tensor) or loss.dim() != 0:
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
         raise Fault(f"the loss is {shape}, not a scalar tensor; take its mean over the batch")
     if not torch.isfinite(loss):
-        raise Fault(f"the loss is {loss.item()}; look for a division, a logarithm or a root of 0")
+        raise Fault(f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0")
     if not loss.requires_grad:
-        raise Fault("the loss has no gradient; take nothing of it out of the graph (detach, item, no_grad)")
+        raise Fault("the loss has no gradient; remove detach, item or no_grad from its computation")
     with torch.no_grad():
         training.method.after_loss(training.context, step)
     return loss
 
 
 def advance(training: Training, count: int) -> list[dict[str, Any]]:
-    """Rows of the log of the next `count` steps.
+    """Take the next `count` steps and return their log rows.
 
     Raises:
         Fault: the training diverged.
@@ -145,7 +155,7 @@ def advance(training: Training, count: int) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         for batch in islice(training.batches(), count):
             training.step(batch)
-            rows += training.rows()
+            rows += training.sync()
         return rows
     except Diverged as diverged:
-        raise Fault(f"in step {diverged.step}, {diverged}; mend the loss or lower its scale") from None
+        raise Fault(f"in step {diverged.step}, {diverged}; correct the loss or lower its scale") from None

@@ -1,7 +1,7 @@
-"""The original SentEval and ours on the same vectors, side by side.
+"""Comparison with the original SentEval on the same vectors.
 
-SentEval is not installed with this suite: it is code of 2018 that trains its classifiers on a GPU only. Where a copy
-can be imported, it reads the files by itself and is given our vectors of whatever sentences it finds there.
+SentEval is not a dependency: it is code of 2018 that trains its classifiers only on a GPU. If a copy
+can be imported, it reads the data files itself and gets our vectors of their sentences.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 
 REPOSITORY = "https://github.com/princeton-nlp/SimCSE"
-NAMES = {"STS-B": "STSBenchmark", "SICK-R": "SICKRelatedness"}  # SentEval's, where they are not ours
+NAMES = {"STS-B": "STSBenchmark", "SICK-R": "SICKRelatedness"}  # SentEval's names where they differ from ours
 
 Cell = tuple[str, str, str, str]  # task, split, metric, aggregation
 
 
 def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path, device: str) -> str:
-    """Score an encoder by the original SentEval and by ours, as papers report, and return a table of both.
+    """Score an encoder with the original SentEval and with ours, as papers report, and return a table of both.
 
-    Vectors and our finished tasks stand in the cache folder until all is done, so an interrupted check goes on.
+    Vectors and our finished tasks are kept in the cache folder until the end, so an interrupted check
+    resumes.
 
     Raises:
-        UserError: SentEval cannot be imported, lacks a task, needs a GPU where there is none, or fails; or the model,
-            the pooler, a task or a data file is not as it should be.
+        UserError: SentEval cannot be imported, lacks a task, needs a GPU and there is none, or fails;
+            or the model, the pooler, a task or a data file is invalid.
     """
     names = expand_tasks(tasks)
     if unknown := [name for name in names if name not in GROUPS["all"]]:
@@ -48,14 +49,14 @@ def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path,
     work = cache_folder() / "crosscheck"
     with closing(VectorStore(work / "vectors", encoder)) as store:
         theirs = {cell: value for name in names for cell, value in _original(engine, name, data, store)}
-    found = score_encoder(encoder, read, "test", device, work)
+    records = score_encoder(encoder, read, "test", device, work)
     shutil.rmtree(work)
-    ours = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in found}
+    ours = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in records}
     return table(ours, theirs)
 
 
 def table(ours: dict[Cell, float], theirs: dict[Cell, float]) -> str:
-    """A line for each number that both sides have, and one for the tasks of which SentEval gives none to compare."""
+    """Return a line per number that both sides have, and a line for tasks without comparable numbers."""
     shared = [cell for cell in ours if cell in theirs]
     rows = [("task", "split", "metric", "aggregation", "ours", "SentEval", "difference")]
     rows += [(*c, f"{ours[c]:.4f}", f"{theirs[c]:.4f}", f"{ours[c] - theirs[c]:+.4f}") for c in shared]
@@ -78,7 +79,7 @@ def _engine() -> Callable[..., Any]:
         if error.name not in ("senteval", "senteval.engine"):
             raise UserError(f"SentEval needs the package {error.name}; install it beside this suite") from None
     except (ImportError, AttributeError) as error:
-        raise UserError(f"the copy of SentEval on PYTHONPATH cannot be imported ({error}); take {REPOSITORY}") from None
+        raise UserError(f"the copy of SentEval on PYTHONPATH cannot be imported ({error}); use {REPOSITORY}") from None
     raise UserError(
         f"the original SentEval cannot be imported; clone {REPOSITORY} and put its folder SentEval on PYTHONPATH"
     )
@@ -114,19 +115,19 @@ def _original(engine: Callable[..., Any], task: str, data: Path, store: VectorSt
             return list(_numbers(task, engine(parameters, batcher, prepare).eval(name)))
     except UserError:
         raise
-    except Exception as error:  # any of its assumptions about libraries of 2018 may break
+    except Exception as error:  # its assumptions about libraries of 2018 may fail anywhere
         reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         if "cuda" in reason.lower() or "nvidia" in reason.lower():
             raise UserError(
                 f"SentEval runs {name} on a GPU only, and none can be used here ({reason}); "
                 f"run this where there is one, or check the tasks STS12 to STS16 alone"
             ) from None
-        raise UserError(f"SentEval failed on {name} ({reason}); mend that copy, or take {REPOSITORY}") from None
+        raise UserError(f"SentEval failed on {name} ({reason}); fix that copy, or use {REPOSITORY}") from None
 
 
 @contextmanager
 def _older_python() -> Iterator[None]:
-    """SentEval asks for `inspect.getargspec`, which Python 3.11 no longer has."""
+    """Provide `inspect.getargspec`, which SentEval uses and Python 3.11 removed."""
     if hasattr(inspect, "getargspec"):
         yield
         return
@@ -138,7 +139,7 @@ def _older_python() -> Iterator[None]:
 
 
 def _numbers(task: str, result: dict[str, Any]) -> Iterator[tuple[Cell, float]]:
-    """What SentEval returns, in points, under the names of our records."""
+    """Yield SentEval's results in points, under the names of our records."""
     if task in NAMES:
         for split in ("test", "dev"):
             if split in result:

@@ -1,13 +1,13 @@
-"""The smoke suite's regression test: every score within an interval, on whatever processor.
+"""The smoke suite's regression test: every score lies within an interval, on any CPU.
 
-* The interval of a score is the 99.9 % prediction interval that the seeds of its run give (one value, where nothing is
-  drawn).
-* It is widened on both sides by twice the most that other arithmetic, measured on one machine, moved any score of this
-  metric in this run.
-* What did not move has room too: nothing is widened by less than nine runs in ten are, nor by less than two test
-  samples (a correlation: one in the second decimal).
+* The interval of a score is the 99.9 % prediction interval of the seeds of its run, or one value for a
+  deterministic run.
+* It is widened on both sides by twice the largest change of any score of this metric in this run
+  between arithmetics, measured on one machine.
+* The widening is at least that of nine in ten runs, and at least two test samples (for a correlation,
+  0.01 points).
 
-docs/portability.md says how arithmetics are measured, and what that showed.
+docs/portability.md describes how arithmetics are measured, and the results.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
 COVERAGE = 0.999
-ROOM = 2.0  # times what was measured
-SHARE = 0.9  # of the runs, whose movement is room for each
-PLAIN = "plain"  # the arithmetic that a processor takes by itself, which others are compared with
-# Points: the second decimal, in which papers print; two samples of the world's smallest test part, which has 150.
+ROOM = 2.0  # factor on measured changes
+SHARE = 0.9  # share of the runs whose widening every run has at least
+PLAIN = "plain"  # the default arithmetic of the CPU, which the others are compared with
+# Minimal widening in points: the second decimal, as printed in papers; two of the 150 samples of the
+# world's smallest test split.
 LEAST = {"spearman": 0.01, "accuracy": 200 / 150, "accuracy_mlp": 200 / 150, "f1": 200 / 150}
-LISTED = 8  # scores that a message names
-KEPT = ("code", "versions", "device", "arithmetic", "date", "data", "corpora")  # of provenance
+LISTED = 8  # scores listed in a message
+KEPT = ("code", "versions", "device", "arithmetic", "date", "data", "corpora")  # parts of the provenance
 
-Cells = dict[str, dict[str, list[float]]]  # run -> "task metric" -> values, a seed each in the plan's order
+Cells = dict[str, dict[str, list[float]]]  # run -> "task metric" -> one value per seed, in the plan's order
 
 
 def interval(values: Sequence[float], widening: float = 0.0, coverage: float = COVERAGE) -> tuple[float, float]:
-    """Prediction interval of one further draw from the normal distribution that `values` come from, widened.
+    """Return the widened prediction interval of one further draw from the normal distribution of `values`.
 
-    m -+ (t s sqrt(1 + 1/n) + widening), t the quantile of Student's distribution with n - 1 degrees of freedom; of one
-    value m -+ widening.
+    It is m -+ (t s sqrt(1 + 1/n) + widening), with t the quantile of Student's distribution with
+    n - 1 degrees of freedom; for one value m -+ widening.
     """
     from scipy.stats import t
 
@@ -55,7 +56,7 @@ def metric_of(cell: str) -> str:
 
 
 def movements(arithmetics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, str, float]]:
-    """(arithmetic, run, cell, points) for each score: how far it lies from the same seed's under `PLAIN`."""
+    """Yield (arithmetic, run, cell, points) for each score: its distance from that under `PLAIN`."""
     for name, measured in arithmetics.items():
         for run, cells in measured["cells"].items():
             for cell, values in cells.items():
@@ -64,19 +65,19 @@ def movements(arithmetics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[st
 
 
 def widenings(arithmetics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Points that the intervals of each metric are widened by on both sides, for each metric and run."""
+    """Return the points by which intervals are widened on both sides, by metric and run."""
     largest: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for _, run, cell, points in movements(arithmetics):
         largest[metric_of(cell)][run] = max(largest[metric_of(cell)][run], points)
-    found: dict[str, dict[str, float]] = {}
+    widened: dict[str, dict[str, float]] = {}
     for metric, of_runs in largest.items():
         usual = sorted(of_runs.values())[int(SHARE * (len(of_runs) - 1))]
-        found[metric] = {run: max(ROOM * points, ROOM * usual, LEAST[metric]) for run, points in of_runs.items()}
-    return found
+        widened[metric] = {run: max(ROOM * points, ROOM * usual, LEAST[metric]) for run, points in of_runs.items()}
+    return widened
 
 
 def cells_of(suite: Path) -> tuple[Cells, dict[str, Any], list[str]]:
-    """Test scores of a suite by run and cell, the provenance of its last run, and the runs that did not finish."""
+    """Return test scores by run and cell, the provenance of the last run, and the runs that did not finish."""
     cells: Cells = defaultdict(lambda: defaultdict(list))
     provenance: dict[str, Any] = {}
     unfinished = []
@@ -105,27 +106,28 @@ def _measured(suite: Path) -> dict[str, Any]:
 
 
 def write(suite: Path, arithmetics: Path, reference: Path) -> None:
-    """Write the reference of a suite: its scores over many seeds, and those of a few under several arithmetics.
+    """Write the reference of a suite: its scores over many seeds, and those of a few seeds per arithmetic.
 
     Args:
-        suite: with many seeds.
-        arithmetics: a folder with a suite for each arithmetic, whose name it has; one of them is `PLAIN`.
+        suite: a suite with many seeds.
+        arithmetics: a folder with one suite per arithmetic, named after it; one of them is `PLAIN`.
+        reference: the file to write.
 
     Raises:
         UserError: scores are missing.
     """
     suites = {path.parent.name: path.parent for path in sorted(arithmetics.glob("*/plan.json"))}
     if PLAIN not in suites:
-        raise UserError(f"{arithmetics} has no suite '{PLAIN}'; make portable makes it")
+        raise UserError(f"{arithmetics} has no suite '{PLAIN}'; create it with make portable")
     measured = {name: _measured(folder) for name, folder in suites.items()}
     write_json(reference, _measured(suite) | {"arithmetics": measured})
 
 
 def check(suite: Path, reference: Path) -> str:
-    """Compare every test score of a suite with its interval in the reference; one line that says how it went.
+    """Compare every test score of a suite with its interval in the reference and return a one-line summary.
 
     Raises:
-        UserError: a score is outside, a run did not finish, or the reference does not know a score.
+        UserError: a score is outside its interval or missing in the reference, or a run did not finish.
     """
     known = read_json(reference)
     cells, provenance, unfinished = cells_of(suite)
@@ -134,40 +136,40 @@ def check(suite: Path, reference: Path) -> str:
         compared += 1
         if not low <= value <= high:
             beyond = max(low - value, value - high)
-            said = f"{run}, {cell}: {value:.2f} is {beyond:.2f} outside {low:.2f} to {high:.2f}"
-            faults.append((beyond, said))
+            message = f"{run}, {cell}: {value:.2f} is {beyond:.2f} outside {low:.2f} to {high:.2f}"
+            faults.append((beyond, message))
     if faults:
         texts = [text for _, text in sorted(faults, key=lambda fault: -fault[0])]
         more = [f"and {len(texts) - LISTED} more"] if len(texts) > LISTED else []
-        head = f"{len(faults)} of {compared} scores left their intervals of {reference}:"
+        head = f"{len(faults)} of {compared} scores are outside their intervals of {reference}:"
         raise UserError(
             "\n  ".join([head, *texts[:LISTED], *more])
             + f"\nThe reference was made on {_machine(known['provenance'])}, this is {_machine(provenance)}."
-            "\nIf the code is meant to score otherwise, write the reference anew with make reference; if nothing was "
+            "\nIf the change of scores is intended, update the reference with make reference; if nothing was "
             "changed, report this with the table that make portable writes (docs/portability.md)"
         )
     return f"reference: {compared} scores, each within its interval of {reference}"
 
 
 def judged(cells: Cells, known: Mapping[str, Any], reference: Path) -> Iterator[tuple[str, str, float, float, float]]:
-    """(run, cell, value, low, high) of every score.
+    """Yield (run, cell, value, low, high) of every score.
 
     Raises:
-        UserError: the reference does not know one.
+        UserError: a score is missing in the reference.
     """
     if "arithmetics" not in known:
-        raise UserError(f"{reference} is of an earlier version; write it anew with make reference")
+        raise UserError(f"{reference} is of an earlier version; update it with make reference")
     widened = widenings(known["arithmetics"])
     for run, of_run in cells.items():
         for cell, values in of_run.items():
             try:
                 low, high = interval(known["cells"][run][cell], widened[metric_of(cell)][run])
             except KeyError:
-                raise UserError(f"{reference} has no {cell} of {run}; write it anew with make reference") from None
+                raise UserError(f"{reference} has no {cell} of {run}; update it with make reference") from None
             yield from ((run, cell, value, low, high) for value in values)
 
 
 def _machine(provenance: Mapping[str, Any]) -> str:
-    """The processor of a result, with what decides its last bits."""
+    """Return the CPU of a result, with the settings that determine the last bits."""
     device, chosen = provenance["device"], provenance["arithmetic"]["cpu_capability"]
     return f"{device['name']} ({chosen}, {device['threads']} thread{'s' * (device['threads'] > 1)})"

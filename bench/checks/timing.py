@@ -1,7 +1,7 @@
-"""How long a published shape trains on this device: random weights, made-up words, the real loop.
+"""Training time of published shapes on this device: random weights, generated words, the real loop.
 
-Time depends on shapes and lengths alone, so nothing has to be fetched. Sentences have the length of the papers' corpus,
-the dev set the size of STS-B's.
+Time depends only on shapes and lengths, so nothing is downloaded. Sentences have the lengths of the
+papers' corpus, and the dev set has the size of STS-B's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from bench.utils.files import write_json, write_text
 
 @dataclass(frozen=True)
 class Shape:
-    """A transformer's shape, and how SimCSE trains it (methods.md a.3).
+    """The shape of a transformer, and how SimCSE trains it (methods.md a.3).
 
     Attributes:
         kind: model type.
-        official: seconds that the released code took, by its log, on the GPU of its authors; None where none is public.
+        width, depth, heads: hidden size, layers and attention heads.
+        words: size of the vocabulary.
+        batch: batch size.
+        official: seconds of the released code on its authors' GPU, by its log; None if no log is public.
     """
 
     kind: str
@@ -36,8 +39,8 @@ class Shape:
     official: float | None = None
 
 
-# Sizes of the published models. The seconds stand in the released logs of GS-InfoNCE, which trains as SimCSE does with
-# a few more negatives, on a million sentences at batch size 64 (methods.md b.15).
+# Sizes of the published models. The seconds are from the released logs of GS-InfoNCE, which trains like
+# SimCSE with a few more negatives, on a million sentences at batch size 64 (methods.md b.15).
 SHAPES = {
     "bert-base": Shape("bert", 768, 12, 12, 30_522, 64, 3835),
     "bert-large": Shape("bert", 1024, 24, 16, 30_522, 64, 9226),
@@ -45,26 +48,27 @@ SHAPES = {
     "roberta-large": Shape("roberta", 1024, 24, 16, 50_265, 512),
     "toy": Shape("bert", 64, 4, 4, 1500, 64),
 }
-SENTENCES = 1_000_000  # of wiki1m, which the papers train on
-DRAWN = (11, 31)  # words of a sentence: 23 tokens in the mean, with the special ones and a cut at 32, as in wiki1m
-PAIRS = 1500  # of STS-B's dev set; sentences of these have 13 tokens in the mean
+SENTENCES = 1_000_000  # size of wiki1m, the papers' training corpus
+DRAWN = (11, 31)  # words per sentence: 23 tokens on average, with special tokens and a cut at 32, as in wiki1m
+PAIRS = 1500  # size of STS-B's dev set, whose sentences have 13 tokens on average
 DRAWN_DEV = (5, 17)
 EVERY = 125  # steps between two selections (the released script)
 
 
 def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
-    """Train some steps and say how long a million sentences would take.
+    """Train for some steps and extrapolate to a million sentences.
 
     Args:
-        name: one of `SHAPES`.
-        steps: how many are done: a multiple of 125, so that selection has its share.
+        name: a key of `SHAPES`.
+        steps: a multiple of 125, so that selection has its share of the time.
+        device: torch device.
 
     Returns:
-        `{"shape", "steps", "batch", "seconds", "million", "official", "work"}`: seconds of these steps, those of a
-        million sentences at their rate, and what the training recorded of its work.
+        `{"shape", "steps", "batch", "seconds", "million", "official", "work"}`: seconds of these steps,
+        seconds of a million sentences at this rate, and the work that the training recorded.
 
     Raises:
-        UserError: no such shape, or a number of steps that holds no whole selections.
+        UserError: the shape is unknown, or `steps` is not a multiple of 125.
     """
     from bench.runs.resolve import resolve
     from bench.training.loop import train
@@ -72,7 +76,7 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     if name not in SHAPES:
         raise UserError(f"unknown shape '{name}'{did_you_mean(name, SHAPES)}")
     if steps < EVERY or steps % EVERY:
-        raise UserError(f"--steps is {steps}; write a multiple of {EVERY}, after which the model is selected")
+        raise UserError(f"--steps is {steps}; write a multiple of {EVERY}, the steps between two selections")
     shape = SHAPES[name]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -99,12 +103,12 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     if outcome["status"] != "finished":
         raise UserError(f"the training of '{name}' ended early: {outcome['reason']}; report this")
     million = outcome["seconds"] * -(-SENTENCES // shape.batch) / steps
-    found = {"shape": name, "steps": steps, "batch": shape.batch, "seconds": outcome["seconds"], "million": million}
-    return found | {"official": shape.official, "work": outcome["work"]}
+    result = {"shape": name, "steps": steps, "batch": shape.batch, "seconds": outcome["seconds"], "million": million}
+    return result | {"official": shape.official, "work": outcome["work"]}
 
 
 def _backbone(shape: Shape, words: list[str], folder: Path) -> None:
-    """A transformer with random weights and a tokenizer for which each word is a piece."""
+    """Write a transformer with random weights and a tokenizer with one token per word."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
@@ -131,12 +135,14 @@ def _backbone(shape: Shape, words: list[str], folder: Path) -> None:
     fast.save_pretrained(folder)
 
 
-def report(found: dict[str, Any]) -> str:
-    """One line for the terminal."""
-    work = found["work"]
-    rate = found["seconds"] / found["steps"]
+def report(result: dict[str, Any]) -> str:
+    """Return the result of `time_shape` in one line."""
+    work = result["work"]
+    rate = result["seconds"] / result["steps"]
     line = (
-        f"{found['shape']}, batch {found['batch']}: {1000 * rate:.1f} ms a step with selection every {EVERY} steps, "
-        f"{work['ratio']:.2f} times the floor; a million sentences: {found['million']:.0f} s"
+        f"{result['shape']}, batch {result['batch']}: {1000 * rate:.1f} ms a step with selection every {EVERY} steps, "
+        f"{work['ratio']:.2f} times the floor; a million sentences: {result['million']:.0f} s"
     )
-    return line if found["official"] is None else f"{line} (released code, its authors' GPU: {found['official']:.0f} s)"
+    return (
+        line if result["official"] is None else f"{line} (released code, its authors' GPU: {result['official']:.0f} s)"
+    )

@@ -1,8 +1,8 @@
-"""Whether a result is confirmed: its scores, computed again from its own encoder on its own tasks.
+"""Verification of a result: its scores are recomputed from its encoder on its tasks.
 
-Where versions, device and arithmetic are as they were, scores must be equal bit for bit. Elsewhere sums round
-otherwise, and each score may move by a tolerance that follows from its kind and from how many items stand behind it
-(`tolerances`). Nothing is written but in a temporary folder.
+With the same versions, device and arithmetic, scores must be equal bit for bit. Otherwise rounding
+differs, and each score may differ by a tolerance that follows from its metric and its number of
+items (`tolerances`). Files are written only to a temporary folder.
 """
 
 from __future__ import annotations
@@ -36,26 +36,28 @@ from bench.stages.jobs import run_encoder
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 
-# Points by which rounding may move a correlation. Vectors of float32 give cosines that are off by about e = 1e-6. Of n
-# pairs with similarities spread over a range of 1, about n^2 e pairs of ranks then change places, each of which moves
-# the correlation by at most 12 / (n (n + 1)): 0.0012 points together, even if all of them pulled one way.
+# Points by which rounding may change a correlation. Cosines of float32 vectors have an error of about
+# e = 1e-6. Of n pairs with similarities spread over a range of 1, about n^2 e pairs of ranks are then
+# swapped. Each swap changes the correlation by at most 12 / (n (n + 1)): 0.0012 points in total, even
+# if all changes had the same sign.
 CORRELATION = 0.01
-# Samples that may be labelled otherwise where vectors are off by as much. Measured with 4-layer encoders, on TREC, MRPC
-# and CR and on probing and transfer tasks of the generated language: errors of 1e-6 and 1e-5 of every value moved none.
+# Samples whose predicted label may change with vectors of that error. Measured with 4-layer encoders on
+# TREC, MRPC and CR and on probing and transfer tasks of the generated language: relative errors of 1e-6
+# and 1e-5 changed none.
 ITEMS = 1
-HUNDREDTH = 0.01  # accuracies are rounded to it, as SentEval does, and the average is of rounded scores
+HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are of rounded scores
 
 AVERAGE = "Avg"
 
 Cell = tuple[str, str, str, str]  # task, split, metric, aggregation
 
-_BITS = ("versions", "device", "arithmetic")  # of a provenance, what decides the last bits
+_BITS = ("versions", "device", "arithmetic")  # parts of a provenance that determine the last bits
 _SHOWN = ("code", *_BITS)
 
 
 @dataclass(frozen=True)
 class Score:
-    """One score as it is stored and as it came out now, in points; None where one side has none."""
+    """A stored and a recomputed score, in points; None if one side has none."""
 
     cell: Cell
     stored: float | None
@@ -75,12 +77,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of one result.
+    """The verification of one result.
 
     Attributes:
-        scores: every cell of either side.
-        differences: what in its origin is not as it was: name, stored and present value.
-        faults: why the scores would not be confirmed even if all were equal, as clauses.
+        result: the file.
+        scores: every score of either side.
+        differences: differences of the provenance: name, stored and present value.
+        faults: reasons against confirmation even if all scores are equal, as clauses.
     """
 
     result: Path
@@ -94,20 +97,20 @@ class Verification:
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """The verdict in one line."""
         count = len(self.scores)
         differing = sum(not score.equal for score in self.scores)
         outside = sum(not score.within for score in self.scores)
         if outside:
-            told = f"{outside} of {count} scores differ by more than rounding"
+            summary = f"{outside} of {count} scores differ by more than rounding"
         elif differing:
-            told = f"{differing} of {count} scores differ, each within its tolerance"
+            summary = f"{differing} of {count} scores differ, each within its tolerance"
         else:
-            told = f"all {count} scores are equal bit for bit"
-        return f"{'confirmed' if self.confirmed else 'not confirmed'}: {'; '.join([*self.faults, told])}"
+            summary = f"all {count} scores are equal bit for bit"
+        return f"{'confirmed' if self.confirmed else 'not confirmed'}: {'; '.join([*self.faults, summary])}"
 
     def report(self) -> str:
-        """The differing cells, what is not as it was, and the verdict."""
+        """Return the differing scores, the differences of the provenance, and the verdict."""
         rows: list[tuple[str, ...]] = [("", "stored", "recomputed", "difference", "tolerance")]
         rows += [_row(score) for score in self.scores if not score.equal]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -128,7 +131,7 @@ def _row(score: Score) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    """A value of a provenance in words."""
+    """Return a value of a provenance in words."""
     if value is None:
         return "not recorded"
     if isinstance(value, bool):
@@ -139,16 +142,17 @@ def _text(value: Any) -> str:
 
 
 def verify(result: Path, suite: Path | None = None, data: str | None = None, device: str = "cpu") -> Verification:
-    """Score a result's encoder again, on the same tasks, mode and data, with as many threads.
+    """Score a result's encoder again on the same tasks, mode and data, with the same number of threads.
 
     Args:
-        result: scores/<run id>.json of a suite, or what `score_model` wrote.
-        suite: the folder that has the run's encoder; where `result` lies, if left out.
-        data: what `paths.data_folder` takes; the data that the result names, if left out. Sums say whether they are
-            the same.
+        result: scores/<run id>.json of a suite, or a file of `score_model`.
+        suite: the suite with the run's encoder; by default the one that contains `result`.
+        data: an argument of `paths.data_folder`; by default the data that the result names. Checksums
+            tell whether they are the same.
+        device: torch device.
 
     Raises:
-        UserError: the result is damaged or holds no scores; its encoder or its data are not there.
+        UserError: the result is damaged or holds no scores, or its encoder or data are missing.
     """
     if result.is_dir():
         raise UserError(f"{result} is a folder; name a file of scores in it")
@@ -173,12 +177,13 @@ def verify(result: Path, suite: Path | None = None, data: str | None = None, dev
 
 
 def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
-    """Points by which other rounding may move each score of some tasks.
+    """Return the points by which different rounding may change each score of some tasks.
 
-    A correlation of n pairs: `CORRELATION`, or one exchange of neighbours in the ranking, at most 1200 / (n (n + 1)),
-    where that is more (below 346 pairs); a mean over subsets: the same of its smallest. An accuracy: `ITEMS` samples of
-    the part it is of, and a hundredth. F1: as many, each of which moves it by at most 200 / (samples of label 1). An
-    average: the mean of its scores' own, and a hundredth.
+    * Correlation of n pairs: `CORRELATION`, or one swap of neighbouring ranks, at most
+      1200 / (n (n + 1)), if that is larger (below 346 pairs). Mean over subsets: that of the smallest.
+    * Accuracy: `ITEMS` samples of its split, and a hundredth.
+    * F1: `ITEMS` samples, each at most 200 / (samples with label 1), and a hundredth.
+    * Average: the mean of the tolerances of its scores, and a hundredth.
     """
     allowed: dict[Cell, float] = {}
     for task in tasks:
@@ -205,7 +210,7 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
 
 
 def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
-    """Provenance and scores of a result, checked as far as they are used; and what its records say of another run."""
+    """Return provenance and scores of a result, validated, and faults of its records."""
     described, records = read_scores(result)
     try:
         outcome = described.get("outcome", {"status": "finished"})
@@ -224,7 +229,7 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
         if not all(isinstance(name, str) for name in named) or (run and not isinstance(run["trained"], bool)):
             raise ValueError("it does not name what was scored")
         if not 0 < described["device"]["threads"] < 2**16:
-            raise ValueError(f"it cannot be of {described['device']['threads']} threads")
+            raise ValueError(f"{described['device']['threads']} is not a number of threads")
         if (mode := described.get("mode", "test")) not in MODES:
             raise ValueError(f"there is no mode {mode!r}")
     except DAMAGE as error:
@@ -233,7 +238,7 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
 
 
 def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> Iterator[str]:
-    """Whether the records are of the run that the provenance describes."""
+    """Yield differences between the labels of the records and the run of the provenance."""
     if run := described.get("run"):
         for column, key in {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}.items():
             if others := {record.get(column) for record in records} - {run.get(key)}:
@@ -241,14 +246,14 @@ def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> It
 
 
 def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]:
-    """Whether the provenance describes the run as its training, or what its text resolves to, has it."""
+    """Yield differences between the run of the provenance and that of its training's outcome."""
     if not (words := described.get("run")):
         return
     outcome = paths.run_folder(suite, words["id"]) / "outcome.json"
     if words["trained"] and outcome.is_file():
-        found = read_json(outcome)
+        trained = read_json(outcome)
         for name in ("run", "outcome"):
-            then, now = found.get(name, {}), described.get(name, {})
+            then, now = trained.get(name, {}), described.get(name, {})
             if other := sorted(key for key in then.keys() & now.keys() if then[key] != now[key]):
                 yield f"its {name} is not what {outcome} says ({', '.join(other)})"
 
@@ -258,22 +263,22 @@ def _cells(records: Sequence[Record]) -> dict[Cell, float]:
     for record in records:
         cell = (record["task"], record["split"], record["metric"], record["aggregation"])
         if cell in cells:
-            raise ValueError(f"{' '.join(cell)} stands twice")
+            raise ValueError(f"{' '.join(cell)} occurs twice")
         cells[cell] = float(record["value"])
     return cells
 
 
 def _data(described: Mapping[str, Any], result: Path, suite: Path, given: str | None) -> Path:
-    """The data folder of a result."""
+    """Return the data folder of a result."""
     name = described["run"]["data"] if "run" in described else described["data"].get("folder", "senteval")
     try:
         return paths.data_folder(given or name, suite)
     except UserError as error:
-        raise UserError(f"the data of {result} are not there ({error}); name their folder with --data") from None
+        raise UserError(f"the data of {result} were not found ({error}); name their folder with --data") from None
 
 
 def _encoder(described: Mapping[str, Any], result: Path, suite: Path, work: Path, device: str) -> Encoder:
-    """What was scored: of a training its checkpoint, of anything else what is made anew."""
+    """Return the scored encoder: loaded if it was trained, otherwise made again."""
     if "run" not in described:
         return Model.stored(described).load(device)
     words = described["run"]
@@ -281,8 +286,8 @@ def _encoder(described: Mapping[str, Any], result: Path, suite: Path, work: Path
         folder = paths.run_folder(suite, words["id"]) / "encoder"
         if not (folder / "encoder.json").is_file():
             raise UserError(
-                f"{result} cannot be verified without its encoder, and {folder} is not there; name the suite that has "
-                f"it with --suite, or train the run again"
+                f"{result} cannot be verified without its encoder, and {folder} does not exist; name the suite "
+                f"that has it with --suite, or train the run again"
             )
         return load_encoder(folder, device=device)
     run = resolve(
@@ -294,11 +299,11 @@ def _encoder(described: Mapping[str, Any], result: Path, suite: Path, work: Path
     )
     if run.id != words["id"]:
         raise UserError(
-            f"{result} is of {words['id']}, which is {run.id} by now, since its method, backbone or data changed; "
+            f"{result} is of {words['id']}, which is now {run.id} since its method, backbone or data changed; "
             f"score it again"
         )
     work.mkdir()
-    for name in ("world", "backbones"):  # corpora are made anew, and not in the suite
+    for name in ("world", "backbones"):  # corpora are created again, outside the suite
         if (suite / name).is_dir():
             (work / name).symlink_to((suite / name).absolute(), target_is_directory=True)
     return run_encoder(run, work, device)
@@ -306,7 +311,7 @@ def _encoder(described: Mapping[str, Any], result: Path, suite: Path, work: Path
 
 @contextmanager
 def _set_as(described: Mapping[str, Any]) -> Iterator[None]:
-    """Threads and determinism as the result has them, as far as the machine does; afterwards as they were."""
+    """Set threads and determinism as in the result, at most the machine's CPUs, and restore them afterwards."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
     asked = described.get("arithmetic", {}).get("deterministic", deterministic)
@@ -320,7 +325,7 @@ def _set_as(described: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _origins(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[list[tuple[str, Any, Any]], bool]:
-    """What differs between two provenances, and whether what decides the last bits is the same."""
+    """Return the differences of two provenances, and whether the parts that determine the last bits are equal."""
     differences, same = [], True
     for part in _SHOWN:
         before, after = then.get(part, {}), now[part]
@@ -332,7 +337,7 @@ def _origins(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[list[tupl
 
 
 def _data_faults(described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]) -> Iterator[str]:
-    """Whether the data are those of the result: by the sums of its tasks, or of the folder where it has no others."""
+    """Yield differences of the data: by the checksums of the tasks, or of the folder for results without them."""
     then, name = described["data"], manifest(folder)["name"]
     if name != then["name"]:
         yield f"it was scored on {then['name']}, and {folder} is {name}"
@@ -342,9 +347,9 @@ def _data_faults(described: Mapping[str, Any], folder: Path, tasks: Sequence[Tas
         if changed:
             yield f"the data changed since ({', '.join(changed)} in {folder})"
     elif then.get("sha256") not in (None, (sums := paths.data_sums(folder))["sha256"]):
-        yield f"the data changed since ({folder} holds {sums['files']} files of another sum)"
+        yield f"the data changed since ({folder} holds {sums['files']} files with another checksum)"
 
 
 def _encoder_faults(described: Mapping[str, Any], encoder: Encoder) -> Iterator[str]:
     if encoder.identity != described["encoder"]:
-        yield f"the encoder is another one ({encoder.identity}; {described['encoder']} was scored)"
+        yield f"the encoder differs ({encoder.identity}; {described['encoder']} was scored)"

@@ -38,6 +38,7 @@ def evaluate(
     data: Data = "senteval",
 ) -> int:
     """Score one or more encoders, print a table and write records."""
+    from bench.cli.score_tables import compared, tables
     from bench.models.from_name import Model
     from bench.runs import paths
     from bench.stages import gpu_lease
@@ -51,10 +52,10 @@ def evaluate(
     task_names = read_tasks(tasks)
     with gpu_lease.lease() as device:
         if len(models) == 1:
-            print(score_model(models[0], None, task_names, mode, folder, out, device))
+            print(tables(score_model(models[0], None, task_names, mode, folder, out, device)))
             return 0
-        table, errors = score_models(models, task_names, mode, folder, out, device)
-    if table:
+        records, errors = score_models(models, task_names, mode, folder, out, device)
+    if table := compared(records):
         print(table)
     for error in errors:
         print(f"error: {error}", file=sys.stderr)

@@ -21,9 +21,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-SEED = 1111  # SentEval's seed for weights, permutations, dropout and folds
-HELD_OUT = 0.05  # fraction of the training part used for early stopping if there is no dev part
-BLOCK = 32  # folds trained at once: enough to hide call overhead, few enough for the CPU's cache
+from methods.base import seed_torch
+
+SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
+HELD_OUT = 0.05  # share of the training part that stops it early where no dev part is given
+BLOCK = 32  # folds trained at once: enough to hide what a call costs, few enough to stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def initial_weights(width: int, classes: int, hidden: int = 0) -> list[Tensor]:
             hidden + 1).
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+        seed_torch(SEED)
         sizes = [width, hidden, classes] if hidden else [width, classes]
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
     return [torch.cat([layer.weight.detach(), layer.bias.detach().unsqueeze(1)], dim=1) for layer in layers]
@@ -232,7 +234,7 @@ class _Cohort:
     def _dropout_generator(self, classes: int) -> torch.Generator:
         """SentEval's random generator after the initial weights were drawn."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(SEED)
+            seed_torch(SEED)
             if self.hidden:
                 nn.Linear(self.inputs.shape[1] - 1, self.hidden), nn.Linear(self.hidden, classes)
             return torch.Generator().set_state(torch.get_rng_state())

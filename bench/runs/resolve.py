@@ -338,7 +338,7 @@ def _build_part(
     requested = cls.Hyper(**{**defaults, **given})
     try:
         cls.check(requested)
-        clamped = cls.fit(requested, shape)
+        clamped = cls.clamp_to_backbone(requested, shape)
         skip = cls.skip(clamped, shape)
     except Refusal as refusal:
         raise UserError(f"'{text}' cannot be run: {refusal}") from None
@@ -348,7 +348,7 @@ def _build_part(
     shown: dict[str, Any] = {}
     for key in given:  # a key without effect on this backbone is not spelled, so equal runs have one name
         others = {other: value for other, value in given.items() if other != key}
-        if cls.fit(cls.Hyper(**{**defaults, **others}), shape) != clamped:
+        if cls.clamp_to_backbone(cls.Hyper(**{**defaults, **others}), shape) != clamped:
             shown[key] = getattr(clamped, key)
     shown |= recipe_keys
     return _Part(cls, requested, hyper, skip, _spell(cls.name, shown), _label(cls, requested, clamped, shown))

@@ -1,1 +1,1 @@
-"""What is done with a run: train, score, analyse, each with a lease of a device."""
+"""The stages of a run: train, score and analyse, each with a lease of a device."""

@@ -1,7 +1,7 @@
-"""Analyses: what is measured of a run's Encoder and is no score. Definitions and sources: docs/analyses.md.
+"""Analyses: measurements of a run's Encoder that are not scores. Definitions and sources: docs/analyses.md.
 
-Each takes the Encoder and its `Material` and returns plain JSON data. What cannot be measured of an Encoder raises
-`NotApplicable`, which `analyse` writes down as `{"reason": ...}`; any other `UserError` is one.
+Each analysis takes the Encoder and its `Material` and returns plain JSON data. An analysis that does
+not apply to an Encoder raises `NotApplicable`, which `analyse` records as `{"reason": ...}`.
 """
 
 from __future__ import annotations
@@ -25,46 +25,47 @@ from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
 from bench.training.context import RunContext
-from bench.training.loop import batches
+from bench.training.schedule import batches
 from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method, stream
 
-TASK = "STS-B"  # on which these papers measure what is not measured on a corpus
-ON_CORPUS = ("in-batch", "memory")  # what is
+TASK = "STS-B"  # the papers' dataset for analyses that do not use a corpus
+ON_CORPUS = ("in-batch", "memory")  # analyses that use a corpus
 
 RANKS = 4  # GS-InfoNCE, figure 1
-REPEATS = 100  # the same
-SIZES = (16, 32, 64, 128, 256, 512, 1024)  # not in its text
-POOL = 8192  # sentences that batches are drawn from, so that each is encoded once
+REPEATS = 100  # GS-InfoNCE, figure 1
+SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
+POOL = 8192  # sentences that batches are drawn from, each encoded once
 
-TOKEN_WORDS = range(8, 15)  # words of the sentence whose tokens are compared; SSCL's figure 5 does not give its own
+TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not give that of its figure 5
 
 MEMORY = 1024  # L of IS-CSE
 RETRIEVED = 3  # IS-CSE, table 9
-MEMORY_QUERIES = 2  # the same
-QUERY_WORDS = 4  # words of the shorter query in that table; a heading of one word shows nothing
+MEMORY_QUERIES = 2  # IS-CSE, table 9
+QUERY_WORDS = 4  # minimal length of a query: words of the shorter query in table 9
 READING = (
     "The memory of a training is not kept: these are the last sentences of its order up to the selected step, the "
     "batch of that step included, as the selected encoder gives them, without dropout and training head. Queries are "
     f"the newest sentences of {QUERY_WORDS} words or more."
 )
 
-NEAREST = 5  # sentences found for each query
+NEAREST = 5  # sentences per query
 NEAREST_QUERIES = 3
 
 
 class NotApplicable(UserError):
-    """An analysis that cannot be made of this Encoder or data: the reason, in one sentence."""
+    """An analysis does not apply to this Encoder or data; the message is the reason, in one sentence."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """What an analysis may look at beside the Encoder.
+    """The inputs of an analysis in addition to the Encoder.
 
     Attributes:
-        run: whose Encoder it is.
+        run: the run of the Encoder.
         suite: the suite's folder.
-        best_step: the step whose weights were kept; None where nothing was trained.
+        device: torch device.
+        best_step: the step whose weights were selected; None without training.
     """
 
     run: Run
@@ -74,34 +75,34 @@ class Material:
 
     @cached_property
     def context(self) -> RunContext:
-        """The run's corpora and data, each read when it is first asked for."""
+        """The run's corpora and data, read on first use."""
         return RunContext(self.run, self.suite, self.device)
 
     @cached_property
     def tasks(self) -> list[sts.StsTask]:
-        """STS-B, a task each split, as far as the data has them."""
+        """STS-B, one task per split that the data has."""
         data = self.context.data
         listed = manifest(data).get("sts", {}).get(TASK, {})
         return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
 
     @cached_property
     def splits(self) -> dict[str, sts.Subset]:
-        """The pairs of STS-B by split, as far as the data has them, and "all" of them together.
+        """The pairs of STS-B by split, for the splits that the data has, and "all" of them together.
 
         Raises:
-            NotApplicable: the data lists no STS-B.
+            NotApplicable: the data has no STS-B.
         """
-        found = {task.split: task.subsets[0] for task in self.tasks}
-        if not found:
+        splits = {task.split: task.subsets[0] for task in self.tasks}
+        if not splits:
             raise NotApplicable(f"the data of '{self.run.data}' has no {TASK}")
-        parts = list(found.values())
-        found["all"] = sts.Subset(
+        parts = list(splits.values())
+        splits["all"] = sts.Subset(
             TASK,
             tuple(text for part in parts for text in part.first),
             tuple(text for part in parts for text in part.second),
             np.concatenate([part.gold for part in parts]),
         )
-        return found
+        return splits
 
     @property
     def test(self) -> sts.Subset:
@@ -115,20 +116,26 @@ class Material:
         return self.splits["test"]
 
     def vectors(self, encoder: Encoder, sentences: Sequence[str], where: str) -> np.ndarray:
-        """Vectors as they are scored, float32 (n, d); a map that is fitted on each task is fitted on these.
+        """Return vectors as they are scored, float32 (n, d).
 
-        Each sentence is encoded once for all analyses.
+        A transform that is fitted on each task is fitted on these sentences. Each sentence is encoded
+        once for all analyses.
+
+        Args:
+            encoder: the Encoder.
+            sentences: n sentences.
+            where: describes the sentences, for messages.
 
         Raises:
-            UserError: they are not finite; `where` is named.
+            UserError: a vector is not finite.
         """
-        known = self._encoded.setdefault(encoder, {})
-        if missing := [text for text in dict.fromkeys(sentences) if text not in known]:
-            known |= zip(missing, self.context.encode(encoder, missing), strict=True)
+        cache = self._encoded.setdefault(encoder, {})
+        if missing := [text for text in dict.fromkeys(sentences) if text not in cache]:
+            cache |= zip(missing, self.context.encode(encoder, missing), strict=True)
 
         def final(texts: Sequence[str]) -> np.ndarray:
-            found, adapt = np.stack([known[text] for text in texts]), adaptation(encoder)
-            return adapt(found) if adapt else found
+            vectors, adapt = np.stack([cache[text] for text in texts]), adaptation(encoder)
+            return adapt(vectors) if adapt else vectors
 
         return look_up(where, [sentences], final)[0]
 
@@ -137,15 +144,15 @@ class Material:
         return WeakKeyDictionary()
 
     def tensor(self, array: np.ndarray) -> Tensor:
-        """An array on the device, float64."""
+        """Return an array as a float64 tensor on the device."""
         return torch.from_numpy(array).to(self.device).double()
 
 
 def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[str, Any]:
-    """Results of some analyses by name; of one that cannot be made `{"reason": text}`.
+    """Return the results of analyses by name; `{"reason": text}` for one that does not apply.
 
     Raises:
-        UserError: an unknown name; data that is missing or wrong; vectors that are not finite.
+        UserError: a name is unknown, data is missing or invalid, or vectors are not finite.
     """
     results: dict[str, Any] = {}
     for name in names:
@@ -159,7 +166,7 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
 
 
 def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Alignment and uniformity in three forms; an alignment is None where no pair is positive."""
+    """Return alignment and uniformity in three forms; an alignment is None if no pair is positive."""
     parts = {name: pairs for name, pairs in material.splits.items() if name != "train"}
     return {TASK: {name: _alignment(encoder, material, pairs, name) for name, pairs in parts.items()}}
 
@@ -184,23 +191,24 @@ def _alignment(encoder: Encoder, material: Material, pairs: sts.Subset, split: s
 
 
 def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """SetSim between neighbouring layers and TokSim of each layer, on both sides of the test pairs.
+    """Return SetSim between neighbouring layers and TokSim of each layer, on both sides of the test pairs.
 
     Raises:
-        NotApplicable: the Encoder is no transformer with two special tokens, or there are no test pairs with words.
+        NotApplicable: the Encoder is not a transformer with two special tokens per sentence, or no
+            test sentence has two tokens.
     """
     transformer = _transformer(encoder)
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
-        raise NotApplicable("the tokenizer does not put one special token before a sentence and one behind it")
+        raise NotApplicable("the tokenizer does not add one special token before and one after a sentence")
     sentences = material.test.first + material.test.second
     tokens = transformer.tokenize(sentences)
     depth = int(transformer.model.config.num_hidden_layers)
-    found = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=4 * depth + 2)
-    (found,) = look_up(f"{TASK} test, layers", [sentences], lambda _: found)
-    several = np.array([len(row) > 3 for row in tokens])  # of one token and two special ones there is no pair
+    similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=4 * depth + 2)
+    (similarities,) = look_up(f"{TASK} test, layers", [sentences], lambda _: similarities)
+    several = np.array([len(row) > 3 for row in tokens])  # one token and two special ones form no pair
     if not several.any():
         raise NotApplicable(f"no test sentence of {TASK} has two tokens")
-    first, mean, without, whole = np.split(found.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1)
+    first, mean, without, whole = np.split(similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1)
     setsim = {"cls": first.mean(0).tolist(), "mean": mean.mean(0).tolist()}
     return {
         "depth": depth,
@@ -217,13 +225,15 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def tokens(encoder: Encoder, material: Material, sentence: str | None = None) -> dict[str, Any]:
-    """Cosines of all tokens of one sentence in the last layer, special tokens included.
+    """Return the cosines of all tokens of one sentence in the last layer, special tokens included.
 
     Args:
-        sentence: by default the first of the test pairs, in the order of the file, with 8 to 14 words.
+        encoder: the Encoder.
+        material: its run and data.
+        sentence: by default the first test sentence, in the order of the file, with 8 to 14 words.
 
     Raises:
-        NotApplicable: the Encoder is no transformer, or no sentence has so many words.
+        NotApplicable: the Encoder is not a transformer, or no sentence has 8 to 14 words.
     """
     transformer = _transformer(encoder)
     if sentence is None:
@@ -248,27 +258,28 @@ def tokens(encoder: Encoder, material: Material, sentence: str | None = None) ->
 
 def _transformer(encoder: Encoder) -> TransformerEncoder:
     if not isinstance(encoder, TransformerEncoder):
-        raise NotApplicable(f"an encoder of kind '{encoder.kind}' is no transformer whose layers could be compared")
+        raise NotApplicable(f"an encoder of kind '{encoder.kind}' is not a transformer and has no layers to compare")
     return encoder
 
 
 def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Largest cosines within random batches of the run's corpus, and with as many Gaussian vectors.
+    """Return the largest cosines within random batches of the run's corpus, and with as many Gaussian vectors.
 
-    Draws depend on nothing but the size and the repeat, so runs on one corpus are compared on the same batches.
+    Draws depend only on the size and the repeat, so runs on one corpus are compared on the same
+    batches.
 
     Raises:
-        NotApplicable: the corpus has fewer different sentences than the smallest batch.
+        NotApplicable: the corpus has fewer distinct sentences than the smallest batch.
     """
     corpus = material.run.corpus
     sentences = material.context.sentences(corpus)
     order = torch.randperm(len(sentences), generator=stream(0, "in-batch")).tolist()
-    # A row that is blank or repeats another one would be its own neighbour.
+    # Blank sentences are excluded, and duplicates, which would be their own neighbours.
     drawn = dict.fromkeys(sentences[row] for row in order if not sentences[row].isspace())
     pool = list(islice(drawn, POOL))
     sizes = [size for size in SIZES if size <= len(pool)]
     if not sizes:
-        raise NotApplicable(f"corpus '{corpus}' has {len(pool)} different sentences, fewer than a batch of {SIZES[0]}")
+        raise NotApplicable(f"corpus '{corpus}' has {len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}")
     vectors = geometry.unit(material.tensor(material.vectors(encoder, pool, f"corpus '{corpus}'"))).float()
 
     def noise(size: int, repeat: int) -> Tensor:
@@ -276,13 +287,13 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
         return geometry.unit(drawn.to(vectors.device))
 
     def mean(size: int, contrast: bool) -> list[float]:
-        found = []
+        largest = []
         for repeat in range(REPEATS):
             rows = torch.randperm(len(pool), generator=stream(0, "in-batch", size, repeat))[:size]
             batch = vectors[rows.to(vectors.device)]
             others = noise(size, repeat) if contrast else batch
-            found.append(geometry.largest_similarities(batch, others, RANKS))
-        return np.mean(found, axis=0).tolist()
+            largest.append(geometry.largest_similarities(batch, others, RANKS))
+        return np.mean(largest, axis=0).tolist()
 
     return {
         "sizes": sizes,
@@ -296,25 +307,25 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """The cosine of every test pair beside its gold score."""
+    """Return the cosine and the gold score of every test pair."""
     pairs = material.test
     vectors = material.vectors(encoder, pairs.first + pairs.second, f"{TASK} test")
-    found = sts.cosine(*np.split(vectors, 2))
-    return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": found.tolist()}
+    cosine = sts.cosine(*np.split(vectors, 2))
+    return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": cosine.tolist()}
 
 
 def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """What the newest sentences would have retrieved from IS-CSE's memory at the selected step (`READING`).
+    """Return what the newest sentences would retrieve from IS-CSE's memory at the selected step (`READING`).
 
     Raises:
-        NotApplicable: nothing was trained, or not on single sentences.
+        NotApplicable: nothing was trained, or items are not single sentences.
     """
     run, step = material.run, material.best_step
     if not run.trained or step is None:
-        raise NotApplicable("nothing was trained, so there is no order of training to fill a memory by")
+        raise NotApplicable("nothing was trained, so there is no training order to fill a memory with")
     method = run.build()
     if type(method).items is not Method.items:
-        raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences, of which the memory is made")
+        raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences, which the memory consists of")
     assert run.seed is not None
     sentences = material.context.sentences()
     rows: deque[int] = deque(maxlen=MEMORY)
@@ -335,9 +346,9 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """The test sentences most alike to some of them, among all different ones.
+    """Return the nearest test sentences of a few queries, among all distinct test sentences.
 
-    Queries are first sentences of pairs that stand at equal distances in the file, which is ordered by source.
+    Queries are first sentences of pairs at equal distances in the file, which is ordered by source.
     """
     pairs = material.test
     texts = list(dict.fromkeys(pairs.first + pairs.second))
@@ -353,14 +364,14 @@ def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def _closest(texts: Sequence[str], vectors: np.ndarray, place: int, count: int) -> list[dict[str, Any]]:
-    """The rows most alike to one of them, without itself; of equal ones the lower first."""
+    """Return the nearest other rows of the row at `place`; ties are ordered by row."""
     cosines = _cosines(vectors[[place]], vectors)[0]
     order = np.argsort(-cosines, kind="stable")
     return [{"sentence": texts[row], "cosine": float(cosines[row])} for row in order[order != place][:count]]
 
 
 def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cosines of all rows (n, d) with all rows (m, d), float64 (n, m), rounded as `sts.cosine` does."""
+    """Return cosines of rows (n, d) with rows (m, d), float64 (n, m), rounded like `sts.cosine`."""
     rows, columns = (geometry.unit(torch.from_numpy(side).double()) for side in (left, right))
     return np.round((rows @ columns.T).numpy(), 12)
 

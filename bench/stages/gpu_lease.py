@@ -1,14 +1,15 @@
-"""Leases of GPUs: one device, one job, on one machine.
+"""GPU leases: at most one job per device on one machine.
 
-Snakemake counts GPUs but gives no numbers, so every job that wants one takes a lease here. A lease is a lock on a file
-named by the device's UUID, held through an open file descriptor: the kernel lets go of it when the process ends,
-however it ends, so nothing is ever lost and nothing has to be cleaned up.
+Snakemake counts GPUs but does not assign them, so every job that needs one takes a lease. A lease is
+a lock on a file named after the device's UUID, held through an open file descriptor. The kernel
+releases it when the process ends, however it ends, so no cleanup is needed.
 
-* Only devices that CUDA_VISIBLE_DEVICES allows are leased; where it is empty there is none and the job runs on the CPU.
-* Inside a scheduler's allocation the devices are the job's already: nothing is leased.
-* The lock files lie in one folder per user, shared by all suites on the machine: `/tmp/sentbench-UID/leases`, or
-  SENTBENCH_LEASES (containers on one machine must be given a common one).
-* SENTBENCH_DEVICES, UUIDs separated by commas, stands in for what nvidia-smi lists (tests, machines without it).
+* Only devices that CUDA_VISIBLE_DEVICES allows are leased. If it is empty, the job runs on the CPU.
+* Inside a scheduler's allocation the devices belong to the job, and nothing is leased.
+* The lock files are in one folder per user, shared by all suites on the machine:
+  `/tmp/sentbench-UID/leases`, or SENTBENCH_LEASES (containers on one machine need a common one).
+* SENTBENCH_DEVICES, a comma-separated list of UUIDs, replaces nvidia-smi's list (for tests, and for
+  machines without nvidia-smi).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from filelock import lock_descriptor
 
 from bench.utils.errors import UserError
 
-# Set inside a lease of ours, for the commands that a job starts, and inside an allocation by SLURM, PBS and Torque,
-# LSF, Flux, OAR and Grid Engine.
+# Set inside our own lease, for the commands that a job starts, and inside an allocation of SLURM, PBS
+# and Torque, LSF, Flux, OAR and Grid Engine.
 ALLOCATED = (
     "SENTBENCH_LEASE",
     "SLURM_JOB_ID",
@@ -37,28 +38,28 @@ ALLOCATED = (
     "OAR_JOB_ID",
     "SGE_TASK_ID",
 )
-POLL = 0.5  # seconds between two looks at the locks
-MESSAGE = 60.0  # seconds between two messages of a waiting job
+POLL = 0.5  # seconds between two attempts to lock
+MESSAGE = 60.0  # seconds between two messages while waiting
 
 _held: set[int] = set()
 
 
-def _let_go() -> None:
-    """Close what a forked child inherits: a worker that outlives its job must not keep its lock. (Exec closes it.)"""
+def _close_inherited() -> None:
+    """Close inherited locks in a forked child, so that it cannot keep a lease beyond its job. (Exec closes them.)"""
     for descriptor in _held:
         with suppress(OSError):
             os.close(descriptor)
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_inherited)
 
 
 def listed() -> list[str]:
-    """UUIDs of the machine's devices, in nvidia-smi's order; none where there is no driver.
+    """Return the UUIDs of the machine's devices in nvidia-smi's order; empty without a driver.
 
     Raises:
-        UserError: nvidia-smi is there but fails.
+        UserError: nvidia-smi exists but fails.
     """
     given = os.environ.get("SENTBENCH_DEVICES")
     if given is not None:
@@ -70,12 +71,12 @@ def listed() -> list[str]:
         return []
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"nvidia-smi cannot be run ({error}); set CUDA_VISIBLE_DEVICES= to train on the CPU") from None
-    said = (answer.stdout + answer.stderr).strip()
-    if "No devices were found" in said:
+    output = (answer.stdout + answer.stderr).strip()
+    if "No devices were found" in output:
         return []
     if answer.returncode != 0:
         raise UserError(
-            f"nvidia-smi fails ({said.splitlines()[-1:]}); mend the driver, or set CUDA_VISIBLE_DEVICES= for the CPU"
+            f"nvidia-smi fails ({output.splitlines()[-1:]}); repair it, or set CUDA_VISIBLE_DEVICES= for the CPU"
         )
     rows = sorted(
         (int(index), uuid.strip()) for index, _, uuid in (line.partition(",") for line in answer.stdout.splitlines())
@@ -84,10 +85,11 @@ def listed() -> list[str]:
 
 
 def visible() -> list[str]:
-    """The devices that this process may use: those listed, chosen and ordered by CUDA_VISIBLE_DEVICES where it is set.
+    """Return the devices that this process may use: those listed, filtered and ordered by CUDA_VISIBLE_DEVICES if set.
 
-    It holds indices or UUIDs (or their beginnings), and ends at the first that names no device, as it does for CUDA.
-    Indices are nvidia-smi's; on a machine with unlike GPUs CUDA counts the same way with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    The variable holds indices, UUIDs or prefixes of UUIDs. As for CUDA, it ends at the first entry
+    that matches no device. Indices are nvidia-smi's; on a machine with different GPUs, CUDA uses the
+    same order with CUDA_DEVICE_ORDER=PCI_BUS_ID.
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None and not chosen.strip():
@@ -101,7 +103,7 @@ def visible() -> list[str]:
             matches = devices[int(word) : int(word) + 1]
         else:
             matches = [uuid for uuid in devices if word and uuid.startswith(word)]
-            if word.startswith("MIG-"):  # parts of a device; nvidia-smi's list has whole ones only
+            if word.startswith("MIG-"):  # a part of a device; nvidia-smi lists whole devices only
                 matches = [word]
         if len(matches) != 1:
             break
@@ -110,12 +112,12 @@ def visible() -> list[str]:
 
 
 def lease_folder() -> Path:
-    """The folder of the lock files, which belongs to this user alone.
+    """Return the folder of the lock files, which belongs to this user.
 
     Raises:
-        UserError: it cannot be made, or belongs to somebody else.
+        UserError: it cannot be created, or belongs to another user.
     """
-    # Not XDG_RUNTIME_DIR: it is emptied at the last logout, under jobs that still run, and cron has none.
+    # Not XDG_RUNTIME_DIR: it is removed at the last logout while jobs may still run, and cron jobs have none.
     folder = Path(os.environ.get("SENTBENCH_LEASES") or f"/tmp/sentbench-{os.getuid()}/leases")  # noqa: S108 (owner checked)
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -134,7 +136,7 @@ def lease_folder() -> Path:
 
 
 def _take(path: Path) -> int | None:
-    """Lock a file without waiting: its descriptor, or None where another job holds it."""
+    """Lock a file without waiting; return its descriptor, or None if another job holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         # The file may have been deleted between the two calls; a lock on a deleted file excludes nobody.
@@ -149,7 +151,7 @@ def _take(path: Path) -> int | None:
 
 
 def _wait(devices: list[str], poll: float) -> tuple[str, int]:
-    """The first device that is or becomes free, and the descriptor that holds its lock."""
+    """Wait for a free device; return its UUID and the descriptor that holds its lock."""
     folder, started, next_message = lease_folder(), time.monotonic(), 0.0
     while True:
         for uuid in devices:
@@ -165,10 +167,16 @@ def _wait(devices: list[str], poll: float) -> tuple[str, int]:
 
 @contextmanager
 def lease(poll: float = POLL) -> Iterator[str]:
-    """Hold one device while the block runs, waiting until one is free.
+    """Hold one device during the block, waiting until one is free.
 
-    Yields "cpu" at once where no device may be used, else "cuda", which is then the leased device alone:
-    CUDA_VISIBLE_DEVICES holds its UUID meanwhile. So it must be entered before CUDA is first used in the process.
+    It must be entered before the process first uses CUDA, since it sets CUDA_VISIBLE_DEVICES to the
+    UUID of the leased device during the block.
+
+    Args:
+        poll: seconds between two attempts.
+
+    Yields:
+        "cpu", immediately, if no device may be used; else "cuda".
 
     Raises:
         UserError: the devices cannot be listed, or the lock files cannot be written.

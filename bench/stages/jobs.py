@@ -1,4 +1,4 @@
-"""A run of a suite, from its words to its files; and any encoder, to a file of scores."""
+"""Train, score and analyse runs of a suite; score any encoder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch
 
 from bench.datasets.corpora import corpus_identity
 from bench.datasets.manifest import manifest
-from bench.datasets.tasks import CHINESE_TASKS, PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS
 from bench.evaluation.embedding_store import FILES as VECTOR_FILES
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
@@ -21,7 +20,7 @@ from bench.models.load import load_encoder
 from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, describe_error
 from bench.results.provenance import provenance, task_sums
-from bench.results.readers import check_plan, read_analyses, read_trained, report_damage
+from bench.results.readers import check_plan, read_analyses, report_damage
 from bench.results.records import STAGES, Record, read_scores, write_scores
 from bench.runs import paths
 from bench.runs.resolve import run_of
@@ -33,12 +32,13 @@ from methods.base import Refusal
 
 
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
-    """Train a run of a suite in its own folder; one that has ended there is not trained again.
+    """Train a run in its own folder; a finished training is not repeated.
 
-    Returns and raises what `bench.training.loop.train` does.
+    Returns:
+        What `bench.training.loop.train` returns.
 
     Raises:
-        UserError: besides, a method from outside fails.
+        UserError: as `bench.training.loop.train`, or the code of an external method failed.
     """
     from bench.training.loop import train
 
@@ -50,21 +50,24 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         if not (places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]):
             raise
         raise UserError(
-            f"{run.text} fails in its training ({describe_error(error)}); fix it, with: "
-            f"python -m bench check-method {places[0]}"
+            f"training {run.text} failed ({describe_error(error)}); "
+            f"find the error with: python -m bench check-method {places[0]}"
         ) from error
 
 
 def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:
-    """Score a run of a suite; one that was skipped or diverged leaves a file without records that says so.
+    """Score a run; for one that was skipped or diverged, write a file without records.
 
     Args:
+        run: the run.
+        suite: the suite's folder.
         tasks: names of tasks and groups.
-        mode: of `bench.evaluation.classifier.MODES`.
-        out: the file of records with their provenance.
+        mode: a key of `bench.evaluation.classifier.MODES`.
+        out: the file to write, records with their provenance.
+        device: torch device.
 
     Raises:
-        UserError: the run is not trained yet, or its encoder, a task or a data file is not as it should be.
+        UserError: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
     data, started = paths.data_folder(run.data, suite), time.monotonic()
     described = _described(run, suite, device, () if run.trained else run.corpora) | {"mode": mode}
@@ -72,7 +75,7 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
         write_scores(out, described, [])
         return
     encoder, read = run_encoder(run, suite, device), read_tasks(tasks, data)
-    if "sha256" not in described["data"]:  # by hand, without the stamps of a workflow
+    if "sha256" not in described["data"]:  # run by hand, without the stamps of a workflow
         described["data"] |= paths.data_sums(data)
     common = {
         "source": "sentbench",
@@ -89,35 +92,36 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
 
 
 def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: str) -> None:
-    """Measure what is no score (analyse.py); a run that was skipped or diverged leaves a file without results.
+    """Run analyses (analyse.py); for a run that was skipped or diverged, write a file without results.
 
-    What `out` holds already is measured anew with the rest, so that all of it has one origin.
+    Analyses that `out` already holds are repeated with the new ones, so that all have one provenance.
     """
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
     names = list(dict.fromkeys((*read_analyses(out), *names)))
     read = [*(() if run.trained else run.corpora), *([run.corpus] if set(names) & set(ON_CORPUS) else ())]
     started, described = time.monotonic(), _described(run, suite, device, read)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":
         material = Material(run, suite, device, described["outcome"].get("best_step"))
-        found = analyse(run_encoder(run, suite, device), material, names)
+        results = analyse(run_encoder(run, suite, device), material, names)
         described["tasks"] = task_sums(material.tasks) if set(names) - set(ON_CORPUS) else {}
-    write_json(out, {"provenance": described | {"seconds": _seconds(started)}, "analyses": found})
+    write_json(out, {"provenance": described | {"seconds": _seconds(started)}, "analyses": results})
 
 
 def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[str, Any]:
-    """Where numbers of a run come from: the run, its data and corpora with their sums, how its training ended.
+    """Return the provenance of a run's results: the run, its data and corpora with their sums, and its outcome.
 
     Args:
-        read: corpora that are read now, and not by its training alone.
+        run, suite, device: as for `score_run`.
+        read: corpora that are read now, not only by the training.
     """
     name = manifest(paths.data_folder(run.data, suite))["name"]
     described: dict[str, Any] = {"run": run.describe(), "data": {"name": name}}
     stamp = suite / "inputs" / "data.json"
     if stamp.is_file() and (stamped := read_json(stamp))["name"] == run.data:
         described["data"] |= stamped
-    if run.data == "senteval":  # BENCH_DATA may hold other data, which say so themselves
+    if run.data == "senteval":  # BENCH_DATA may hold other data, whose manifest names them
         described["data"]["name"] = name
     ended = _ended(run, suite)
     described["outcome"] = ended["outcome"]
@@ -126,32 +130,32 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
 
 
 def _corpora(run: Run, suite: Path, read: Sequence[str], ended: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Sums of corpora: of a workflow's stamps; else of the file where it is read now, or as the training left them.
+    """Yield the sums of corpora: from the workflow's stamps, from the file if it is read now, or from the training.
 
-    Trainings of earlier versions left that of the training corpus alone.
+    Earlier versions recorded only the training corpus.
     """
-    told = ended.get("provenance", {})
-    left = dict(zip(run.corpora, told.get("corpora") or [told.get("corpus")], strict=False))
+    trained = ended.get("provenance", {})
+    recorded = dict(zip(run.corpora, trained.get("corpora") or [trained.get("corpus")], strict=False))
     for name in dict.fromkeys((*run.corpora, *read)):
         stamp = paths.corpus_stamp(suite, name)
         if stamp.is_file():
             yield read_json(stamp)
         elif name in read:
             yield corpus_identity(paths.corpus_file(name, suite, run.data))
-        elif left.get(name):
-            yield left[name]
+        elif recorded.get(name):
+            yield recorded[name]
 
 
 def _seconds(started: float) -> float:
-    """How long a command took, without what an interrupted one before it had finished."""
+    """Return the seconds since `started`; work of an interrupted command before is not included."""
     return round(time.monotonic() - started, 2)
 
 
 def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
-    """The Encoder of a run: what its training left, or what is made without one.
+    """Return the Encoder of a run: that of its training, or a new one if there is nothing to train.
 
     Raises:
-        UserError: it is not there, or cannot be made.
+        UserError: it is missing, or cannot be made.
     """
     if run.trained:
         return load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
@@ -165,19 +169,23 @@ def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
 
 
 def planned(plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Every n-th run of a plan from the k-th on, seed by seed: cut short, each method has some.
+    """Return every `parts`-th entry of a plan, from number `part` on, ordered by seed.
+
+    In this order an interrupted suite has some seeds of each method.
 
     Args:
-        only: identities of runs; empty takes all.
+        plan: the content of plan.json.
+        part, parts: which share of the entries, 1 <= part <= parts.
+        only: ids of runs; empty takes all.
 
     Raises:
-        UserError: it is no plan, or has no such run.
+        UserError: the plan is invalid, or has no run with such an id.
     """
-    with report_damage("this", "a plan", "use one written by python -m bench plan"):
+    with report_damage("this", "a plan", "write it with python -m bench plan"):
         check_plan(plan, ("corpus", "data"), ("reference",))
     entries = [{"tasks": [], "analyses": [], "recipe_changes": {}} | entry for entry in plan["runs"]]
-    if strangers := set(only) - {entry["id"] for entry in entries}:
-        raise UserError(f"the plan has no run '{min(strangers)}'; plan the suite anew, or leave it out")
+    if unknown := set(only) - {entry["id"] for entry in entries}:
+        raise UserError(f"the plan has no run '{min(unknown)}'; write the plan again, or remove it from --only")
     chosen = [entry for entry in entries if not only or entry["id"] in only]
     return sorted(chosen, key=lambda entry: entry["seed"] or 0)[part - 1 :: parts]
 
@@ -189,15 +197,17 @@ def run_plan(
     device: str,
     stages: Sequence[str] = STAGES,
 ) -> Iterator[Run]:
-    """Train, score and analyse planned runs in this process, as far as they are not; yields each once it is done.
+    """Train, score and analyse planned runs in this process and yield each when it is complete.
 
-    For machines without a workflow, and where starting a process costs more than its work.
+    Results that exist are not repeated. This serves machines without Snakemake, and runs so small
+    that starting a process costs more than the run.
 
     Args:
-        suite: the suite's folder; its world, backbones and inputs are there already.
+        suite: the suite's folder, which has its world, backbones and inputs.
         plan: corpus, data and mode of all runs.
-        entries: some of its runs, as `planned` gives them.
-        stages: what to do of `STAGES`.
+        entries: some of its runs, from `planned`.
+        device: torch device.
+        stages: a subset of `STAGES`.
     """
     for entry in entries:
         run = run_of(entry, corpus=plan["corpus"], data=plan["data"])
@@ -213,78 +223,87 @@ def run_plan(
 
 
 def _ended(run: Run, suite: Path) -> dict[str, Any]:
-    """How a run's training ended, and where; what needs none has finished."""
+    """Return outcome and provenance of a run's training; a run without training counts as finished."""
     if run.skip:
         return {"outcome": {"status": "skipped", "reason": run.skip}}
     if not run.trained:
         return {"outcome": {"status": "finished"}}
     if not (file := paths.trained_file(suite, run.id)).is_file():
-        raise UserError(f"{run.text} is not trained in {suite} ({file.name} is not there); train it first")
+        raise UserError(f"{run.text} is not trained in {suite} ({file.name} does not exist); train it first")
     return dict(read_trained(file))
 
 
 def score_model(
     model: str | Model, pooler: str | None, tasks: Sequence[str], mode: str, data: Path, out: Path, device: str
-) -> str:
-    """Score any encoder on tasks, write the records, and return tables to print.
+) -> list[Record]:
+    """Score any encoder on tasks and write the records to a file.
 
-    What is finished stands in `OUT.part` until all is, so that an interrupted evaluation goes on; of an encoder that
-    no other process knows again, which is a function without identity, nothing stays.
+    Finished tasks are kept in `OUT.part` until all are finished, so that an interrupted evaluation
+    resumes. Nothing is kept for an encoder that another process cannot identify (a function without
+    identity).
+
+    Returns:
+        The records.
 
     Raises:
-        UserError: the model, the pooler, a task or a data file is not as it should be.
+        UserError: the model, the pooler, a task or a data file is invalid.
     """
     if out.is_dir() or not out.name:
         raise UserError(f"--out '{out}' is a folder; name a file")
-    known = model if isinstance(model, Model) else Model(str(model), pooler)
-    return tables(evaluate(known, read_tasks(tasks, data), mode, data, out, device))
+    model = model if isinstance(model, Model) else Model(str(model), pooler)
+    return evaluate(model, read_tasks(tasks, data), mode, data, out, device)
 
 
 def score_models(
     models: Sequence[Model], tasks: Sequence[str], mode: str, data: Path, folder: Path, device: str
-) -> tuple[str, list[str]]:
-    """Score several encoders on tasks, write the records of each to a file in `folder`, and return tables to print.
+) -> tuple[dict[str, list[Record]], list[str]]:
+    """Score several encoders on tasks and write the records of each to a file in `folder`.
 
-    What an earlier evaluation has finished there, of the same encoder on the same data with the same code and versions,
-    is taken as it is.
+    Records that exist for the same encoder, data, code and versions are reused.
 
     Returns:
-        The tables, a row each model, and the errors of those that could not be scored.
+        Records by the model's label, and the errors of models that could not be scored.
 
     Raises:
-        UserError: two models would be written to one file, or no model could be scored whatever it is.
+        UserError: two models would be written to one file, or no model can be scored.
     """
-    named = files(models)
+    by_file = files(models)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out {folder} is a file; of several models, name a folder")
-    read, found, errors = read_tasks(tasks, data), {}, []
-    for file, model in named.items():
+    read, records, errors = read_tasks(tasks, data), {}, []
+    for file, model in by_file.items():
         try:
-            found[model.label] = evaluate(model, read, mode, data, folder / file, device, again=False)
-        except UserError as error:  # the others are scored all the same
+            records[model.label] = evaluate(model, read, mode, data, folder / file, device, again=False)
+        except UserError as error:  # the other models are scored nevertheless
             errors.append(f"{model.label}: {error}")
-    return compared(found), errors
+    return records, errors
 
 
 def evaluate(
     model: Model, tasks: Sequence[Task], mode: str, data: Path, out: Path, device: str, again: bool = True
 ) -> list[Record]:
-    """Records of an encoder on tasks, which are written to `out` with their provenance.
+    """Score an encoder on tasks, write the records to `out` with their provenance, and return them.
 
     Args:
-        again: whether it is scored again where `out` holds the same already.
+        model: the encoder.
+        tasks: what to score it on.
+        mode: a key of `bench.evaluation.classifier.MODES`.
+        data: the data folder.
+        out: the file to write.
+        device: torch device.
+        again: whether to score again if `out` already has the same provenance.
 
     Raises:
         UserError: the model cannot be scored, or `out` cannot be written.
     """
     work = out.with_name(f"{out.name}.part")
     if out.is_symlink() or (out.exists() and not out.is_file()):
-        raise UserError(f"--out {out} is no plain file, and would be replaced by one; name another")
+        raise UserError(f"--out {out} exists and is not a regular file; name another")
     if work.is_symlink() or (work.exists() and not _left_by_evaluation(work)):
-        raise UserError(f"{work} is not of an earlier evaluation, and this one would delete it; name another --out")
+        raise UserError(f"{work} was not written by an earlier evaluation and would be deleted; name another --out")
     started, encoder = time.monotonic(), model.load(device)
-    data_said = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
-    described: dict[str, Any] = model.describe() | {"data": data_said, "mode": mode, "tasks": task_sums(tasks)}
+    data_identity = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
+    described: dict[str, Any] = model.describe() | {"data": data_identity, "mode": mode, "tasks": task_sums(tasks)}
     described |= {"encoder": encoder.identity} | provenance(device, torch.get_num_threads())
     if not again and out.is_file():
         written, records = read_scores(out)
@@ -301,7 +320,7 @@ def evaluate(
     try:
         records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
     except BaseException:
-        if not getattr(encoder, "lasting", True):  # no later evaluation would go on with these vectors
+        if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)
         raise
     write_scores(out, described | {"seconds": _seconds(started)}, records)
@@ -310,7 +329,7 @@ def evaluate(
 
 
 def _left_by_evaluation(work: Path) -> bool:
-    """Whether a folder holds vectors and records of finished tasks alone, so that it may be deleted at the end."""
+    """Return whether a folder holds only vectors and records of finished tasks, so that it may be deleted."""
     if not (work / "vectors").is_dir():
         return False
     files = [path.relative_to(work) for path in work.rglob("*") if not path.is_dir()]
@@ -320,58 +339,3 @@ def _left_by_evaluation(work: Path) -> bool:
         else len(path.parts) == 2 and path.suffix == ".json"
         for path in files
     )
-
-
-def tables(records: Sequence[Record]) -> str:
-    """Records as the papers print them, for the terminal: a table of STS, of transfer, of probing."""
-    return "\n\n".join(found for tasks in _columns(records) if (found := _table(records, tasks)))
-
-
-def compared(found: Mapping[str, Sequence[Record]]) -> str:
-    """Records of several encoders for the terminal: a table of each metric on the test split, a row each encoder."""
-    shown = {label: [record for record in records if record["split"] == "test"] for label, records in found.items()}
-    blocks = []
-    for tasks in _columns([record for records in shown.values() for record in records]):
-        cells = {label: _cells(records, tasks) for label, records in shown.items()}
-        for title in dict.fromkeys(title for lines in cells.values() for title in lines):
-            if title.endswith("test"):  # of all parts as one list
-                lines = {label: own[title] for label, own in cells.items() if title in own}
-                blocks.append(_grid(title, lines, tasks))
-    return "\n\n".join(blocks)
-
-
-def _columns(records: Sequence[Record]) -> list[Sequence[str]]:
-    """The tasks of each table; what a data folder describes itself (`sts:NAME`, `probing:NAME`) comes last."""
-    known = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS]
-    own = dict.fromkeys(record["task"] for record in records)
-    return [*known, [task for task in own if not any(task in tasks for tasks in known)]]
-
-
-def _table(records: Sequence[Record], tasks: Sequence[str]) -> str:
-    """One line for each metric, split and aggregation."""
-    return _grid("", _cells(records, tasks), tasks)
-
-
-def _cells(records: Sequence[Record], tasks: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Values by task, for each metric, split and aggregation."""
-    metrics = {record["metric"] for record in records if record["task"] in tasks and record["task"] != "Avg"}
-    lines: dict[str, dict[str, float]] = {}
-    for record in records:
-        if record["task"] in tasks and record["metric"] in metrics:
-            words = [record["metric"], record["split"], record["aggregation"]]
-            lines.setdefault(" ".join(word for word in words if word != "all"), {})[record["task"]] = record["value"]
-    return lines
-
-
-def _grid(title: str, lines: Mapping[str, Mapping[str, float]], tasks: Sequence[str]) -> str:
-    """Lines of values under their tasks, as far as any line has them."""
-    columns = [task for task in tasks if any(task in line for line in lines.values())]
-    if not columns:
-        return ""
-    widths = [max(8, len(task) + 2) for task in columns]
-    margin = max(map(len, (title, *lines))) + 1
-    rows = [f"{title:{margin}}" + "".join(f"{task:>{width}}" for task, width in zip(columns, widths, strict=True))]
-    for name, line in lines.items():
-        cells = (f"{line[task]:{w}.2f}" if task in line else " " * w for task, w in zip(columns, widths, strict=True))
-        rows.append(f"{name:{margin}}" + "".join(cells))
-    return "\n".join(rows)

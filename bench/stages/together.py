@@ -1,7 +1,7 @@
-"""Several processes for the runs of one job: where one run does not fill a device, its seeds share it.
+"""Several processes for the runs of one job, for runs that do not fill a device on their own.
 
-Each run is trained in a process of its own with the threads of its recipe, just as it would be alone; what is shared is
-the lease. On a processor the results are therefore those of solo runs bit for bit.
+Each run is trained in its own process with the threads of its recipe, as it would be alone; only the
+device lease is shared. On a CPU the results therefore equal those of separate runs bit for bit.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ PR_SET_PDEATHSIG = 1  # Linux, prctl(2)
 
 
 def run_together(commands: Sequence[Sequence[str]]) -> int:
-    """Run `python -m bench` with each of these arguments at once; the status of all.
+    """Run `python -m bench` with each list of arguments, all in parallel.
 
-    0 where all ended well, 75 where some were stopped and go on when started again. When this process is told to stop,
-    or dies, so are they.
+    When this process is stopped or dies, so are they.
+
+    Returns:
+        0 if all succeeded, 75 if some were stopped and resume when started again.
 
     Raises:
-        UserError: one failed; what it said stands above.
+        UserError: one failed; its own message is on stderr.
     """
     processes: list[subprocess.Popen[bytes]] = []
     words, environment = [sys.executable, "-m", "bench"], _shared_threads(max(1, len(commands)))
@@ -43,14 +45,14 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
     for status in statuses:
         if status < 0:
             name = signal.Signals(-status).name
-            raise UserError(f"one of {len(processes)} processes was ended by {name}; start again and its runs go on")
+            raise UserError(f"one of {len(processes)} processes was killed by {name}; start again to resume its runs")
         if status not in (0, EXIT_TEMPFAIL):
-            raise UserError(f"one of {len(processes)} processes failed; mend what it said and start again")
+            raise UserError(f"one of {len(processes)} processes failed; fix the error that it printed and start again")
     return max(statuses, default=0)
 
 
 def _shared_threads(count: int) -> dict[str, str]:
-    """The environment, where the threads that this job was given (OMP_NUM_THREADS and the like) are those of each."""
+    """Return the environment with the job's thread counts (OMP_NUM_THREADS etc.) divided by `count`."""
 
     def shared(name: str, value: str) -> str:
         return str(max(1, int(value) // count)) if name.endswith("_NUM_THREADS") and value.isdecimal() else value
@@ -59,6 +61,6 @@ def _shared_threads(count: int) -> dict[str, str]:
 
 
 def _follow_parent() -> None:
-    """Have the kernel send SIGTERM when the parent dies: nothing may use a device whose lease is gone."""
+    """Let the kernel send SIGTERM when the parent dies, since the device lease ends with the parent."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,1 +1,1 @@
-"""From a run to a trained encoder: loop, checkpoints, log."""
+"""Training: the loop, its schedule and state, checkpoints and the log."""

@@ -1,8 +1,9 @@
-"""Checkpoints of a training: all that its steps have changed, in one file that proves itself.
+"""Checkpoints of a training: its state after a step, in one file that verifies itself.
 
-A file is called STEP-SUM.safetensors, SUM being the SHA-256 of its bytes: what was cut short or has rotted is known by
-its name alone. Tensors are the file's own, everything else is JSON in its metadata. It appears whole or not at all, and
-the one before it stays, so that there is always one to go back to. Files and folders of other names are left alone.
+A file is named STEP-SUM.safetensors, where SUM is the SHA-256 of its bytes, so a truncated or
+corrupted file is recognised by its name. Tensors are stored as such; everything else is JSON in the
+file's metadata. A file is written atomically, and the previous one is kept until the next. Files
+and folders with other names are ignored.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ from torch import Tensor
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, disk_errors, fsync, sha256_file
 
-INTERVAL = 120.0  # seconds: what a kill costs at most. A checkpoint of BERT-base is 1.7 GB, and short runs need none
-GENERATIONS = 2
+# Seconds between checkpoints, the most that a kill costs. A checkpoint of BERT-base is 1.7 GB, and
+# short runs need none.
+INTERVAL = 120.0
+GENERATIONS = 2  # checkpoints that are kept
 _NAME = re.compile(r"(\d{8})-([0-9a-f]{64})\.safetensors")
-_UNFINISHED = re.compile(r"\d{8}\.unsummed|\.\d{8}\.unsummed\..*\.part")  # what a killed process may leave
+_UNFINISHED = re.compile(r"\d{8}\.unsummed|\.\d{8}\.unsummed\..*\.part")  # left by a killed process
 
 
 def interval() -> float:
-    """Seconds between two checkpoints: SENTBENCH_CHECKPOINT_SECONDS, where it is set; 0 writes one at each step.
+    """Return the seconds between checkpoints: SENTBENCH_CHECKPOINT_SECONDS if set; 0 saves after every step.
 
     Raises:
-        UserError: it is no number of at least 0.
+        UserError: the variable is not a number of at least 0.
     """
     word = os.environ.get("SENTBENCH_CHECKPOINT_SECONDS", str(INTERVAL))
     try:
@@ -43,57 +46,60 @@ def interval() -> float:
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise UserError(f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; write seconds, 0 or more")
+        raise UserError(f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; set it to a number of seconds, 0 or more")
     return seconds
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What one file holds: `tensors` by name, and `facts`, which are plain data."""
+    """A checkpoint file and its state: tensors and plain data by name."""
 
     path: Path
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
+    state: dict[str, Any]
 
 
 class Checkpoints:
     """The checkpoints of one training, in a folder of their own."""
 
     def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
-        """Nothing is read or written yet.
+        """Name the folder; nothing is read or written yet.
 
         Args:
-            origin: what the training is of, as plain data; a checkpoint of anything else is refused.
+            folder: where the files are.
+            origin: identifies the training, as plain data; checkpoints of another one are refused.
         """
         self.folder, self.origin = folder, json.loads(json.dumps(origin))
         self._interval, self._last = interval(), time.monotonic()
 
     def due(self) -> bool:
-        """Whether the last checkpoint, or the start, is long enough ago."""
+        """Return whether the last checkpoint, or the start, is long enough ago."""
         return time.monotonic() - self._last >= self._interval
 
-    def save(self, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Write the checkpoint after `step` steps; older generations go once it is there.
+    def save(self, step: int, state: Mapping[str, Any]) -> None:
+        """Write the checkpoint after `step` steps, then delete the oldest ones.
 
         Args:
-            tensors: contiguous, none sharing memory with another.
+            step: number of steps taken.
+            state: tensors, contiguous and without shared memory, and plain data, by name.
 
         Raises:
-            UserError: there is no room, or the folder cannot be written.
+            UserError: the disk is full, or the folder cannot be written.
         """
-        whole = self.folder / f"{step:08d}.unsummed"
-        with atomic_file(whole) as part:
-            save_file(dict(tensors), part, {"origin": json.dumps(self.origin), "facts": json.dumps(facts)})
-        named = self.folder / f"{step:08d}-{sha256_file(whole)}.safetensors"
-        with disk_errors(named):
-            os.replace(whole, named)
+        tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+        facts = {name: value for name, value in state.items() if name not in tensors}
+        unsummed = self.folder / f"{step:08d}.unsummed"
+        with atomic_file(unsummed) as part:
+            save_file(tensors, part, {"origin": json.dumps(self.origin), "facts": json.dumps(facts)})
+        path = self.folder / f"{step:08d}-{sha256_file(unsummed)}.safetensors"
+        with disk_errors(path):
+            os.replace(unsummed, path)
             fsync(self.folder)
-        for path in (*_newest_first(self.folder)[GENERATIONS:], *_files(self.folder, _UNFINISHED)):
-            path.unlink()
+        for old in (*_newest_first(self.folder)[GENERATIONS:], *_files(self.folder, _UNFINISHED)):
+            old.unlink()
         self._last = time.monotonic()
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint whose bytes are as its name says; what is broken is named on stderr and deleted.
+        """Return the newest intact checkpoint; damaged ones are reported on stderr and deleted.
 
         Raises:
             UserError: it is of another training.
@@ -102,27 +108,27 @@ class Checkpoints:
         for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:
                 return self._read(path)
-            print(f"{path} is not what was written: it is left out", file=sys.stderr, flush=True)
+            print(f"{path} is damaged and was deleted", file=sys.stderr, flush=True)
             path.unlink()
         if files:
-            print(f"no checkpoint in {self.folder} is whole: the training starts anew", file=sys.stderr, flush=True)
+            print(f"no checkpoint in {self.folder} is intact; the training starts over", file=sys.stderr, flush=True)
         return None
 
     def _read(self, path: Path) -> Checkpoint:
         with safe_open(path, framework="pt") as file:
-            said = {name: json.loads(text) for name, text in file.metadata().items()}
-            if other := list(_differences(said["origin"], self.origin)):
+            metadata = {name: json.loads(text) for name, text in file.metadata().items()}
+            if other := list(_differences(metadata["origin"], self.origin)):
                 raise UserError(
                     f"{path} is of another training: {', '.join(other)}; move its folder away, or name another suite"
                 )
-            # Copies: a tensor mapped from the file need not lie where processors read fastest, nor survive the file.
+            # Copies: a tensor mapped from the file may be slower to read, and is invalid without the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
-        return Checkpoint(path, tensors, said["facts"])
+        return Checkpoint(path, tensors | metadata["facts"])
 
 
 def forget(folder: Path) -> None:
-    """Delete all checkpoints in a folder, finished or not, and the folder too where nothing else is in it."""
-    with suppress(OSError):  # the folder is not there or holds what is not ours; or it cannot be written
+    """Delete all checkpoints in a folder, finished or not, and the folder itself if it is then empty."""
+    with suppress(OSError):  # the folder is missing, holds other files, or is read-only
         for path in (*_files(folder, _NAME), *_files(folder, _UNFINISHED)):
             path.unlink(missing_ok=True)
         folder.rmdir()
@@ -133,12 +139,12 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path, name: re.Pattern[str]) -> list[Path]:
-    found = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in found if name.fullmatch(path.name) and path.is_file()]
+    entries = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in entries if name.fullmatch(path.name) and path.is_file()]
 
 
 def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
-    """`field was A, is B` for each field of nested plain data that differs."""
+    """Yield `field was A, is B` for each field of nested plain data that differs."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
             yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)

@@ -1,4 +1,4 @@
-"""What a method is given: its run's inputs and the backbone, as the recipe has it (`methods.base.Context`)."""
+"""The context of a run: its inputs and its backbone, for the method (`methods.contract.Context`)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,19 @@ from bench.runs import paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
-from methods.base import Tokens, Views, stream, stream_seed
+from methods.base import Tokens, Views, seed_torch, stream, stream_seed
 from methods.projection import Affine
 
 
 class Head(nn.Sequential):
-    """SimCSE's new dense layer with tanh, shared by all views (methods.md a.2); weights N(0, 0.02), bias 0.
+    """SimCSE's training head: a dense layer with tanh, shared by all views (methods.md a.2).
+
+    Weights are drawn from N(0, 0.02); the bias is 0.
 
     Args:
-        dimension: how many values it gives; None gives as many as it takes.
+        width: size of the input.
+        seed: the run's seed.
+        dimension: size of the output; None takes `width`.
     """
 
     def __init__(self, width: int, seed: int, dimension: int | None = None) -> None:
@@ -45,10 +49,12 @@ class Head(nn.Sequential):
 
 
 def first_layers(model: Any, count: int) -> Any:
-    """A transformer of the first `count` layers of another one, whose weights it shares; made where that is to stay.
+    """Return a transformer of the first `count` layers of `model`, sharing its weights.
+
+    Call it after `model` was moved to its device.
 
     Raises:
-        UserError: the other one's layers are no list of single modules.
+        UserError: the layers of `model` are not a list of modules.
     """
     weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     cut = copy.deepcopy(model, weights)  # new modules, the same tensors
@@ -58,13 +64,16 @@ def first_layers(model: Any, count: int) -> Any:
             del module[count:]
             cut.config.num_hidden_layers = count
             return cut
-    raise UserError(f"a {model.config.model_type} has no list of {depth} layers that could be cut; leave the cut out")
+    raise UserError(
+        f"a {model.config.model_type} has no list of {depth} layers to cut; "
+        "remove 'layers' and 'scored_layers' from the recipe"
+    )
 
 
 class RunContext:
-    """The tools of one run, as `methods.base.Context` states them. What is large is read when it is first asked for.
+    """The context of one run (`methods.contract.Context`). Large inputs are read on first use.
 
-    Whatever reads raises `UserError` where the run's corpus, data or backbone is missing or wrong.
+    Reading raises `UserError` if the run's corpus, data or backbone is missing or invalid.
     """
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:
@@ -72,18 +81,18 @@ class RunContext:
         self.seed, self.shape = run.seed or 0, run.shape
         self.work = Work()
         self._known: dict[str, list[int]] = {}
-        self._others: dict[str, list[str]] = {}  # maps look at their corpus before the training and use it after
+        self._others: dict[str, list[str]] = {}  # transforms check their corpus before the training and use it after
         self._files: dict[str, Path] = {}
 
     def corpus_file(self, name: str) -> Path:
-        """The file of a corpus by name; one that is made of the data is made when it is first asked for."""
+        """Return the file of a corpus; one that is derived from the data is created on first use."""
         if name not in self._files:
             self._files[name] = paths.corpus_file(name, self.suite, self.run.data)
         return self._files[name]
 
     @property
     def corpus(self) -> Path:
-        """The file of the training corpus."""
+        """Return the file of the training corpus."""
         return self.corpus_file(self.run.corpus)
 
     @cached_property
@@ -91,7 +100,7 @@ class RunContext:
         """The data folder."""
         return paths.data_folder(self.run.data, self.suite)
 
-    # What there is to learn from
+    # Corpora
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         if corpus is None:
@@ -128,11 +137,11 @@ class RunContext:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        known = self.run.backbone
-        if known == NO_BACKBONE:
+        backbone = self.run.backbone
+        if backbone == NO_BACKBONE:
             return None, None
-        if known.kind == "words":
-            return load_words(known.table(), known.name, known.shape.width), None
+        if backbone.kind == "words":
+            return load_words(backbone.table(), backbone.name, backbone.shape.width), None
         recipe = self.run.recipe
         model, tokenizer = load_backbone(self._folder, dropout=recipe.dropout)
         model = model.to(self.device)
@@ -148,26 +157,26 @@ class RunContext:
 
     @cached_property
     def training_head(self) -> nn.Module:
-        """The head that `cls_mlp` asks for, else nothing."""
+        """The training head of `cls_mlp`; the identity for other poolers."""
         if self.run.recipe.pooler != "cls_mlp":
             return nn.Identity()
         return Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension).to(self.device)
 
     @cached_property
     def scored_backbone(self) -> Any:
-        """The backbone as far as it is scored; its weights are the backbone's."""
+        """The layers of the backbone that are scored; they share the backbone's weights."""
         count = self.run.recipe.scored_layers
         return first_layers(self.backbone, count) if count else self.backbone
 
     def modules(self) -> list[nn.Module]:
-        """What is trained beside the method itself."""
+        """Return the modules that are trained in addition to the method itself."""
         return [self.backbone, self.training_head] if self.run.backbone.kind == "transformer" else []
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         if fresh is None:
             return copy.deepcopy(self.backbone)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(stream_seed(self.seed, fresh))
+            seed_torch(stream_seed(self.seed, fresh))
             return type(self.backbone)(copy.deepcopy(self.backbone.config), add_pooling_layer=False).to(self.device)
 
     def masked_language_head(self) -> nn.Module:
@@ -184,7 +193,7 @@ class RunContext:
     def head(self, vectors: Tensor) -> Tensor:
         with self.autocast():
             vectors = self.training_head(vectors)
-        # Cosine, softmax and cross-entropy are in float32 (methods.md a.3).
+        # Cosine, softmax and cross-entropy are computed in float32 (methods.md a.3).
         return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
 
     def embed(
@@ -210,11 +219,11 @@ class RunContext:
 
         vectors = all_at(len(states) - 1)
         remaining = iter(vectors[len(views) :])
-        found = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
-        return Views(vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], found, states)
+        by_name = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
+        return Views(vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], by_name, states)
 
     def autocast(self) -> Any:
-        """The recipe's precision: float16 on a GPU for "mixed", bfloat16 where asked for, else nothing."""
+        """Return the autocast of the recipe's precision: float16 for "mixed" on a GPU, bfloat16, or none."""
         kind, precision = self.device.partition(":")[0], self.run.recipe.precision
         if precision == "bfloat16":
             return torch.autocast(kind, dtype=torch.bfloat16)
@@ -227,7 +236,7 @@ class RunContext:
     def encoder(self, pooler: str | None = None) -> Encoder:
         if pooler is None:
             return self._scored()
-        if pooler == "cls":  # the checkpoint's own pooler, which no training has
+        if pooler == "cls":  # the checkpoint's own pooler, which is never trained
             return TransformerEncoder.load(self._folder, {"pooler": pooler}, device=self.device)
         return self._join(self.backbone, pooler)
 
@@ -242,7 +251,7 @@ class RunContext:
         return TransformerEncoder(model, self.tokenizer, pooler, cached_tokens=self._known, work=self.work)
 
     def remember(self, sentences: Sequence[str]) -> None:
-        """Tokenize once what this run's Encoders encode again and again: the sentences of its selection."""
+        """Tokenize sentences once that this run's Encoders encode repeatedly: those of the dev set."""
         if self.run.backbone.kind == "transformer":
             encoder = self._join(self.backbone, self.run.evaluation_pooler)
             self._known.update(zip(sentences, encoder.tokenize(sentences), strict=True))

@@ -1,13 +1,15 @@
 """Exact nearest neighbours of many vectors by cosine.
 
-Products of unit vectors in float32, in blocks, give a few more candidates than were asked for; their cosines are then
-taken again in float64, which decides. Where float32's largest possible error leaves open whether another row is nearer,
-the row is searched once more in float64.
+Blockwise products of unit vectors in float32 give a few more candidates than requested. Their
+cosines are then computed in float64, which determines the result. If the largest possible float32
+error leaves open whether another row is nearer, the row is searched again in float64.
 
-Unit vectors are centred first. Those of an untrained backbone lie in a narrow cone (cosines of RoBERTa's are near 1),
-of which float32 would see little: with u = c + m and m the mean, u_i u_j = c_i c_j + m c_j + a constant of row i.
+Unit vectors are centred first. Those of an untrained backbone lie in a narrow cone (RoBERTa's
+cosines are near 1), which float32 resolves poorly. With u = c + m and m the mean,
+u_i u_j = c_i c_j + m c_j + a constant of row i.
 
-Memory beside the vectors and what is returned: one float32 copy of them on the device, 20 bytes a row, about 0.4 GB.
+Memory in addition to the vectors and the result: one float32 copy of the vectors on the device,
+20 bytes per row, and about 0.4 GB.
 """
 
 from __future__ import annotations
@@ -19,48 +21,53 @@ from torch import Tensor
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 
-QUERIES, KEYS = 512, 16_384  # rows of one block of products: 32 MB in float32
-SPARE = 16  # candidates more than asked for
-PAIRS = 1024  # candidates whose vectors are read at once
+QUERIES, KEYS = 512, 16_384  # rows of a block of products: 32 MB in float32
+SPARE = 16  # candidates in addition to those requested
+PAIRS = 1024  # candidates whose vectors are read together
 DECIMALS = 12  # equal vectors have equal cosines on every machine (methods.md d.2)
 UNIT = 2.0**-24  # relative error of one float32 operation
 
 
 def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.ndarray:
-    """The `count` nearest other rows of each row by cosine, nearest first: int64 (n, count).
+    """Return the `count` nearest other rows of each row by cosine, nearest first.
 
-    Cosines are float64's, rounded at 1e-12; of equal ones the lower row comes first. A row of zeros has cosine 0 with
-    every other.
+    Cosines are computed in float64 and rounded to 1e-12; ties are ordered by row. A row of zeros has
+    cosine 0 with every other row.
 
     Args:
-        vectors: (n, d) of any float type; may lie on disk (`numpy.memmap`).
+        vectors: (n, d) of any float type; may be a `numpy.memmap`.
+        count: neighbours per row, 1 to n - 1.
+        device: torch device of the products.
+
+    Returns:
+        int64 (n, count).
 
     Raises:
-        UserError: there are not so many other rows, or a vector is not finite.
+        UserError: `count` is out of range, or a vector is not finite.
     """
     rows = len(vectors)
     if not 0 < count < rows:
-        raise UserError(f"{count} neighbours were asked for each of {rows} rows; ask for 1 up to one row less")
+        raise UserError(f"{count} neighbours of each of {rows} rows are not possible; ask for 1 to {rows - 1}")
     table = _Table(vectors, device)
-    found = np.empty((rows, count), dtype=np.int64)
+    neighbours = np.empty((rows, count), dtype=np.int64)
     undecided = []
     with Progress(rows, "neighbours", unit="row") as progress:
         for queries in torch.arange(rows, device=device).split(QUERIES):
             nearest, certain = table.search(queries, count)
-            found[queries.cpu()] = nearest.cpu()
+            neighbours[queries.cpu()] = nearest.cpu()
             undecided.append(queries[~certain])
             progress.advance(len(queries))
     rest = torch.cat(undecided)
     if len(rest):
         with Progress(len(rest), "neighbours too close for float32", unit="row") as progress:
             for queries in rest.split(QUERIES // 4):
-                found[queries.cpu()] = table.search_in_float64(queries, count).cpu()
+                neighbours[queries.cpu()] = table.search_in_float64(queries, count).cpu()
                 progress.advance(len(queries))
-    return found
+    return neighbours
 
 
 class _Table:
-    """The rows to search in.
+    """The rows to search.
 
     Attributes:
         scale: 1 / length of each row, 0 for a row of zeros; float64.
@@ -82,7 +89,8 @@ class _Table:
             if not lengths.isfinite().all():
                 row = block.start + int((~lengths.isfinite()).flatten().nonzero()[0])
                 raise UserError(
-                    f"row {row} of the vectors is not finite, so it has no neighbours; did a training diverge?"
+                    f"row {row} of the vectors is not finite, so it has no neighbours; "
+                    "check whether the training diverged"
                 )
             self.scale[block] = torch.where(lengths > 0, 1 / lengths, 0.0)
             self.mean += self.unit(block).sum(0) / rows
@@ -94,16 +102,16 @@ class _Table:
         self.lengths = self.centred.norm(dim=1)
 
     def read(self, rows: slice | Tensor) -> Tensor:
-        """Vectors of some rows as they were given, float64 (..., d)."""
+        """Return some of the given vectors, float64 (..., d)."""
         index = rows if isinstance(rows, slice) else rows.cpu().numpy()
         return torch.tensor(self.vectors[index], device=self.device).double()
 
     def unit(self, rows: slice | Tensor) -> Tensor:
-        """Unit vectors of some rows, float64 (n, d)."""
+        """Return unit vectors of some rows, float64 (n, d)."""
         return self.read(rows) * self.scale[rows]
 
     def search(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """The nearest rows of each query, and for which of them that is certain."""
+        """Return the nearest rows of each query, and for which queries the result is certain."""
         others = len(self.scale) - 1
         wanted = min(count + SPARE, others)
         scores, rows = self.bias.new_empty(len(queries), 0), queries.new_empty(len(queries), 0)
@@ -117,14 +125,15 @@ class _Table:
                 scores, place = scores.topk(wanted)
                 rows = rows.gather(1, place)
 
-        rows = rows.sort(dim=1).values  # of equal ones the lower first
+        rows = rows.sort(dim=1).values  # ties are ordered by row
         own, at_once = self.unit(queries), max(1, PAIRS // wanted)
         pieces = [
             torch.einsum("qd,qkd->qk", mine, self.read(theirs))
             for mine, theirs in zip(own.split(at_once), rows.split(at_once), strict=True)
         ]
         cosines, rows = _nearest_first(torch.cat(pieces) * self.scale[rows].squeeze(2), rows, count)
-        # No row outside the candidates scores more than the last of them, but for the error of d products and sums.
+        # A row outside the candidates scores at most as much as the last of them, plus the error of
+        # d products and sums.
         error = (
             (self.centred.shape[1] + 4) * UNIT * (self.lengths[queries] * self.lengths.max() + self.bias.abs().max())
         )
@@ -132,7 +141,7 @@ class _Table:
         return rows, (cosines[:, -1] > reach) | (wanted == others)
 
     def search_in_float64(self, queries: Tensor, count: int) -> Tensor:
-        """The nearest rows of each query by float64 alone."""
+        """Return the nearest rows of each query, computed in float64 only."""
         own = self.unit(queries)
         cosines, rows = own.new_empty(len(queries), 0), queries.new_empty(len(queries), 0)
         for block in self.blocks:
@@ -146,12 +155,12 @@ class _Table:
 
 
 def _set_own(products: Tensor, queries: Tensor, block: slice) -> None:
-    """A row is not its own neighbour."""
+    """Exclude each query from its own neighbours."""
     inside = (queries >= block.start) & (queries < block.stop)
     products[inside, queries[inside] - block.start] = -torch.inf
 
 
 def _nearest_first(cosines: Tensor, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest cosines and their rows; equal ones stay in the order given."""
+    """Return the `count` largest cosines and their rows; ties keep the given order."""
     cosines, order = cosines.round(decimals=DECIMALS).sort(dim=1, descending=True, stable=True)
     return cosines[:, :count], rows.gather(1, order[:, :count])

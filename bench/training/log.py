@@ -1,4 +1,4 @@
-"""The log of a training, which is its lock as well."""
+"""The log of a training, which is also its lock."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from bench.utils.files import disk_errors, write_error
 
 
 class Log:
-    """`log.jsonl`, a line of JSON a step. It is locked while it is open, so that a run has one training at a time."""
+    """`log.jsonl`, one line of JSON per step. The open file is locked, so only one process trains a run."""
 
     def __init__(self, path: Path) -> None:
-        """Open or begin a log.
+        """Open a log, or create it.
 
         Raises:
-            UserError: it cannot be written, or another process trains the run.
+            UserError: it cannot be written, or another process is training the run.
         """
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (held open, for its lock)
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (kept open for its lock)
         except OSError as error:
             raise write_error(path, error.errno) from error
         if not lock_descriptor(self._file.fileno(), blocking=False):
             self._file.close()
-            raise UserError(f"{path} is being written: this run is trained by another process; wait for it") from None
+            raise UserError(f"{path} is locked: another process is training this run; wait for it") from None
 
     def __enter__(self) -> Log:
         return self
@@ -44,27 +44,27 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return os.fstat(self._file.fileno()).st_size
 
     def cut(self, size: int) -> None:
-        """Keep the first `size` bytes."""
+        """Truncate the log to `size` bytes."""
         self._file.truncate(size)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Add a row, whole or not at all.
+        """Append a row atomically.
 
         Raises:
-            UserError: there is no room.
+            UserError: the disk is full.
         """
         line, size = json.dumps(row).encode() + b"\n", self.size
         with disk_errors(self.path):
-            if self._file.write(line) < len(line):  # unbuffered, so that it says at once what did not fit
+            if self._file.write(line) < len(line):  # unbuffered, so a short write is noticed at once
                 self.cut(size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def sync(self) -> int:
-        """Have all rows on the disk; its size then."""
+        """Flush all rows to disk and return the size in bytes."""
         with disk_errors(self.path):
             os.fsync(self._file.fileno())
         return self.size

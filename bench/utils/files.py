@@ -144,7 +144,7 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove the temporary files of killed processes in `folder`. No other process may be writing there."""
+    """Remove the temporary files of killed processes in `folder`. No other process may be disk_errors there."""
     for path in folder.glob(".*"):
         if path.suffix in (".part", ".old"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()

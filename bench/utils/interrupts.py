@@ -55,7 +55,7 @@ def defer_signals() -> Iterator[None]:
     """Only record signals in the block; the caller polls `pending_signal` where it is safe to stop.
 
     Raises:
-        Stopped: at the end of the block, if a signal is still pending.
+        Stopped: at the end of the block, if a signal is still pending_signal.
     """
     global _deferred
     _deferred = True

@@ -51,6 +51,24 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
         write_json(folder / "manifest.json", manifest)
 
 
+def build_small(out: Path, lines: int, seed: int = 0) -> None:
+    """Write only the corpus and STS-B of the embedded world; their bytes are those of `build`.
+
+    Args:
+        out: folder to write.
+        lines: smallest length of the corpus in sentences.
+        seed: seed of all draws.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    check_replaceable(out, "manifest.json")
+    with atomic_folder(out, keep_others=True) as folder:
+        sizes = {"STS-B": _write_benchmark(folder, seed)}
+        _write_corpus(folder, seed, lines)
+        write_json(folder / "manifest.json", {"name": "world", "version": VERSION, "seed": seed, "sts": sizes})
+
+
 def _stream(seed: int, *name: str) -> random.Random:
     """Return the generator of one file; files do not share a random stream."""
     return random.Random("/".join(["world", str(STREAMS), str(seed), *name]))  # noqa: S311 (not for secrets)

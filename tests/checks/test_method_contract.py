@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import main
+from bench.checks import method_checks as checks
 from bench.checks import method_contract as contract
 from bench.checks.method_trial import Fault, Trial, advance
 from bench.models.from_name import FunctionEncoder
@@ -26,6 +27,8 @@ from bench.stages.jobs import train_run
 from bench.utils.errors import UserError
 from methods.base import Method
 from tests.support.tiny_suite import tiny_run
+
+pytest_plugins = ["pytester"]
 
 # A method that draws, remembers and learns, and so can break every clause.
 SOURCE = '''
@@ -131,19 +134,19 @@ def run_of(text: str) -> Run:
 LOSS = "return super().loss(views, step)"
 DRAW = 'torch.randn(anchors.shape, generator=step.generator("noise"))'
 CLAUSES = (
-    contract.tables,
-    contract.text,
-    contract.loss,
-    contract.single,
-    contract.gradient,
-    contract.repeats,
-    contract.varies,
-    contract.draws,
-    contract.resumes,
-    contract.exact,
-    contract.refusals,
-    contract.joins,
-    contract.scores,
+    checks.check_table_keys,
+    checks.check_text,
+    checks.check_loss,
+    checks.check_single_item_batch,
+    checks.check_gradient,
+    checks.check_same_seed,
+    checks.check_other_seed,
+    checks.check_random_streams,
+    checks.check_resume,
+    checks.check_float64,
+    checks.check_refusals,
+    checks.check_joins,
+    checks.check_encoder,
 )
 
 
@@ -187,55 +190,61 @@ class Shifted:
 
 # What is changed of the method, the clause that it breaks, and what is said; every clause has one at least.
 BREACHES = [
-    ([('{"length": 6}', '{"lenght": 6}')], contract.tables, "unknown key 'lenght'; did you mean 'length'?"),
-    ([('{"length": 6}', '{"length": "long"}')], contract.tables, "'length' should be a whole number, not 'long'"),
-    ([('{"length": 6}', '{"batch_size": 0}')], contract.tables, "'batch_size' should be at least 1"),
+    ([('{"length": 6}', '{"lenght": 6}')], checks.check_table_keys, "unknown key 'lenght'; did you mean 'length'?"),
+    ([('{"length": 6}', '{"length": "long"}')], checks.check_table_keys, "'length' should be a whole number"),
+    ([('{"length": 6}', '{"batch_size": 0}')], checks.check_table_keys, "'batch_size' should be at least 1"),
     (
-        [("    def negatives", "    @classmethod\n    def fit(cls, hyper, shape):\n        "
+        [("    def negatives", "    @classmethod\n    def clamp_to_backbone(cls, hyper, shape):\n        "
           "return replace(hyper, length=hyper.length + 1)\n\n    def negatives")],
-        contract.text,
+        checks.check_text,
         r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run",
     ),
-    ([(LOSS, LOSS + ".detach()")], contract.loss, "the loss has no gradient"),
-    ([(LOSS, LOSS + ".expand(2)")], contract.loss, r"the loss is \(2,\), not a scalar tensor"),
-    ([(LOSS, LOSS + ".item()")], contract.loss, "the loss is float, not a scalar tensor"),
-    ([(LOSS, LOSS + ".sub(100).sqrt()")], contract.loss, "the loss is nan"),
-    ([(LOSS, LOSS + " / (len(views.vectors[0]) - 1)")], contract.single, r"the loss is (nan|inf); .* may be so short"),
-    ([(LOSS, LOSS + ".detach() + self.scale.sum()")], contract.gradient, "no weight of the backbone has a gradient"),
-    ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")], contract.repeats, "'.*' differs; draw with"),
-    ([("torch.ones(3)", "torch.randn(3)")], contract.repeats, "'weights/.*scale' differs; draw with"),
+    ([(LOSS, LOSS + ".detach()")], checks.check_loss, "the loss has no gradient"),
+    ([(LOSS, LOSS + ".expand(2)")], checks.check_loss, r"the loss is \(2,\), not a scalar tensor"),
+    ([(LOSS, LOSS + ".item()")], checks.check_loss, "the loss is float, not a scalar tensor"),
+    ([(LOSS, LOSS + ".sub(100).sqrt()")], checks.check_loss, "the loss is nan"),
+    ([(LOSS, LOSS + " / (len(views.vectors[0]) - 1)")],
+     checks.check_single_item_batch, r"the loss is (nan|inf); the last batch of an epoch may have one item"),
+    ([(LOSS, LOSS + ".detach() + self.scale.sum()")],
+     checks.check_gradient, "no weight of the backbone has a gradient"),
+    ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")],
+     checks.check_same_seed, "'.*' differs; draw with"),
+    ([("torch.ones(3)", "torch.randn(3)")], checks.check_same_seed, "'weights/.*scale' differs; draw with"),
     (
         [("    def loss(self, views, step):", "    def step_loss(self, context, step):"),
          (LOSS, "return self.scale.sum()"), ('{"length": 6}', '{"pooler": "avg"}'),
          ("self.rows, self.filled = enqueue", "return enqueue"), ("self.latest,", "self.rows,")],
-        contract.varies,
-        "it does not; draw with",
+        checks.check_other_seed,
+        "the weights are equal; draw with",
     ),
-    ([(DRAW, "torch.randn(anchors.shape)")], contract.draws, "torch's global generator has moved"),
-    ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")], contract.draws, "numpy's global generator"),
-    ([(DRAW, DRAW + " * random.random()")], contract.draws, "Python's global generator has moved"),
+    ([(DRAW, "torch.randn(anchors.shape)")], checks.check_random_streams, "torch's global generator was used"),
+    ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")],
+     checks.check_random_streams, "numpy's global generator"),
+    ([(DRAW, DRAW + " * random.random()")], checks.check_random_streams, "Python's global generator was used"),
     (
         [('self.register_buffer("rows", torch.zeros(hyper.length, shape.width))',
           "self.rows = torch.zeros(hyper.length, shape.width)"),
          ('self.register_buffer("filled", torch.tensor(0))', "self.filled = torch.tensor(0)")],
-        contract.resumes,
-        "differs; keep what is remembered in buffers",
+        checks.check_resume,
+        "differs; keep state in buffers",
     ),
-    ([(LOSS, LOSS + ".float()")], contract.exact, "it is of torch.float32; cast nothing"),
+    ([(LOSS, LOSS + ".float()")], checks.check_float64, "it is of torch.float32; do not cast"),
     ([(LOSS, LOSS + ' + torch.rand((), generator=step.generator("x"), dtype=views.vectors[0].dtype)')],
-     contract.exact, "in float32; draw in float32 and cast"),
-    ([("if hyper.length < 1:", "if False:")], contract.refusals, r"'queue\[length=-1\]' is taken, and then fails with"),
-    ([("raise Refusal(f", "raise ValueError(f")], contract.refusals, r"'queue\[length=-1\]' ends in ValueError"),
-    ([("        super().check(hyper)\n", "")], contract.refusals, r"'queue\[temperature=0\]' is taken, and then"),
+     checks.check_float64, "in float32; draw in float32 and cast"),
+    ([("if hyper.length < 1:", "if False:")], checks.check_refusals,
+     r"'queue\[length=-1\]' is accepted, and then fails with"),
+    ([("raise Refusal(f", "raise ValueError(f")], checks.check_refusals, r"'queue\[length=-1\]' raises ValueError"),
+    ([("        super().check(hyper)\n", "")], checks.check_refusals,
+     r"'queue\[temperature=0\]' is accepted, and then"),
     (
         [("return [Negatives(torch.cat([used, drawn.to(anchors)]))]", "return []")],
-        contract.joins,
+        checks.check_joins,
         "'simcse' with it is 'simcse' alone",
     ),
     (
         [SHIFTED[0], ("@dataclass(frozen=True)", SHIFTED[1][1].replace("stored['by']", "1.0"))],
-        contract.scores,
-        "its vectors differ; save",
+        checks.check_encoder,
+        "its vectors differ; store",
     ),
 ]  # fmt: skip
 
@@ -260,8 +269,44 @@ def test_what_rests_on_a_broken_clause_is_left_out(trial: Callable[[str], Trial]
     line = source.splitlines().index("        return 1 / 0") + 1
     assert str(found[-1]) == (
         "fault  queue: the loss of a batch is a finite scalar with a gradient: it fails "
-        f"(ZeroDivisionError in {tmp_path / 'queue.py'}, line {line}: division by zero); mend it"
+        f"(ZeroDivisionError in {tmp_path / 'queue.py'}, line {line}: division by zero); fix it"
     )
+
+
+PYTEST_FILE = """
+from bench.checks.method_contract import parametrize_with_checks
+
+@parametrize_with_checks(["queue", "broken-queue"])
+def test_method(method, check):
+    check(method)
+"""
+
+
+def test_parametrize_with_checks_gives_a_test_per_method_and_check(
+    write: Callable[..., Path], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = changed(('"queue"', '"broken-queue"'), (LOSS, LOSS + " / (len(views.vectors[0]) - 1)"))
+    folder = write(name="my_methods/queue.py").parent
+    write(broken, "my_methods/broken.py")
+    monkeypatch.setenv("BENCH_METHODS", str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(Path(contract.__file__).parents[2]))
+    pytester.makepyfile(PYTEST_FILE)
+    result = pytester.runpytest_subprocess("-v", "-k", "text or single_item")
+    result.assert_outcomes(passed=3, failed=1, deselected=2 * (len(CLAUSES) - 2))
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_method[[]queue-text[]] PASSED*",
+            "*::test_method[[]queue-single_item_batch[]] PASSED*",
+            "*::test_method[[]broken-queue-text[]] PASSED*",
+            "*::test_method[[]broken-queue-single_item_batch[]] FAILED*",
+            "*AssertionError: broken-queue: a batch of one item has a finite loss: the loss is *; the last batch*",
+        ]
+    )
+
+
+def test_parametrize_with_checks_refuses_an_unknown_method() -> None:
+    with pytest.raises(UserError, match="unknown method 'nothing'"):
+        contract.parametrize_with_checks(["nothing"])
 
 
 def test_the_command_names_what_cannot_be_imported(
@@ -283,9 +328,9 @@ def test_the_command_names_what_cannot_be_imported(
 def test_what_is_no_python_file_is_refused(write: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
     folder = write().parent
     for path, said in {
-        folder: "is no file; name a Python file with a method",
-        folder / "gone.py": "is no file; name a Python file with a method",
-        write(SOURCE, "queue.txt"): "is not a Python file; give a .py file or a folder of such files",
+        folder: "is not a file; name a Python file with a method",
+        folder / "gone.py": "is not a file; name a Python file with a method",
+        write(SOURCE, "queue.txt"): "is no Python file; name one that ends in .py, or a folder of such files",
     }.items():
         assert main(["check-method", str(path)]) == 2
         printed = capsys.readouterr()
@@ -429,8 +474,8 @@ def test_a_method_that_fails_in_training_is_a_sentence(
     with pytest.raises(UserError, match=told) as caught:
         train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
     assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith("queue fails in its training (")
-    assert str(caught.value).endswith(f"fix it, with: python -m bench check-method {path}")
+    assert str(caught.value).startswith("training queue failed (")
+    assert str(caught.value).endswith(f"find the error with: python -m bench check-method {path}")
 
 
 def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:

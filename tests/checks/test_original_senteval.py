@@ -176,8 +176,8 @@ def test_accuracies_and_f1_meet_ours(
             RuntimeError("Found no NVIDIA driver on your system."),
             "runs STS12 on a GPU only, and none can be used",
         ),
-        (ValueError("inhomogeneous shape\nand so on"), "failed on STS12 (ValueError: inhomogeneous shape); mend"),
-        (AssertionError(), "failed on STS12 (AssertionError); mend"),
+        (ValueError("inhomogeneous shape\nand so on"), "failed on STS12 (ValueError: inhomogeneous shape); fix"),
+        (AssertionError(), "failed on STS12 (AssertionError); fix"),
     ],
 )
 def test_what_breaks_in_it_is_one_sentence(

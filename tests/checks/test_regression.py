@@ -99,7 +99,7 @@ def test_a_score_outside_fails_and_one_inside_passes(reference: Path, tmp_path: 
     with pytest.raises(UserError) as caught:
         check(suite(tmp_path / "bad", {1: outside, 2: 90.0}), reference)
     first, worst, nearest, *rest = str(caught.value).splitlines()
-    assert first == f"2 of 2 scores left their intervals of {reference}:"
+    assert first == f"2 of 2 scores are outside their intervals of {reference}:"
     assert worst == f"  simcse@official on toy, Avg spearman: 90.00 is {90 - 70.95 - half:.2f} outside 68.10 to 73.80"
     assert nearest == "  simcse@official on toy, Avg spearman: 73.81 is 0.01 outside 68.10 to 73.80"
     assert "made on Some Processor (AVX2, 1 thread)" in rest[0]
@@ -118,9 +118,9 @@ def test_the_reference_says_where_it_comes_from(reference: Path) -> None:
 def test_what_the_reference_lacks_is_named(reference: Path, tmp_path: Path) -> None:
     content = read_json(reference)
     write_json(reference, content | {"cells": {}})
-    with pytest.raises(UserError, match="no Avg spearman of simcse@official on toy; write it anew with make reference"):
+    with pytest.raises(UserError, match="no Avg spearman of simcse@official on toy; update it with make reference"):
         check(suite(tmp_path / "suite", {1: 71.0}), reference)
-    with pytest.raises(UserError, match=r"has no suite 'plain'; make portable makes it"):
+    with pytest.raises(UserError, match=r"has no suite 'plain'; create it with make portable"):
         write(tmp_path / "many", tmp_path / "nowhere", reference)
 
 

@@ -177,7 +177,7 @@ def test_what_evaluate_wrote_is_confirmed(tiny_bert: Path, tiny_data: Path, tmp_
     assert {score.cell[0] for score in found.scores} == {*STS_TASKS, "MRPC", "TREC", "Avg"}
     assert all(score.equal for score in found.scores)
     change(out, lambda c: c["provenance"].update(pooler="cls_before_pooler"))
-    assert "the encoder is another one" in verify(out).verdict
+    assert "the encoder differs" in verify(out).verdict
     assert not verify(out).confirmed
 
 
@@ -278,7 +278,7 @@ def test_changed_weights_are_found(suite: Path, result: Path, capsys: pytest.Cap
     save_file(tensors, weights, metadata={"format": "pt"})
     assert main(["verify", str(result), "--device", "cpu"]) == 1
     verdict = lines(capsys.readouterr().out)[-1]
-    assert verdict.startswith("not confirmed: the encoder is another one (transformer-")
+    assert verdict.startswith("not confirmed: the encoder differs (transformer-")
     assert verdict.endswith(f"all {CELLS} scores are equal bit for bit")
 
 
@@ -344,7 +344,7 @@ def test_a_missing_encoder_is_one_sentence_and_another_suite_may_have_it(
     (suite / "runs").rename(tmp_path / "runs")
     error = refused([str(result)], capsys)
     folder = suite / "runs" / result.stem / "encoder"
-    assert f"{result} cannot be verified without its encoder, and {folder} is not there; name the suite" in error
+    assert f"{result} cannot be verified without its encoder, and {folder} does not exist; name the suite" in error
     assert main(["verify", str(result), "--suite", str(tmp_path), "--device", "cpu"]) == 0
 
 
@@ -370,7 +370,7 @@ def test_a_gpu_that_is_not_there_is_one_sentence(
 
 def test_missing_data_are_one_sentence(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     error = refused([str(result), "--data", "/nowhere"], capsys)
-    assert f"the data of {result} are not there (data folder /nowhere holds no downstream/" in error
+    assert f"the data of {result} were not found (data folder /nowhere holds no downstream/" in error
 
 
 def test_a_missing_model_is_one_sentence(

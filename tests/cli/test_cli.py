@@ -105,7 +105,7 @@ def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
         ("untrained+is-cse", "'untrained' is not trained, so nothing can be added to it"),
         ("simcse[temprature=1]", "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?"),
         ("simcse[batch_size=0]", "'batch_size' should be at least 1, not 0"),
-        ("sscl[layer=-1]", "'sscl' takes negatives from layer 1 upwards, or from none with 0, not from -1"),
+        ("sscl[layer=-1]", "'sscl' needs layer >= 1, or 0 for no negatives, not -1"),
     ],
 )
 def test_a_mistaken_run_is_one_sentence(

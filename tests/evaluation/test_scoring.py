@@ -15,6 +15,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from bench.__main__ import main
+from bench.cli.score_tables import compared, tables
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, average, expand_tasks
 from bench.evaluation import embedding_store, protocols, scoring
@@ -22,7 +23,6 @@ from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import read_tasks, score, score_encoder, sentences
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import Record, read_scores
-from bench.stages.jobs import compared, tables
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 from tests.support.tiny_tasks import WIDTH, Words, look_up, write_tasks
@@ -379,7 +379,7 @@ def test_a_foreign_work_folder_is_not_touched(
     foreign.parent.mkdir(parents=True, exist_ok=True)
     foreign.write_text("years")
     assert run(tiny_bert, data, tmp_path / "x.json", "STS-B") == 2
-    assert "x.json.part is not of an earlier evaluation" in capsys.readouterr().err
+    assert "x.json.part was not written by an earlier evaluation" in capsys.readouterr().err
     assert foreign.read_text() == "years"
 
 

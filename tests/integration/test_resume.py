@@ -123,7 +123,7 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(
     if KILLS >= 10:
         assert set(PHASES.values()) <= set(hit)
     said = (tmp_path / "output.txt").read_text()
-    assert "goes on after step" in said
+    assert "resumes after step" in said
     assert "Traceback" not in said
     assert "error:" not in said
 
@@ -175,7 +175,7 @@ def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(ma
     again = command(*words(run, suites[0]), SENTBENCH_CHECKPOINT_SECONDS="1000")
     _, said = again.communicate(timeout=120)
     assert again.returncode == 0
-    assert f"{run.id} goes on after step {last[1]} of 40" in said
+    assert f"{run.id} resumes after step {last[1]} of 40" in said
     assert whole.wait(timeout=120) == 0
     one, other = (left(folder) for folder in folders)
     assert one == other
@@ -234,7 +234,7 @@ def test_a_killed_worker_is_retried_and_goes_on(
         _, said = same.communicate(timeout=120)
         assert same.returncode == 2
         assert re.fullmatch(
-            r"error: \S+log\.jsonl is being written: this run is trained by another process; wait for it",
+            r"error: \S+log\.jsonl is locked: another process is training this run; wait for it",
             said.splitlines()[-1],
         )
     finally:
@@ -243,7 +243,7 @@ def test_a_killed_worker_is_retried_and_goes_on(
     assert workflow.returncode == 0, said
     assert "Trying to restart" in said
     log = (tmp_path / "results" / "tiny" / "logs" / "train" / f"{run.id}.log").read_text()
-    assert f"{run.id} goes on after step " in log
+    assert f"{run.id} resumes after step " in log
     fit(run, tmp_path / "whole")
     assert left(folder) == left(tmp_path / "whole")
 

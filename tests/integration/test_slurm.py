@@ -200,7 +200,7 @@ def test_an_interrupted_training_ends_with_the_same_scores(
     finish(process, tmp_path)
     assert scores(tmp_path) == undisturbed
     (log,) = tmp_path.glob("results/tiny/logs/train/*.log")
-    assert "goes on after step" in log.read_text()
+    assert "resumes after step" in log.read_text()
     if happens is cancelled:  # the job's own log says how the training ended
         assert "exit status 75" in (tmp_path / "said").read_text(), "its shell ended before the training did"
 

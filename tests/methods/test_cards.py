@@ -14,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import methods.base as base
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
@@ -22,7 +21,7 @@ from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError
-from methods.base import Refusal, Shape, Step, Views, compose
+from methods.base import Contrastive, Refusal, Shape, Step, Views, compose
 from methods.cards import CARDS, CARDSHyper
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
@@ -494,11 +493,11 @@ def test_a_training_with_switched_words(tiny_roberta: Path, tiny_corpus: Path, t
 
 
 def test_a_corpus_with_too_few_sentences_is_refused(train_tiny: Train) -> None:
-    with pytest.raises(UserError, match="64 neighbours were asked for each of"):
+    with pytest.raises(UserError, match="64 neighbours of each of"):
         train_tiny("cards[switch=0]")
 
 
 def test_the_formula_is_the_one_of_all_methods() -> None:
     """The oracle would not notice an own copy of it."""
-    assert CARDS.loss is base.Contrastive.loss
-    assert CARDS.contrast is base.Contrastive.contrast
+    assert CARDS.loss is Contrastive.loss
+    assert CARDS.contrast is Contrastive.contrast

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
-import methods.base as base
 import methods.consert as module
+import methods.contrastive as base
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences, sts_sentences
 from bench.evaluation.scoring import score_tasks
@@ -215,10 +215,10 @@ def spoil_orders(change: Callable[[Tensor, Sequence[int]], Tensor]) -> Callable[
 
 
 def spoil_cuts(change: Callable[..., Tensor | None]) -> Callable[[Patch], None]:
-    plain = module.kept
+    plain = module.cutoff_mask
 
     def spoil(patch: Patch) -> None:
-        patch.setattr(module, "kept", lambda *given: change(plain, *given))
+        patch.setattr(module, "cutoff_mask", lambda *given: change(plain, *given))
 
     return spoil
 
@@ -260,13 +260,13 @@ def test_views_swapped_are_caught(runs: Runs, monkeypatch: Patch) -> None:
 def test_a_cut_takes_its_share_rounded_down() -> None:
     draw = torch.Generator().manual_seed(0)
     lengths = [9, 4, 5]
-    features = module.kept("feature_cutoff", lengths, 9, 32, 0.2, draw)
+    features = module.cutoff_mask("feature_cutoff", lengths, 9, 32, 0.2, draw)
     assert features is not None
     assert (features == 0).sum((1, 2)).tolist() == [6, 6, 6]
-    tokens = module.kept("token_cutoff", lengths, 9, 32, 0.2, draw)
+    tokens = module.cutoff_mask("token_cutoff", lengths, 9, 32, 0.2, draw)
     assert tokens is not None
     assert (tokens == 0).sum((1, 2)).tolist() == [1, 0, 1]
-    elements = module.kept("dropout", lengths, 9, 32, 0.2, draw)
+    elements = module.cutoff_mask("dropout", lengths, 9, 32, 0.2, draw)
     assert elements is not None
     assert [(row[:n] == 0).sum().item() for row, n in zip(elements, lengths, strict=True)] == [57, 25, 32]
     assert all((row[n:] == 1).all() for row, n in zip(elements, lengths, strict=True))
@@ -370,8 +370,8 @@ def test_what_the_sources_say() -> None:
     ("hyper", "problem"),
     [
         ({"temperature": 0.0}, "temperature > 0"),
-        ({"rate": 1.0}, "below 1, not 1.0"),
-        ({"rate": -0.1}, "below 1, not -0.1"),
+        ({"rate": 1.0}, "rate < 1, not 1.0"),
+        ({"rate": -0.1}, "rate < 1, not -0.1"),
         ({"scale": 0.0}, "scale > 0"),
         ({"first": "cutoff"}, "'first' of 'consert' is one of plain, shuffle"),
         ({"second": "noise"}, "'second' of 'consert' is one of"),
@@ -387,7 +387,7 @@ def test_impossible_hyper_parameters_are_refused(hyper: dict[str, Any], problem:
 def test_a_backbone_with_other_embeddings_is_refused(runs: Runs) -> None:
     method, context, _ = runs.start("consert")
     del context.backbone.embeddings.position_embeddings
-    with pytest.raises(Refusal, match="as BERT and RoBERTa have them"):
+    with pytest.raises(Refusal, match="the embeddings of BERT and RoBERTa"):
         method.prepare(context)
 
 

@@ -17,8 +17,9 @@ from torch.nn import functional as F
 import bench.training.loop
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.load import load_encoder
-from bench.runs.resolve import resolve
+from bench.models.encoder import load_encoder
+from bench.runs.run import resolve
+from bench.training.schedule import learning_rate
 from methods.base import Refusal, Shape
 from methods.ct_bert import CTBERT, CTBERTHyper
 from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
@@ -222,7 +223,7 @@ def test_what_the_sources_say() -> None:
     assert recipe.batch_size * (hyper["negatives"] + 1) == 16
     assert hyper["drawn"] == 2500 * recipe.batch_size
     assert (hyper["anchored"], paper.parts[0][2]["anchored"]) == (False, True)
-    rates = [bench.training.loop.learning_rate(index, 2500, recipe) for index in (0, 499, 500, 1000, 1500, 2000, 2499)]
+    rates = [learning_rate(index, 2500, recipe) for index in (0, 499, 500, 1000, 1500, 2000, 2499)]
     assert rates == pytest.approx([1e-5, 1e-5, 8e-6, 6e-6, 4e-6, 2e-6, 2e-6], rel=1e-9)
 
 

@@ -193,13 +193,15 @@ def noise_rises_along_its_uniformity(method: Any, patch: Any) -> None:
     def to_raise(self: Any, anchors: torch.Tensor, views: Any, noise: torch.Tensor, step: Step) -> torch.Tensor:
         return (cosine(anchors, noise) / self.hyper.temperature).logsumexp(dim=1).mean()
 
-    override(method, "_to_raise", to_raise)
+    override(method, "_ascent_objective", to_raise)
 
 
 @mutation("far")
 def uniformity_without_temperature(method: Any, patch: Any) -> None:
     override(
-        method, "_to_raise", lambda self, anchors, views, noise, step: cosine(anchors, noise).logsumexp(dim=1).mean()
+        method,
+        "_ascent_objective",
+        lambda self, anchors, views, noise, step: cosine(anchors, noise).logsumexp(dim=1).mean(),
     )
 
 
@@ -501,7 +503,7 @@ def test_a_small_backbone_is_its_own_complement(tiny_bert: Path) -> None:
 
 def test_the_released_loss_cannot_join_another_method(tiny_bert: Path) -> None:
     keys: Any = {"backbone_name": str(tiny_bert), "corpus": "wiki1m", "data": "senteval", "seed": 1}
-    with pytest.raises(UserError, match="is decided by the method written first"):
+    with pytest.raises(UserError, match="is set by the method written first"):
         resolve("gs-infonce+dclr@official", **keys)
     (_, _, hyper) = resolve("gs-infonce+dclr@paper", **keys).parts[1]
     assert not {"false_negatives", "loss_form", "start"} & set(hyper)

@@ -235,7 +235,7 @@ def test_one_vector_and_constant_dimensions_give_finite_numbers() -> None:
 @pytest.mark.parametrize(("width", "levels"), [(2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (64, 3), (768, 3)])
 def test_levels_end_where_two_dimensions_are_left(width: int, levels: int) -> None:
     assert len(Glow(width, FlowHyper(), 0).levels) == levels
-    assert Flow.fit(FlowHyper(), Shape(width, 4)).levels == levels
+    assert Flow.clamp_to_backbone(FlowHyper(), Shape(width, 4)).levels == levels
 
 
 def test_hyper_parameters() -> None:
@@ -244,9 +244,9 @@ def test_hyper_parameters() -> None:
             Flow.check(FlowHyper(**{name: 0}))
     with pytest.raises(Refusal, match="at least 2 sentences"):
         Flow.check(FlowHyper(sentences=1))
-    with pytest.raises(Refusal, match="couples halves of a vector, and 1 dimension has none"):
+    with pytest.raises(Refusal, match="needs at least 2 dimensions, not 1"):
         Glow(1, FlowHyper(), 0)
-    assert Flow.fit(FlowHyper(source="target", sentences=9), Shape(0, 0)) == FlowHyper(source="target")
+    assert Flow.clamp_to_backbone(FlowHyper(source="target", sentences=9), Shape(0, 0)) == FlowHyper(source="target")
     assert Flow.corpora(FlowHyper(source="world")) == ("world",)
     assert Flow.corpora(FlowHyper(source="target")) == ()
     with pytest.raises(Refusal, match="write it after a method"):

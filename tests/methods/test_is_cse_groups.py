@@ -84,18 +84,20 @@ def one_cluster_less(method: Any, patch: Patch) -> None:
 
 
 def centres_drawn_anew_each_step(method: Any, patch: Patch) -> None:
-    plain = type(method)._draw_to_centres
+    plain = type(method)._smooth_by_centres
 
     def draw(self: Any, unit: Tensor, step: Step) -> Any:
         self.centres = torch.zeros_like(self.centres)
         return plain(self, unit, step)
 
-    override(method, "_draw_to_centres", draw)
+    override(method, "_smooth_by_centres", draw)
 
 
 def centres_of_another_draw(method: Any, patch: Patch) -> None:
-    plain = type(method)._draw_to_centres
-    override(method, "_draw_to_centres", lambda self, unit, step: plain(self, unit, replace(step, seed=step.seed + 1)))
+    plain = type(method)._smooth_by_centres
+    override(
+        method, "_smooth_by_centres", lambda self, unit, step: plain(self, unit, replace(step, seed=step.seed + 1))
+    )
 
 
 def one_round_alone(method: Any, patch: Patch) -> None:
@@ -118,13 +120,13 @@ def farthest_centre(method: Any, patch: Patch) -> None:
 
 
 def centre_of_the_next_sentence(method: Any, patch: Patch) -> None:
-    plain = type(method)._draw_to_centres
-    override(method, "_draw_to_centres", lambda self, unit, step: mixed(self, plain(self, unit, step), unit, 1))
+    plain = type(method)._smooth_by_centres
+    override(method, "_smooth_by_centres", lambda self, unit, step: mixed(self, plain(self, unit, step), unit, 1))
 
 
 def positive_detached(method: Any, patch: Patch) -> None:
-    plain = type(method)._draw_to_centres
-    override(method, "_draw_to_centres", lambda self, unit, step: plain(self, unit.detach(), step))
+    plain = type(method)._smooth_by_centres
+    override(method, "_smooth_by_centres", lambda self, unit, step: plain(self, unit.detach(), step))
 
 
 def mixed(method: Any, drawn: Tensor | None, unit: Tensor, shift: int) -> Tensor | None:
@@ -144,15 +146,15 @@ def memory_with_gradient(method: Any, patch: Patch) -> None:
         self.centres = self.centres.detach()
         return found
 
-    plain = type(method)._draw_to_centres
+    plain = type(method)._smooth_by_centres
     override(method, "_remember", remember)
-    override(method, "_draw_to_centres", draw)
+    override(method, "_smooth_by_centres", draw)
 
 
 def batch_enters_late(method: Any, patch: Patch) -> None:
     def terms(self: Any, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Any:
         unit = F.normalize(positives, dim=-1)
-        found = self._draw_to_centres(unit, step)
+        found = self._smooth_by_centres(unit, step)
         self._remember(unit)
         return [] if found is None else [(self.alpha(step), info_nce(anchors, found, temperature))]
 
@@ -160,10 +162,10 @@ def batch_enters_late(method: Any, patch: Patch) -> None:
 
 
 def waits_until_the_memory_is_full(method: Any, patch: Patch) -> None:
-    plain = type(method)._draw_to_centres
+    plain = type(method)._smooth_by_centres
     override(
         method,
-        "_draw_to_centres",
+        "_smooth_by_centres",
         lambda self, unit, step: None if self.filled < self.hyper.buffer else plain(self, unit, step),
     )
 
@@ -173,7 +175,7 @@ def neighbours_forgotten(method: Any, patch: Patch) -> None:
 
 
 def clusters_forgotten(method: Any, patch: Patch) -> None:
-    override(method, "_draw_to_centres", lambda self, unit, step: None)
+    override(method, "_smooth_by_centres", lambda self, unit, step: None)
 
 
 def mean_of_both_terms(method: Any, patch: Patch) -> None:

@@ -240,7 +240,7 @@ def test_attention_of_beta_2_is_nearly_uniform() -> None:
 def test_sscl_stacks_from_the_last_but_one_layer_down(depth: int, stack: int, layers: list[int]) -> None:
     """methods.md b.17: of 12 layers, 11 and 10; a stack ends at layer 1."""
     shape = Shape(WIDTH, depth)
-    hyper = SSCL.fit(SSCL.Hyper(stack=stack), shape)
+    hyper = SSCL.clamp_to_backbone(SSCL.Hyper(stack=stack), shape)
     method = SSCL(hyper, shape)
     assert method.layers == layers
 

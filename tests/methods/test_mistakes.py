@@ -170,5 +170,5 @@ def test_without_a_mistake_all_scores_pass(checked: Callable[..., str]) -> None:
 def test_a_mistake_is_caught(name: str, checked: Callable[..., str], patch: Patch) -> None:
     wanted, make = MISTAKES[name]
     make(patch)
-    with pytest.raises(UserError, match="left their intervals"):
+    with pytest.raises(UserError, match="outside their intervals"):
         checked(wanted)

@@ -156,7 +156,7 @@ def test_random_directions_are_of_the_seed_and_nowhere_denser() -> None:
 
 
 def test_random_needs_no_corpus() -> None:
-    hyper = Projection.fit(ProjectionHyper(kind="random", centred=True, sentences=9), Shape(4, 2))
+    hyper = Projection.clamp_to_backbone(ProjectionHyper(kind="random", centred=True, sentences=9), Shape(4, 2))
     assert hyper == ProjectionHyper(kind="random", source="none", dimensions=4)
     assert Projection.corpora(hyper) == ()
     assert Projection.corpora(ProjectionHyper()) == ("nli",)
@@ -215,7 +215,7 @@ def test_hyper_parameters() -> None:
     for wrong, sentence in mistakes:
         with pytest.raises(Refusal, match=sentence):
             Projection.check(ProjectionHyper(**wrong))
-    assert Projection.fit(ProjectionHyper(dimensions=256), Shape(64, 4)).dimensions == 64
-    assert Projection.fit(ProjectionHyper(dimensions=256), Shape(0, 0)).dimensions == 256
+    assert Projection.clamp_to_backbone(ProjectionHyper(dimensions=256), Shape(64, 4)).dimensions == 64
+    assert Projection.clamp_to_backbone(ProjectionHyper(dimensions=256), Shape(0, 0)).dimensions == 256
     host = compose([(Untrained, Untrained.Hyper()), (Projection, ProjectionHyper())], Shape(WIDTH, 4))
     assert [type(transform) for transform in host.transforms] == [Projection]

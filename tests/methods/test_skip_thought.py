@@ -293,7 +293,7 @@ def test_vocabulary_and_triples() -> None:
         7,
     ]  # those around "a cat , it runs" and "It's a dog!", of five and six words, are left out
     tiny = SkipThought(SkipThoughtHyper(units=2, width=2, vocabulary=8, longest=2), Shape(0, 0))
-    with pytest.raises(Refusal, match="three sentences in a row of less than 2 words"):
+    with pytest.raises(Refusal, match="three consecutive sentences of fewer than 2 words"):
         tiny.prepare(context)
 
 
@@ -412,5 +412,5 @@ def test_a_corpus_without_triples_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=r"has no list of documents; add tiny\.docs\.tsv"):
         train_tiny(TEXT, fresh=True)
-    with pytest.raises(UserError, match="cannot be trained: no document has three sentences in a row"):
+    with pytest.raises(UserError, match="cannot be trained: no document has three consecutive sentences"):
         train_tiny(TEXT, fresh=True, corpus=str(documents), sentences=2)

@@ -201,14 +201,16 @@ def test_identities_differ_where_vectors_do() -> None:
 
 
 def test_hyper_parameters() -> None:
-    for wrong, sentence in [({"dimensions": -1}, "at least 1 dimension"), ({"sentences": 1}, "at least 2 sentences")]:
+    for wrong, sentence in [({"dimensions": -1}, "needs dimensions >= 1"), ({"sentences": 1}, "at least 2 sentences")]:
         with pytest.raises(Refusal, match=sentence):
             Whitening.check(WhiteningHyper(**wrong))
     shape = Shape(64, 4)
-    assert Whitening.fit(WhiteningHyper(dimensions=0), shape) == WhiteningHyper()
-    assert Whitening.fit(WhiteningHyper(dimensions=256), shape).dimensions == 64
-    assert Whitening.fit(WhiteningHyper(dimensions=256), Shape(0, 0)).dimensions == 256
-    assert Whitening.fit(WhiteningHyper(source="target", sentences=9), shape) == WhiteningHyper(source="target")
+    assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=0), shape) == WhiteningHyper()
+    assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=256), shape).dimensions == 64
+    assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=256), Shape(0, 0)).dimensions == 256
+    assert Whitening.clamp_to_backbone(WhiteningHyper(source="target", sentences=9), shape) == WhiteningHyper(
+        source="target"
+    )
     assert Whitening.corpora(WhiteningHyper()) == ("nli",)
     assert Whitening.corpora(WhiteningHyper(source="target")) == ()
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import methods.base as base
+import methods.contrastive as base
 from methods.base import Negatives, Views
 
 Patch = pytest.MonkeyPatch

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-import methods.base as base
+import methods.contrastive as base
 import methods.is_cse as is_cse
 from methods.base import Negatives, Views
 from tests.oracles.mutations import Patch, mutation, override, part, set_hyper

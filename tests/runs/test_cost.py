@@ -18,7 +18,7 @@ from bench.runs.cost import PEAKS, UTILISATION, Measured, estimate, predict, rep
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
-from bench.training.loop import batches
+from bench.training.schedule import batches
 from bench.utils.errors import UserError
 from methods.base import Step
 

@@ -387,8 +387,8 @@ def test_a_sentence_is_encoded_once(material_of: Materials) -> None:
 @pytest.mark.parametrize(
     ("text", "step", "name", "reason"),
     [
-        ("word-overlap", None, "layers", "an encoder of kind 'letters' is no transformer"),
-        ("word-overlap", None, "tokens", "an encoder of kind 'letters' is no transformer"),
+        ("word-overlap", None, "layers", "an encoder of kind 'letters' is not a transformer"),
+        ("word-overlap", None, "tokens", "an encoder of kind 'letters' is not a transformer"),
         ("untrained", None, "memory", "nothing was trained"),
         ("simcse", None, "memory", "nothing was trained"),
         ("ct-bert[drawn=20]", 2, "memory", "'ct-bert' does not train on single sentences"),
@@ -419,7 +419,7 @@ def test_other_data(material_of: Materials, write_pairs: Any, tiny_bert: Path, t
     corpus = tmp_path / "short.txt"
     corpus.write_text("a dog\na dog\n \na cat\n")
     found = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
-    assert found["reason"] == f"corpus '{corpus}' has 2 different sentences, fewer than a batch of 16"
+    assert found["reason"] == f"corpus '{corpus}' has 2 distinct sentences, fewer than a batch of 16"
 
 
 def test_mistakes_are_not_reasons(material_of: Materials, write_pairs: Any) -> None:

@@ -41,8 +41,8 @@ def test_the_status_of_all(as_given: Path, statuses: list[int], expected: int) -
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        ("exit 2", "one of 3 processes failed; mend what it said and start again"),
-        ("kill -9 $$", "one of 3 processes was ended by SIGKILL; start again and its runs go on"),
+        ("exit 2", "one of 3 processes failed; fix the error that it printed and start again"),
+        ("kill -9 $$", "one of 3 processes was killed by SIGKILL; start again to resume its runs"),
     ],
 )
 def test_one_that_fails_does_not_keep_the_others_from_their_end(
@@ -83,7 +83,7 @@ def test_they_end_with_their_parent(as_given: Path, tmp_path: Path, number: int)
     child = f"trap 'echo told > {tmp_path}/told; exit 75' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
     program = (
         f"import sys; sys.executable = {str(as_given)!r}\n"
-        "from bench.utils import interrupts\nfrom bench.stages.together import run_together\n"
+        "from bench.stages.together import run_together\nfrom bench.utils import interrupts\n"
         f"with interrupts.handle_signals(): run_together([['sh', '-c', {child!r}]])\n"
     )
     real = Path(sys.prefix) / "bin" / "python"

@@ -22,7 +22,9 @@ from bench.runs.config import plan
 from bench.runs.recipe import Recipe
 from bench.runs.run import Run
 from bench.training.log import Log
-from bench.training.loop import Training, batches, train
+from bench.training.loop import train
+from bench.training.schedule import batches
+from bench.training.state import TrainingState
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, write_json
@@ -197,14 +199,14 @@ def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch
     monkeypatch.setattr(bench.training.checkpoint.time, "monotonic", lambda: next(now))
     checkpoints = bench.training.checkpoint.Checkpoints(tmp_path, {})
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]  # after 50, 100, 150 of 120 seconds
-    checkpoints.save(1, {}, {})
+    checkpoints.save(1, {})
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.parametrize("word", ["soon", "-1", "nan", ""])
 def test_an_interval_that_is_no_time_is_a_sentence(word: str, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", word)
-    with pytest.raises(UserError, match=f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; write seconds, 0 or more"):
+    with pytest.raises(UserError, match=f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; set it to a number of"):
         bench.training.checkpoint.interval()
 
 
@@ -219,9 +221,9 @@ def test_progress_goes_on(monkeypatch: Patch, capsys: Capture) -> None:
 
 
 def test_seconds_add_up(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
-    facts = Training.facts
+    plain = TrainingState.state_dict
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "facts", lambda self: facts(self) | {"seconds": 1000.0})
+        patch.setattr(TrainingState, "state_dict", lambda self: plain(self) | {"seconds": 1000.0})
         assert stop(make(), tmp_path / "run", patch)
     assert 1000 < fit(make(), tmp_path / "run")["outcome"]["seconds"] < 1100
 
@@ -232,11 +234,11 @@ def test_earlier_sittings_elsewhere_are_named(make: Make, tmp_path: Path, monkey
         patch.setattr(bench.training.loop, "provenance", lambda *given: plain(*given) | {"versions": {"torch": "1.0"}})
         assert stop(make(), tmp_path / "run", patch)
         assert stop(make(), tmp_path / "run", patch)
-    assert "earlier steps were done by other" not in capsys.readouterr().err
+    assert "earlier steps ran with other" not in capsys.readouterr().err
     described = fit(make(), tmp_path / "run")["provenance"]
     assert [sitting["versions"] for sitting in described["earlier"]] == [{"torch": "1.0"}]
     assert described["versions"]["torch"] == torch.__version__
-    assert "earlier steps were done by other code, versions or devices" in capsys.readouterr().err
+    assert "earlier steps ran with other code, versions or devices" in capsys.readouterr().err
     assert "earlier" not in fit(make(), tmp_path / "other")["provenance"]
 
 
@@ -276,10 +278,10 @@ def test_of_a_broken_checkpoint_the_one_before_is_taken(
     capsys.readouterr()
     fit(run, tmp_path / "run")
     said = capsys.readouterr().err
-    assert f"{newer} is not what was written: it is left out" in said
-    assert (f"{older} is not what was written" in said) == both
-    assert ("is whole: the training starts anew" in said) == both
-    assert (f"{run.id} goes on after step 2 of 4" in said) != both
+    assert f"{newer} is damaged and was deleted" in said
+    assert (f"{older} is damaged" in said) == both
+    assert ("is intact; the training starts over" in said) == both
+    assert (f"{run.id} resumes after step 2 of 4" in said) != both
     assert_left(tmp_path / "run", unstopped(run))
 
 
@@ -294,7 +296,7 @@ def test_a_log_that_lost_rows_is_begun_anew(
     assert stop(run, tmp_path / "run", monkeypatch, after=2)
     os.truncate(tmp_path / "run" / "log.jsonl", 10)
     assert stop(run, tmp_path / "run", monkeypatch)
-    assert f"has lost rows since the checkpoint of step 2: {run.id} starts anew" in capsys.readouterr().err
+    assert f"has lost rows since the checkpoint of step 2; {run.id} starts over" in capsys.readouterr().err
     assert [path.name[:8] for path in generations(tmp_path / "run")] == ["00000001"]
     fit(run, tmp_path / "run")
     assert_left(tmp_path / "run", unstopped(run))
@@ -340,7 +342,7 @@ def test_what_others_put_among_the_checkpoints_is_left_alone(
         "00000009",
     ]
     fit(run, folder)
-    assert "is not what was written" not in capsys.readouterr().err
+    assert "is damaged" not in capsys.readouterr().err
     assert left(folder) == unstopped(run)
     assert {path: path.read_text() for path in places.rglob("*") if path.is_file()} == foreign
 
@@ -359,14 +361,14 @@ def test_a_checkpoint_of_other_tensors_is_refused(make: Make, tmp_path: Path, mo
     monkeypatch.setattr(
         SimCSE, "prepare", lambda self, context: self.register_buffer("memory", torch.zeros(3)), raising=True
     )
-    with pytest.raises(UserError, match=r"holds other tensors than 'simcse' has by now; delete its folder"):
+    with pytest.raises(UserError, match=r"does not match the tensors of 'simcse' in this version"):
         fit(make(), tmp_path / "run")
 
 
 def test_a_run_is_trained_once_at_a_time(make: Make, tmp_path: Path) -> None:
     with Log(tmp_path / "run" / "log.jsonl") as log:
         log.write({"step": 1})
-        with pytest.raises(UserError, match=r"log\.jsonl is being written: this run is trained by another process"):
+        with pytest.raises(UserError, match=r"log\.jsonl is locked: another process is training this run"):
             fit(make(), tmp_path / "run")
         assert (tmp_path / "run" / "log.jsonl").read_text() == '{"step": 1}\n'
     assert fit(make(), tmp_path / "run")["outcome"]["status"] == "finished"
@@ -566,7 +568,7 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
     assert all(json.loads(line) for line in (folder / "log.jsonl").read_bytes().splitlines())
     filler.unlink()
     assert main(words(run, disk)) == 0
-    assert f"{run.id} goes on after step 1 of 4" in capsys.readouterr().err
+    assert f"{run.id} resumes after step 1 of 4" in capsys.readouterr().err
     assert_left(folder, unstopped(run))
 
 
@@ -616,7 +618,7 @@ def test_full_memory_keeps_what_was_done(
 
     with monkeypatch.context() as patch:
         patch.setattr(torch.nn.utils, "clip_grad_norm_", full)
-        with pytest.raises(UserError, match=r"full at step 2 of ct-bert.*, a batch of 4 items; set a smaller"):
+        with pytest.raises(UserError, match=r"full at step 2 of ct-bert.*, in a batch of 4 items; set a smaller"):
             fit(run, tmp_path / "run")
     fit(run, tmp_path / "run")
     assert_left(tmp_path / "run", unstopped(run))

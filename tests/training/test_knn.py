@@ -128,7 +128,7 @@ def test_vectors_on_disk_and_of_other_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 4, 9])
 def test_as_many_neighbours_as_rows_are_refused(count: int) -> None:
-    with pytest.raises(UserError, match=f"{count} neighbours were asked for each of 4 rows; ask for 1 up to"):
+    with pytest.raises(UserError, match=f"{count} neighbours of each of 4 rows are not possible; ask for 1 to 3"):
         nearest_rows(np.eye(4, dtype=np.float32), count)
 
 

@@ -25,7 +25,9 @@ from bench.models.transformer import load_backbone
 from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve, run_of
 from bench.training.context import Head, RunContext
-from bench.training.loop import batches, learning_rate, optimiser_of, set_rate, train
+from bench.training.loop import train
+from bench.training.optimiser import make_optimiser, set_learning_rate
+from bench.training.schedule import batches, learning_rate
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
@@ -215,11 +217,11 @@ def test_adam_without_bias_correction_by_hand(decay: float) -> None:
     """BERT's own optimiser: m / (sqrt(v) + eps), the decay beside it."""
     recipe = Recipe(learning_rate=0.1, epsilon=1e-3, bias_correction=False, weight_decay=decay)
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
-    optimiser = optimiser_of([weight], recipe)
+    optimiser = make_optimiser([weight], recipe)
     value, mean, square = weight.detach().clone(), torch.zeros(2).double(), torch.zeros(2).double()
     for index in range(5):
         gradient = torch.tensor([0.3 * index - 0.5, 1.0]).double()
-        set_rate(optimiser, index, 0.1 / (index + 1), recipe)
+        set_learning_rate(optimiser, index, 0.1 / (index + 1), recipe)
         weight.grad = gradient.clone()
         optimiser.step()
         mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
@@ -230,10 +232,10 @@ def test_adam_without_bias_correction_by_hand(decay: float) -> None:
 def test_rmsprop_by_hand() -> None:
     recipe = Recipe(optimiser="rmsprop", learning_rate=0.1, epsilon=1e-7)
     weight = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
-    optimiser = optimiser_of([weight], recipe)
+    optimiser = make_optimiser([weight], recipe)
     value, square = 1.0, 0.0
     for index, gradient in enumerate((0.5, -1.0, 2.0)):
-        set_rate(optimiser, index, 0.1, recipe)
+        set_learning_rate(optimiser, index, 0.1, recipe)
         weight.grad = torch.tensor([gradient]).double()
         optimiser.step()
         square = 0.9 * square + 0.1 * gradient**2
@@ -336,22 +338,22 @@ def test_an_encoder_that_is_gone_is_trained_again(
     assert "is gone" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("look", [3, 25])
-def test_losses_that_are_looked_at_late_change_nothing(
-    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, look: int
+@pytest.mark.parametrize("every", [3, 25])
+def test_losses_that_are_read_late_change_nothing(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
-    """As on a GPU, where looking would make device and host wait for each other."""
+    """As on a GPU, where a read would make device and host wait for each other."""
     plain = train_tiny("simcse")
-    monkeypatch.setitem(bench.training.loop.LOOK, "cpu", look)
+    monkeypatch.setitem(bench.training.loop.SYNC_EVERY, "cpu", every)
     assert_same_training(plain, train_tiny("simcse", fresh=True))
 
 
-@pytest.mark.parametrize("look", [1, 25])
+@pytest.mark.parametrize("every", [1, 25])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_stops_and_is_recorded(
-    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, value: float, look: int
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, value: float, every: int
 ) -> None:
-    monkeypatch.setitem(bench.training.loop.LOOK, "cpu", look)
+    monkeypatch.setitem(bench.training.loop.SYNC_EVERY, "cpu", every)
     diverging(monkeypatch, value)
     folder = train_tiny("simcse", fresh=True)
     outcome = outcome_of(folder)

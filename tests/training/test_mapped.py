@@ -257,7 +257,7 @@ def test_names_and_labels(run_of: Callable[[str], Run]) -> None:
     assert "Whitening (dimensions=32, the most this backbone has (of 256), source=target)" in run.label
     assert run_of("simcse+whitening[dimensions=0]+flow").text == "simcse+flow+whitening"
     assert run_of("simcse+flow").setting == "official"
-    with pytest.raises(UserError, match="is a map of finished vectors"):
+    with pytest.raises(UserError, match="maps finished vectors"):
         run_of("whitening+simcse")
 
 

@@ -1,0 +1,237 @@
+"""The checks of a method against the contract (methods/contract.py); each returns if its claim holds."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bench.checks.method_trial import HALF, STEPS, Fault, Trial, advance, first_loss
+from bench.evaluation.scoring import encoded, read_tasks, score_tasks
+from bench.models.load import load_encoder, save_encoder
+from bench.registry.plugins import FAILURES, describe_error
+from bench.runs.recipe import RECIPE_FIELDS, convert, convert_recipe
+from bench.runs.resolve import resolve
+from bench.training.checkpoint import Checkpoints
+from bench.training.loop import Training
+from bench.utils.errors import UserError, did_you_mean
+from methods.base import seed_torch, stream_seed
+
+# Relative tolerance. Sums in float32 differ by less; float16, with three digits, differs by more.
+FLOAT32 = 1e-4
+# Values that are invalid for most hyper-parameters of a type.
+UNLIKELY = {
+    "int": ("-1", "0"),
+    "float": ("-1", "0"),
+    "str": ("nonsense",),
+    "bool": ("true", "false"),
+    "None": ("none",),
+}
+REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
+
+
+def _seed_all(seed: int) -> None:
+    seed_torch(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+def _tensors(training: Training) -> dict[str, Tensor]:
+    return {name: value for name, value in training.state.state_dict().items() if isinstance(value, Tensor)}
+
+
+def _different(first: Training, second: Training) -> str | None:
+    """Return the name of a tensor that differs between two trainings in any bit, or None."""
+    one, other = _tensors(first), _tensors(second)
+    unequal = [name for name in one if name not in other or not torch.equal(one[name], other[name])]
+    return next(iter([*unequal, *(other.keys() - one.keys())]), None)
+
+
+def check_table_keys(trial: Trial) -> None:
+    cls, known = trial.cls, [*trial.fields, *RECIPE_FIELDS]
+    for setting in ("paper", "official"):
+        for row, values in (getattr(cls, setting) or {}).items():
+            for key, value in values.items():
+                if key in trial.fields:
+                    convert(value, trial.fields[key], key)
+                elif key in RECIPE_FIELDS:
+                    convert_recipe({key: value})
+                else:
+                    raise Fault(f"the row '{row}' of '{setting}' has an unknown key '{key}'{did_you_mean(key, known)}")
+
+
+def check_text(trial: Trial) -> None:
+    defaults = asdict(trial.cls.Hyper())
+    texts = [trial.text(), *(trial.text(**{key: _word(value)}) for key, value in defaults.items() if _word(value))]
+    for text in texts:
+        run = resolve(text, backbone_name=trial.run().backbone.name, corpus="world", data="world", seed=1)
+        again = resolve(
+            run.arguments[0], backbone_name=run.backbone.reference, corpus="world", data="world", seed=run.seed
+        )
+        if again.id != run.id:
+            raise Fault(
+                f"'{text}' becomes '{run.arguments[0]}', which is another run; clamp_to_backbone() must be idempotent"
+            )
+
+
+def _word(value: Any) -> str:
+    """Return a hyper-parameter's value as written in a run's text; empty if it cannot be written there."""
+    word = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return "" if set(word) & set("[],=") else word
+
+
+def check_loss(trial: Trial) -> None:
+    first_loss(trial.training())
+
+
+def check_single_item_batch(trial: Trial) -> None:
+    try:
+        first_loss(trial.training(), count=1)
+    except Fault as fault:
+        raise Fault(
+            f"{_clause(fault)}; the last batch of an epoch may have one item, so do not divide by its size minus 1"
+        ) from None
+
+
+def check_gradient(trial: Trial) -> None:
+    training = trial.training()
+    first_loss(training).backward()
+    words = trial.cls.backbone_free or trial.cls.backbone_kind == "words"
+    weights = training.weights if words else list(training.context.backbone.parameters())
+    if not any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights):
+        raise Fault("no weight of the backbone has a gradient; compute the loss from the vectors of context.embed")
+
+
+def check_same_seed(trial: Trial) -> None:
+    trainings = []
+    for seed in (1, 2):  # of the global generators, which must not matter
+        _seed_all(seed)
+        trainings.append(trial.training())
+        advance(trainings[-1], STEPS)
+    if name := _different(*trainings):
+        raise Fault(f"'{name}' differs; {REMEDY}")
+
+
+def check_other_seed(trial: Trial) -> None:
+    first, second = trial.training(seed=1), trial.training(seed=2)
+    advance(first, STEPS)
+    advance(second, STEPS)
+    if not _different(first, second):
+        raise Fault(f"the weights are equal; {REMEDY}")
+
+
+def check_random_streams(trial: Trial) -> None:
+    _seed_all(1)
+    before = _numpy_state(), random.getstate()
+    training = trial.training()
+    first_loss(training, still=True)
+    expected = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0)).get_state()
+    moved = {
+        "numpy's": before[0] != _numpy_state(),
+        "Python's": before[1] != random.getstate(),
+        "torch's": not torch.equal(torch.get_rng_state(), expected),
+    }
+    for owner in (name for name, has_moved in moved.items() if has_moved):
+        raise Fault(f"{owner} global generator was used; {REMEDY}")
+
+
+def _numpy_state() -> tuple[Any, ...]:
+    state: Any = np.random.get_state()
+    return state[1].tobytes(), *state[2:]
+
+
+def check_resume(trial: Trial) -> None:
+    whole, stopped = trial.training(), trial.training()
+    rows = advance(whole, STEPS)
+    advance(stopped, HALF)
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoints = Checkpoints(Path(folder) / "checkpoints", {})
+        checkpoints.save(stopped.state.step, stopped.state.state_dict())
+        checkpoint = checkpoints.newest()
+    assert checkpoint is not None
+    resumed = trial.training()
+    resumed.load(checkpoint)
+    equal_losses = advance(resumed, STEPS - HALF) == rows[HALF:]
+    if not equal_losses or _different(whole, resumed):
+        what = _different(whole, resumed) or "the loss"
+        raise Fault(f"{what} differs; keep state in buffers (register_buffer), not in plain attributes")
+
+
+def check_float64(trial: Trial) -> None:
+    losses = []
+    for dtype in (torch.float32, torch.float64):
+        training = trial.training()
+        training.modules.to(dtype)
+        losses.append(first_loss(training, still=True))
+    single, double = losses
+    if double.dtype != torch.float64:
+        raise Fault(f"it is of {double.dtype}; do not cast, and create tensors with .to(vectors)")
+    if abs(single.item() - double.item()) > FLOAT32 * max(abs(double.item()), FLOAT32):
+        raise Fault(
+            f"it is {double.item():.8g}, and {single.item():.8g} in float32; "
+            "draw in float32 and cast with .to(vectors), and do not cast anything else"
+        )
+
+
+def check_refusals(trial: Trial) -> None:
+    for key, written in trial.fields.items():
+        for word in (word for kind in written.split("|") for word in UNLIKELY[kind.strip()]):
+            text = trial.text(**{key: word})
+            try:
+                run = resolve(text, backbone_name=trial.run().backbone.name, corpus="world", data="world", seed=1)
+            except UserError as refused:
+                if "\n" in str(refused):
+                    raise Fault(f"'{text}' is refused in several lines; raise Refusal with one sentence") from None
+                continue
+            except FAILURES as error:
+                raise Fault(f"'{text}' raises {describe_error(error)}; raise Refusal in check()") from error
+            if not trial.cls.trained or run.skip:
+                continue
+            try:
+                first_loss(trial.training(text))
+            except UserError:  # a Refusal of prepare
+                continue
+            except FAILURES as error:
+                raise Fault(f"'{text}' is accepted, and then {_clause(error)}; raise Refusal in check()") from error
+
+
+def _clause(error: BaseException) -> str:
+    """Return an error as a clause of a sentence, without the remedy of a fault."""
+    return str(error).partition(";")[0] if isinstance(error, Fault) else f"fails with {describe_error(error)}"
+
+
+def check_joins(trial: Trial) -> None:
+    try:
+        joined = trial.training(f"simcse+{trial.cls.name}")
+    except UserError:  # refused in a sentence
+        return
+    if advance(joined, HALF) == advance(trial.training("simcse"), HALF):
+        raise Fault("'simcse' with it is 'simcse' alone; let its defaults change a slot, or let joins() return False")
+    advance(trial.training(f"{trial.cls.name}+gs-infonce"), HALF)
+
+
+def check_encoder(trial: Trial) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        stored = Path(folder) / "encoder"
+        if trial.cls.trained:
+            training = trial.training()
+            advance(training, STEPS)
+            training.finish(stored)
+            context = training.context
+            encoder = training.method.encoders(context)[training.state.best["place"]]
+            encoder = training.method.finish(encoder, context)
+        else:
+            encoder = trial.untrained()
+            save_encoder(encoder, stored)
+        tasks = read_tasks(["STS-B"], trial.suite / "world")
+        vectors, loaded = encoded(encoder, tasks), load_encoder(stored)
+        texts = [text for task in tasks for text in task.sentences()]
+        if not np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)):
+            raise Fault("its vectors differ; store everything that encode() uses in save(), 'arrays' or 'base'")
+        score_tasks(encoder, tasks, vectors)  # raises if they are not finite or all equal

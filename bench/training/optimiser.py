@@ -1,0 +1,45 @@
+"""The optimisers of the training loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bench.runs.recipe import Recipe
+
+BETAS = (0.9, 0.999)  # of AdamW (methods.md a.3)
+
+
+def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
+    """Return AdamW (methods.md a.3) or RMSProp with the recipe's epsilon and weight decay.
+
+    RMSProp decays its mean by 0.9, as TensorFlow does; Contrastive Tension, the one method that uses
+    it, was written for TensorFlow (methods.md b.7).
+    """
+    rate, epsilon, decay = recipe.learning_rate, recipe.epsilon, recipe.weight_decay
+    if recipe.optimiser == "rmsprop":
+        return torch.optim.RMSprop(weights, lr=rate, alpha=0.9, eps=epsilon, weight_decay=decay)
+    return torch.optim.AdamW(weights, lr=rate, betas=BETAS, eps=epsilon, weight_decay=decay, fused=True)
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, index: int, rate: float, recipe: Recipe) -> None:
+    """Set the learning rate of one step.
+
+    Without `bias_correction` (BERT's own optimiser), AdamW gets the rate, epsilon and decay that
+    cancel its bias correction at this step.
+
+    Args:
+        optimiser: of `make_optimiser`.
+        index: number of steps before this one.
+        rate: the learning rate.
+        recipe: its `optimiser`, `epsilon`, `weight_decay` and `bias_correction` are used.
+    """
+    epsilon, decay = recipe.epsilon, recipe.weight_decay
+    if recipe.optimiser == "adamw" and not recipe.bias_correction:
+        first, second = 1 - BETAS[0] ** (index + 1), math.sqrt(1 - BETAS[1] ** (index + 1))
+        rate, epsilon, decay = rate * first / second, epsilon / second, decay * second / first
+    for group in optimiser.param_groups:
+        group.update(lr=rate, eps=epsilon, weight_decay=decay)

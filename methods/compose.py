@@ -1,0 +1,69 @@
+"""Composition: methods written with `+`, and the rules for what can be combined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from methods.contract import Method, Refusal, Shape
+from methods.contrastive import Contrastive
+from methods.transform import Transform
+
+
+def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
+    """Build a method from pairs of a class and its hyper-parameters.
+
+    The first one determines the pairs and the recipe; the others are added to it.
+
+    Raises:
+        Refusal: the parts cannot be combined.
+    """
+    refuse_composition(parts)
+    first, *others = [cls(hyper, shape) for cls, hyper in parts]
+    for part in others:
+        if isinstance(part, Transform):
+            first.transforms.append(part)
+        else:
+            first.parts.append(part)  # type: ignore[union-attr, operator]
+    return first
+
+
+def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
+    """Raise `Refusal` if a part is invalid, alone or in combination."""
+    for cls, hyper in parts:
+        cls.check(hyper)
+    (first, first_hyper), *others = parts
+    names = [cls.name for cls, _ in parts]
+    if issubclass(first, Transform):
+        raise Refusal(f"'{first.name}' maps finished vectors; write it after a method, as in 'simcse+{first.name}'")
+    for cls, hyper in others:
+        if names.count(cls.name) > 1:
+            raise Refusal(f"'{cls.name}' appears twice in '{'+'.join(names)}'; write it once")
+        if issubclass(cls, Transform):
+            continue
+        if not issubclass(first, Contrastive):
+            kind = "does not use the contrastive formula" if first.trained else "is not trained"
+            raise Refusal(f"'{first.name}' {kind}, so nothing can be added to it with '+'")
+        if not cls.joins():
+            raise Refusal(f"'{cls.name}' adds nothing to another method; write it first or leave it out")
+        assert issubclass(cls, Contrastive)
+        _refuse_slots(cls, hyper, first, first_hyper)
+
+
+def _refuse_slots(cls: type[Contrastive], hyper: Any, first: type[Contrastive], first_hyper: Any) -> None:
+    """Raise `Refusal` if the slots of `cls` do not fit the method written first."""
+    own = cls.own_pairs(hyper)
+    if own:
+        raise Refusal(f"'{cls.name}' with {own} defines its own positive, so it can only be written first")
+    own = first.own_pairs(first_hyper)
+    if own and cls.terms is not Contrastive.terms:
+        raise Refusal(f"'{cls.name}' smooths the dropout positive, and '{first.name}' with {own} has none")
+    for name in host_fields(cls):
+        if getattr(hyper, name) != getattr(cls.Hyper(), name):
+            raise Refusal(f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; set it there")
+
+
+def host_fields(cls: type[Method]) -> list[str]:
+    """Return the hyper-parameters that only the method written first may set."""
+    return [item.name for item in fields(cls.Hyper) if item.metadata.get("host")]
