@@ -23,7 +23,7 @@ class CARDSHyper(ContrastiveHyper):
 
 
 class CARDS(Contrastive):
-    """Case switching and retrieved negatives (methods.md b.14).
+    """Case switching and retrieved negatives (docs/methods.md#cards).
 
     In the second view, some words change the case of their first letter. For each sentence one of its
     nearest neighbours in the corpus, by the untrained backbone, is drawn; these are negatives of every

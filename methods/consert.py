@@ -18,7 +18,7 @@ AUGMENTATIONS = ("plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout"
 
 @dataclass(frozen=True)
 class ConSERTHyper(HyperParameters):
-    temperature: float = 0.1  # methods.md b.8
+    temperature: float = 0.1  # docs/methods.md#consert
     first: str = "feature_cutoff"  # augmentation of the first view, one of AUGMENTATIONS
     second: str = "shuffle"  # augmentation of the second view
     rate: float = 0.2  # share that cutoff or dropout sets to zero, rounded down
@@ -26,7 +26,7 @@ class ConSERTHyper(HyperParameters):
 
 
 class ConSERT(Method):
-    """NT-Xent between two augmented views of the embedding layer's output (methods.md b.8).
+    """NT-Xent between two augmented views of the embedding layer's output (docs/methods.md#consert).
 
     It trains on the unlabelled sentences of the seven STS sets, **including the test sets** (corpus
     "sts"), so its scores on them cannot be compared with methods that have not seen these sentences.

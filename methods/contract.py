@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 Tokens = Sequence[Sequence[int]]
 Table = Mapping[str, Mapping[str, Any]]
 
-# Poolings of a backbone's hidden states (methods.md a.2, b.1); `bench.models.encoder` implements them.
+# Poolings of a backbone's hidden states (docs/methods.md#vectors, #untrained); `bench.models.encoder` implements them.
 POOLERS = ("cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last")
 
-# The shared recipe of methods.md a.3 (SimCSE's released scripts): the values that differ by backbone.
+# The shared recipe of docs/methods.md#optimisation (SimCSE's released scripts): the values that differ by backbone.
 SHARED_RECIPE: Table = {
     "bert-base-uncased": {"batch_size": 64, "learning_rate": 3e-5},
     "bert-large-uncased": {"batch_size": 64, "learning_rate": 1e-5},
@@ -169,7 +169,7 @@ class Context(Protocol):
         """
 
     def head(self, vectors: Tensor) -> Tensor:
-        """Apply the training head to vectors (n, d); the identity for poolers without one (methods.md a.2)."""
+        """Apply the training head to vectors (n, d); the identity for poolers without one (docs/methods.md#vectors)."""
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         """Return a second transformer.

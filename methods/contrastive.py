@@ -149,7 +149,7 @@ class Contrastive(Method):
             part.after_loss(context, step)
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        """Return the token sequences of each view; by default two equal copies (methods.md a.1)."""
+        """Return the token sequences of each view; by default two equal copies (docs/methods.md#batches)."""
         return (tokens, tokens)
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:

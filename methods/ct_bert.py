@@ -16,13 +16,13 @@ from methods.base import Context, HyperParameters, Method, Refusal, Step
 
 @dataclass(frozen=True)
 class CTBERTHyper(HyperParameters):
-    negatives: int = 7  # K, negative pairs per positive pair (methods.md b.7)
+    negatives: int = 7  # K, negative pairs per positive pair (docs/methods.md#ct-bert)
     anchored: bool = True  # negative pairs contain the positive's sentence (paper); the code draws new ones
-    drawn: int = 5000  # positive pairs of the training: 2,500 steps of two (methods.md b.7)
+    drawn: int = 5000  # positive pairs of the training: 2,500 steps of two (docs/methods.md#ct-bert)
 
 
 class CTBERT(Method):
-    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence" (methods.md b.7).
+    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence" (docs/methods.md#ct-bert).
 
     The loss is binary cross-entropy, averaged over all pairs of a step. `batch_size` counts positive
     pairs: 2 with K = 7 give the 16 pairs of the sources. Sentences are drawn from the whole corpus with

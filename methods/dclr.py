@@ -50,7 +50,7 @@ _CHOICES = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "
 
 
 class DCLR(Contrastive):
-    """Instance weighting and noise-based negatives (methods.md b.13).
+    """Instance weighting and noise-based negatives (docs/methods.md#dclr).
 
     In-batch negatives get weight 0 if a fixed complementary model gives them a cosine >= phi. Gaussian
     vectors, updated by gradient ascent on the loss, are additional negatives.

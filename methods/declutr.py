@@ -32,7 +32,9 @@ class DeCLUTRHyper(HyperParameters):
 
 
 class DeCLUTR(Method):
-    """NT-Xent between a span of a document and the mean of spans near it, plus masked-language loss (methods.md b.9).
+    """NT-Xent between a span of a document and the mean of spans near it, plus masked-language loss.
+
+    Source: docs/methods.md#declutr.
 
     An item is a document of at least `document` words. A batch of N documents gives anchors * N anchors
     and as many means of positives. Each is compared with its partner among all others:

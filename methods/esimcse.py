@@ -36,7 +36,7 @@ class ESimCSEHyper(ContrastiveHyper):
 
 
 class ESimCSE(Contrastive):
-    """Word repetition and a momentum queue (methods.md b.12).
+    """Word repetition and a momentum queue (docs/methods.md#esimcse).
 
     The second view repeats some tokens. Vectors of earlier batches from a momentum encoder are additional
     negatives.

@@ -22,7 +22,7 @@ CHUNK = 8192  # vectors per chunk
 
 @dataclass(frozen=True)
 class FlowHyper(TransformHyper):
-    # Defaults of the released code (methods.md b.4).
+    # Defaults of the released code (docs/methods.md#bert-flow).
     levels: int = 3
     depth: int = 3  # flow steps per level
     hidden: int = 32  # hidden width of the coupling networks
@@ -234,9 +234,9 @@ def fitted(vectors: np.ndarray, hyper: FlowHyper, seed: int, device: str) -> Glo
 
 
 class Flow(Transform):
-    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u (methods.md b.4).
+    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u (docs/methods.md#bert-flow).
 
-    Interpretations where methods.md b.4 gives no detail: a vector is an image of one pixel. A flow step is
+    Interpretations where docs/methods.md#bert-flow gives no detail: a vector is an image of one pixel. A flow step is
     Glow's: a shift and scale per dimension, initialised from the first batch (`ActNorm`; without it the
     flow preserves volume and the likelihood has little to learn), a random permutation, and a coupling. A
     coupling network has two hidden layers, initialised from N(0, 0.05), and an output layer initialised

@@ -59,7 +59,7 @@ STOP_WORDS = frozenset(word for words in _CLOSED_CLASSES.values() for word in wo
 
 @dataclass(frozen=True)
 class GloVeHyper(HyperParameters):
-    stop_words: bool = False  # keep stop words; Sentence-Transformers' word model drops them (methods.md b.2)
+    stop_words: bool = False  # keep stop words; Sentence-Transformers' word model drops them (docs/methods.md#glove)
 
 
 class AverageOfWords:
@@ -121,7 +121,7 @@ class AverageOfWords:
 
 
 class GloVe(Method):
-    """The mean of word vectors, without stop words (methods.md b.2).
+    """The mean of word vectors, without stop words (docs/methods.md#glove).
 
     The papers report the numbers of the Sentence-BERT paper, which specifies only the vectors. Splitting
     and dropping of words follow Sentence-Transformers' word model, for both settings. Its stop word list

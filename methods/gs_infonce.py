@@ -13,12 +13,14 @@ from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives
 @dataclass(frozen=True)
 class GSInfoNCEHyper(ContrastiveHyper):
     multiple: float = 3.0  # M as a multiple of the batch size; Table 3 of the paper
-    std: float = 1.0  # no effect on the cosine (methods.md b.15)
+    std: float = 1.0  # no effect on the cosine (docs/methods.md#gs-infonce)
     weight: float = 1.0  # lambda of the paper; the released code has none, which is 1
 
 
 class GSInfoNCE(Contrastive):
-    """M vectors drawn from N(0, std^2) at each step are additional negatives, without gradient (methods.md b.15).
+    """M vectors drawn from N(0, std^2) at each step are additional negatives, without gradient.
+
+    Source: docs/methods.md#gs-infonce.
 
     The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on both
     BERT models), batch size, learning rate and std; `official` has the values of their logs.

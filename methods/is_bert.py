@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from methods.base import Context, HyperParameters, Method, Refusal, Shape, Step, stream
 
-WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (methods.md b.6)
+WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class LocalMean:
 
 
 class ISBERT(Method):
-    """Convolutions on the backbone's last layer; their mean is the sentence vector (methods.md b.6).
+    """Convolutions on the backbone's last layer; their mean is the sentence vector (docs/methods.md#is-bert).
 
     The loss maximises mutual information: the sentence vector discriminates the features of its own tokens
     from those of the batch's other sentences, by the dot product and the Jensen-Shannon bound. The scored
@@ -134,7 +134,7 @@ class ISBERT(Method):
     title = "IS-BERT"
     reference = "Zhang et al. 2020, arXiv 2009.12061; code yanzhangnlp/IS-BERT@ea6622c"
     Hyper = ISBERTHyper
-    # The released script and the defaults of its library (methods.md b.6), assumed for the paper's STS runs.
+    # The released script and the defaults of its library (docs/methods.md#is-bert), assumed for the paper's STS runs.
     _recipe = {
         "corpus": "nli",
         "batch_size": 32,

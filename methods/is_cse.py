@@ -30,7 +30,7 @@ class ISCSEHyper(ContrastiveHyper):
 
 
 class ISCSE(Contrastive):
-    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K (methods.md b.16).
+    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K (docs/methods.md#is-cse).
 
     In the released code (`current_first`) the batch enters the buffer first, the best match is discarded
     as the row itself, and the term is added once the buffer is full. The paper's buffer holds earlier

@@ -118,7 +118,7 @@ class PromptEncoder:
 
 
 class PromptBERT(Contrastive):
-    """SimCSE's loss between the mask states of two templates around one sentence (methods.md b.18).
+    """SimCSE's loss between the mask states of two templates around one sentence (docs/methods.md#promptbert).
 
     The state of the template alone, with positions as if the sentence were there, is subtracted from each
     view's state (denoising). Then follows the training head, which scoring omits. Sentences of equal

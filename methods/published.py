@@ -16,7 +16,7 @@ class PublishedHyper(HyperParameters):
 
 
 class Published(Method):
-    """A checkpoint as its authors trained it (methods.md b.9, b.10); it needs no backbone.
+    """A checkpoint as its authors trained it (docs/methods.md#declutr, #published); it needs no backbone.
 
     SimCSE's four unsupervised checkpoints (`princeton-nlp/unsup-simcse-...`) use `cls_before_pooler`, since
     scoring omits the head. DeCLUTR's (`johngiorgi/declutr-base`) uses `avg`.

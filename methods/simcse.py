@@ -16,7 +16,7 @@ class SimCSEHyper(ContrastiveHyper):
 
 
 class SimCSE(Contrastive):
-    """Plain InfoNCE over two dropout views (methods.md a).
+    """Plain InfoNCE over two dropout views (docs/methods.md#shared-recipe).
 
     Paper and released code agree on the loss. The paper evaluates every 250 steps, the released script every 125.
     `delete_word` is the paper's comparison with discrete augmentation, for which no code was released.

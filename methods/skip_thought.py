@@ -190,7 +190,9 @@ class SkipThoughtEncoder:
 
 
 class SkipThought(Method):
-    """A GRU encodes a sentence; two more predict the previous and the next sentence from its state (methods.md b.3).
+    """A GRU encodes a sentence; two more predict the previous and the next sentence from its state.
+
+    Source: docs/methods.md#skip-thought.
 
     An item is a sentence with both neighbours in its document. The loss is the paper's sum over words and
     items, not a mean [code], which matters for gradient clipping. `paper` has the paper's equations;

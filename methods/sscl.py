@@ -25,7 +25,7 @@ _CHOICES = {"positive": ("dropout", "self"), "negatives": ("all", "own"), "sides
 
 
 class SSCL(Contrastive):
-    """Intermediate-layer vectors, with the same pooling and head, are additional negatives (methods.md b.17).
+    """Intermediate-layer vectors, with the same pooling and head, are additional negatives (docs/methods.md#sscl).
 
     The paper has one negative per anchor and layer, of the anchor's own sentence. Its formula taken
     literally would count it once for every sentence of the batch, which `paper` does not. The released

@@ -44,7 +44,8 @@ class Mapped:
 
 @dataclass(frozen=True)
 class TransformHyper(HyperParameters):
-    # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table (methods.md b.4, b.5).
+    # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table
+    # (docs/methods.md#bert-flow, #bert-whitening).
     source: str = field(default="nli", metadata={"label": True})
     sentences: int | None = None  # use the first so many sentences of the corpus; None uses all, as in the papers
 

@@ -10,12 +10,12 @@ from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
 
 @dataclass(frozen=True)
 class UntrainedHyper(HyperParameters):
-    # The default reproduces the published 56.70 (methods.md b.1).
+    # The default reproduces the published 56.70 (docs/methods.md#untrained).
     pooler: str = field(default="avg_embedding_last", metadata={"label": True})
 
 
 class Untrained(Method):
-    """A pooler on the raw checkpoint, without training (methods.md a.2, b.1)."""
+    """A pooler on the raw checkpoint, without training (docs/methods.md#vectors, #untrained)."""
 
     name = "untrained"
     title = "Untrained"

@@ -96,7 +96,9 @@ def fitted(vectors: np.ndarray, dimensions: int | None) -> dict[str, Tensor]:
 
 
 class Whitening(Transform):
-    """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to length 1 (methods.md b.5).
+    """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to length 1.
+
+    Source: docs/methods.md#bert-whitening.
 
     Interpretations: the covariance is that of the sample (n - 1); the normalisation cancels this factor.
     "target" is fitted on all sentences of one task, both sides of every pair, with repetitions; the test

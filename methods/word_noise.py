@@ -27,7 +27,7 @@ class WordNoiseHyper(HyperParameters):
 
 
 class WordNoise(Method):
-    """SimCSE with one in ten sentences edited: two words swapped, or one word deleted (methods.md b.11).
+    """SimCSE with one in ten sentences edited: two words swapped, or one word deleted (docs/methods.md#word-noise).
 
     Edits are made once, before training. `reading` is the interpretation of the listing. "shared" edits a
     sentence before both views are made, the apparent intention, which changes the corpus rather than the

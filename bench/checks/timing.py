@@ -20,7 +20,7 @@ from bench.utils.files import write_json, write_text
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a transformer, and how SimCSE trains it (methods.md a.3).
+    """The shape of a transformer, and how SimCSE trains it (docs/methods.md#optimisation).
 
     Attributes:
         kind: model type.
@@ -40,7 +40,7 @@ class Shape:
 
 
 # Sizes of the published models. The seconds are from the released logs of GS-InfoNCE, which trains like
-# SimCSE with a few more negatives, on a million sentences at batch size 64 (methods.md b.15).
+# SimCSE with a few more negatives, on a million sentences at batch size 64 (docs/methods.md#gs-infonce).
 SHAPES = {
     "bert-base": Shape("bert", 768, 12, 12, 30_522, 64, 3835),
     "bert-large": Shape("bert", 1024, 24, 16, 30_522, 64, 9226),

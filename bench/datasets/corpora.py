@@ -56,7 +56,7 @@ def _rows(path: Path) -> Iterator[str]:
 def _table_sentences(path: Path) -> Iterator[str]:
     """Yield the distinct sentences of `nli_for_simcse.csv`, row by row.
 
-    "All NLI sentences" (methods.md b.5) is taken to mean all three columns. A premise occurs in several
+    "All NLI sentences" (docs/methods.md#bert-whitening) is taken to mean all three columns. A premise occurs in several
     rows and is read once.
 
     Raises:
@@ -81,7 +81,7 @@ def _table_sentences(path: Path) -> Iterator[str]:
 
 
 def sts_sentences(data: Path) -> list[str]:
-    """Return all sentences of the seven STS tasks, with duplicates: the corpus "sts" (methods.md b.8).
+    """Return all sentences of the seven STS tasks, with duplicates: the corpus "sts" (docs/methods.md#consert).
 
     This includes the test sets and the pairs of 2015 and 2016 without gold score.
 
@@ -105,7 +105,7 @@ def sts_sentences(data: Path) -> list[str]:
 
 
 def cnsd_sentences(data: Path) -> list[str]:
-    """Return both sentences of each training pair of Chinese STS-B: the corpus "cnsd" (methods.md b.11).
+    """Return both sentences of each training pair of Chinese STS-B: the corpus "cnsd" (docs/methods.md#word-noise).
 
     Raises:
         UserError: the data folder lacks the task, or its file is invalid.

@@ -51,7 +51,7 @@ class LabelledTask:
         return (text for samples in self.splits.values() for column in samples.columns for text in column)
 
     def features(self, split: str, vectors: Vectors) -> np.ndarray:
-        """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v] (methods.md d.4).
+        """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v] (docs/methods.md#protocols).
 
         Raises:
             UserError: the vectors have a wrong shape, are not finite, or are all equal.
@@ -67,7 +67,7 @@ class LabelledTask:
 
 
 def ordered(columns: Sequence[Sequence[str]], labels: Sequence[int]) -> Samples:
-    """Return samples in SentEval's order (methods.md d.1).
+    """Return samples in SentEval's order (docs/methods.md#data-files).
 
     Args:
         columns: one or two lists of n sentences, words joined by single spaces.

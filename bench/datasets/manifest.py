@@ -105,7 +105,7 @@ def check_count(path: Path, found: int, expected: int, what: str) -> None:
 
 
 def clean(sentence: str) -> str:
-    """Words joined by single spaces, as SentEval splits and re-joins them (methods.md d.1)."""
+    """Words joined by single spaces, as SentEval splits and re-joins them (docs/methods.md#data-files)."""
     return " ".join(sentence.split())
 
 

@@ -209,7 +209,7 @@ def average_of_all(values: Sequence[float | None]) -> float | None:
 
 
 def average(values: Sequence[float]) -> float:
-    """Return the papers' "Avg.": the mean of the values rounded to two decimals (methods.md a.5)."""
+    """Return the papers' "Avg.": the mean of the values rounded to two decimals (docs/methods.md#test-score)."""
     return sum(round(value, 2) for value in values) / len(values)
 
 

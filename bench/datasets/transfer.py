@@ -1,4 +1,4 @@
-"""The seven transfer tasks: their files, in SentEval's order and with its quirks (methods.md d.1).
+"""The seven transfer tasks: their files, in SentEval's order and with its quirks (docs/methods.md#data-files).
 
 Files (`DATA/downstream/`):
   MR/rt-polarity.{pos,neg}, CR/custrev.{pos,neg}, MPQA/mpqa.{pos,neg}, SUBJ/subj.{objective,subjective}

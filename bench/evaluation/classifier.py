@@ -1,4 +1,4 @@
-"""SentEval's classifiers (methods.md d.3), many of them trained at once.
+"""SentEval's classifiers (docs/methods.md#classifier), many of them trained at once.
 
 SentEval trains its logistic regressions and small networks one after another: 410 for a task with
 nested cross-validation. All start from the same weights and shuffle with the same seed. Heads whose
@@ -30,7 +30,7 @@ BLOCK = 32  # folds trained at once: enough to hide what a call costs, few enoug
 
 @dataclass(frozen=True)
 class Settings:
-    """How classifiers are trained (methods.md d.3). `MODES` are those of SimCSE's evaluation.
+    """How classifiers are trained (docs/methods.md#classifier). `MODES` are those of SimCSE's evaluation.
 
     `epoch_size` and `max_epoch` count passes over the training part. Training ends after more than
     `max_epoch` passes.

@@ -1,4 +1,4 @@
-"""SentEval's three evaluation protocols (methods.md d.4): which parts train, select and test its
+"""SentEval's three evaluation protocols (docs/methods.md#protocols): which parts train, select and test its
 classifiers.
 """
 
@@ -114,7 +114,7 @@ def split(parts: Mapping[str, Part], classes: int, settings: Settings, advance: 
 
 def tuned_network(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
     """Fixed parts: a network with one hidden layer, its size and dropout selected on dev
-    (methods.md d.5).
+    (docs/methods.md#probing).
     """
     grid = [(hidden, tuple((NO_DECAY, dropout) for dropout in DROPOUTS)) for hidden in HIDDEN]
     return _best_on_dev(parts, classes, settings, grid, advance)

@@ -1,4 +1,4 @@
-"""Poolers: from the hidden states of a transformer to one vector a sentence (methods.md a.2)."""
+"""Poolers: from the hidden states of a transformer to one vector a sentence (docs/methods.md#vectors)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from methods.base import POOLERS as POOLER_NAMES
 
 
 def _masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """Mean over all tokens, special tokens included (methods.md a.2)."""
+    """Mean over all tokens, special tokens included (docs/methods.md#vectors)."""
     weights = mask.unsqueeze(-1).to(states)
     return (states * weights).sum(1) / weights.sum(1)
 

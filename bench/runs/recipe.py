@@ -17,7 +17,7 @@ MAX_THREADS = 1024  # above any machine's cores; 100,000 threads crash a process
 
 @dataclass(frozen=True)
 class Recipe:
-    """Hyper-parameters of the training loop. Defaults: methods.md a.1 to a.4, bert-base-uncased."""
+    """Hyper-parameters of the training loop. Defaults: docs/methods.md#shared-recipe, bert-base-uncased."""
 
     batch_size: int = 64
     learning_rate: float = 3e-5
@@ -31,7 +31,7 @@ class Recipe:
     optimiser: str = "adamw"  # or "rmsprop"
     epsilon: float = 1e-8  # of the optimiser
     bias_correction: bool = True  # of AdamW; BERT's original optimiser has none
-    schedule: str = "linear"  # decay to 0; or "constant", or "blocks" of falling rates (methods.md b.7)
+    schedule: str = "linear"  # decay to 0; or "constant", or "blocks" of falling rates (docs/methods.md#ct-bert)
     warmup: float = 0.0  # fraction of the steps
     clip: float = 1.0  # maximum gradient norm
     precision: str = "mixed"  # float16 autocast on a GPU and float32 on a CPU; or "bfloat16", "float32" on both

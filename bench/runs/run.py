@@ -81,7 +81,7 @@ class Run:
 
     @property
     def evaluation_pooler(self) -> str:
-        """The pooler used for scoring. The MLP training head is dropped (methods.md a.2)."""
+        """The pooler used for scoring. The MLP training head is dropped (docs/methods.md#vectors)."""
         return "cls_before_pooler" if self.recipe.pooler == "cls_mlp" else self.recipe.pooler
 
     @cached_property

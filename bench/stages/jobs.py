@@ -20,7 +20,7 @@ from bench.models.load import load_encoder
 from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, describe_error
 from bench.results.provenance import provenance, task_sums
-from bench.results.readers import check_plan, read_analyses, report_damage
+from bench.results.readers import check_plan, read_analyses, read_trained, report_damage
 from bench.results.records import STAGES, Record, read_scores, write_scores
 from bench.runs import paths
 from bench.runs.resolve import run_of

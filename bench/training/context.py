@@ -31,7 +31,7 @@ from methods.projection import Affine
 
 
 class Head(nn.Sequential):
-    """SimCSE's training head: a dense layer with tanh, shared by all views (methods.md a.2).
+    """SimCSE's training head: a dense layer with tanh, shared by all views (docs/methods.md#vectors).
 
     Weights are drawn from N(0, 0.02); the bias is 0.
 
@@ -193,7 +193,7 @@ class RunContext:
     def head(self, vectors: Tensor) -> Tensor:
         with self.autocast():
             vectors = self.training_head(vectors)
-        # Cosine, softmax and cross-entropy are computed in float32 (methods.md a.3).
+        # Cosine, softmax and cross-entropy are computed in float32 (docs/methods.md#optimisation).
         return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
 
     def embed(
@@ -205,7 +205,7 @@ class RunContext:
     ) -> Views:
         named = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *(tokens for lists in named.values() for tokens in lists)]
-        # Interleaved: s1, s1, s2, s2, ... (methods.md a.1)
+        # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
         first_only = self.run.evaluation_pooler in FIRST_ONLY and not whole
         tokens = [row[i] for i in range(len(views[0])) for row in rows]
         states, mask = self.states(tokens, model, first_only=first_only)

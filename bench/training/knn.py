@@ -24,7 +24,7 @@ from bench.utils.progress import Progress
 QUERIES, KEYS = 512, 16_384  # rows of a block of products: 32 MB in float32
 SPARE = 16  # candidates in addition to those requested
 PAIRS = 1024  # candidates whose vectors are read together
-DECIMALS = 12  # equal vectors have equal cosines on every machine (methods.md d.2)
+DECIMALS = 12  # equal vectors have equal cosines on every machine (docs/methods.md#sts-scores)
 UNIT = 2.0**-24  # relative error of one float32 operation
 
 

@@ -1,4 +1,4 @@
-"""The training loop: methods.md a, from sentences to an Encoder.
+"""The training loop: docs/methods.md#shared-recipe, from sentences to an Encoder.
 
 A batch of n sentences is one forward pass over all its views, interleaved (s1, s1, s2, s2, ...).
 Every random draw is seeded by (seed, name, step). A step therefore depends only on the state before

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from bench.runs.recipe import Recipe
 
-BETAS = (0.9, 0.999)  # of AdamW (methods.md a.3)
+BETAS = (0.9, 0.999)  # of AdamW (docs/methods.md#optimisation)
 
 
 def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
-    """Return AdamW (methods.md a.3) or RMSProp with the recipe's epsilon and weight decay.
+    """Return AdamW (docs/methods.md#optimisation) or RMSProp with the recipe's epsilon and weight decay.
 
     RMSProp decays its mean by 0.9, as TensorFlow does; Contrastive Tension, the one method that uses
-    it, was written for TensorFlow (methods.md b.7).
+    it, was written for TensorFlow (docs/methods.md#ct-bert).
     """
     rate, epsilon, decay = recipe.learning_rate, recipe.epsilon, recipe.weight_decay
     if recipe.optimiser == "rmsprop":

@@ -14,11 +14,14 @@ from methods.base import stream
 # Steps between two reads of the losses. A read waits for the device; on a GPU a batch is prepared
 # while the device computes the one before.
 SYNC_EVERY = {"cpu": 1, "cuda": 25}
-BLOCKS = (1.0, 0.8, 0.6, 0.4, 0.2)  # learning rates of Contrastive Tension in five equal blocks (methods.md b.7)
+# learning rates of Contrastive Tension in five equal blocks (docs/methods.md#ct-bert)
+BLOCKS = (1.0, 0.8, 0.6, 0.4, 0.2)
 
 
 def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
-    """Yield the item indices of each batch: one permutation per epoch, keeping the short last batch (methods.md a.1).
+    """Yield the item indices of each batch: one permutation per epoch, keeping the short last batch.
+
+    Source: docs/methods.md#batches.
 
     Args:
         count: items of an epoch; indices are 0 to count - 1.
@@ -32,7 +35,7 @@ def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
 
 
 def learning_rate(index: int, total: int, recipe: Recipe) -> float:
-    """Return the learning rate of a step: linear warm-up, then the recipe's schedule (methods.md a.3).
+    """Return the learning rate of a step: linear warm-up, then the recipe's schedule (docs/methods.md#optimisation).
 
     Args:
         index: number of steps before this one.

@@ -65,7 +65,10 @@ class TrainingState:
         return round(time.monotonic() - self._started, 2)
 
     def keep_best(self, score: float, step: int, place: int) -> None:
-        """Copy the present weights if `score` is the best so far; ties keep the earlier one (methods.md a.4)."""
+        """Copy the present weights if `score` is the best so far; ties keep the earlier one.
+
+        Source: docs/methods.md#selection.
+        """
         if not self.best or score > self.best["dev"]:
             self.best = {"dev": score, "step": step, "place": place}
             self.best_weights = _copy(self.modules)

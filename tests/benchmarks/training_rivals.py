@@ -33,7 +33,7 @@ datasets.disable_progress_bars()
 logging.set_verbosity_error()
 logging.disable_progress_bar()
 
-BATCH, LENGTH, TEMPERATURE = 64, 32, 0.05  # methods.md a
+BATCH, LENGTH, TEMPERATURE = 64, 32, 0.05  # docs/methods.md#shared-recipe
 EVALUATED = 128  # sentences of a batch in SentEval
 DEV = ("STS-B", "SICK-R")
 

@@ -330,7 +330,7 @@ def test_what_is_no_python_file_is_refused(write: Callable[..., Path], capsys: p
     for path, said in {
         folder: "is not a file; name a Python file with a method",
         folder / "gone.py": "is not a file; name a Python file with a method",
-        write(SOURCE, "queue.txt"): "is no Python file; name one that ends in .py, or a folder of such files",
+        write(SOURCE, "queue.txt"): "is not a Python file; give a .py file or a folder of such files",
     }.items():
         assert main(["check-method", str(path)]) == 2
         printed = capsys.readouterr()
@@ -611,8 +611,8 @@ def test_a_configuration_names_paths_from_the_working_folder(
     ("paths", "said"),
     [
         (["nowhere"], "nowhere does not exist; fix BENCH_METHODS or 'method_paths'"),
-        ([], r"'method_paths' is \[\], which cannot be; list files or folders"),
-        ("my_methods", "'method_paths' is 'my_methods', which cannot be; list files or folders"),
+        ([], r"'method_paths' is \[\], which is invalid; list files or folders"),
+        ("my_methods", "'method_paths' is 'my_methods', which is invalid; list files or folders"),
     ],
 )
 def test_mistaken_paths_are_a_sentence(paths: object, said: str) -> None:

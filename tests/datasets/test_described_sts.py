@@ -198,7 +198,7 @@ def test_what_cannot_decide_is_refused(tiny_bert: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
 def test_the_real_chinese_sts_b(tmp_path: Path) -> None:
-    """methods.md b.11: 5,231, 1,458 and 1,361 pairs; 10,462 training sentences, 9,424 of them distinct."""
+    """docs/methods.md#word-noise: 5,231, 1,458 and 1,361 pairs; 10,462 training sentences, 9,424 of them distinct."""
     data = Path(os.environ["BENCH_DATA"])
     pairs = {split: sts.read("CNSD-STS-B", data, split).subsets[0] for split in sts.SPLITS}
     assert {split: len(subset.gold) for split, subset in pairs.items()} == {"train": 5231, "dev": 1458, "test": 1361}

@@ -198,7 +198,9 @@ def test_archive_is_refused_at_the_first_excess_member(
 def test_full_disk_while_unpacking(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hub.repositories[download.DATASET]["senteval.tar"] = tar({"STS/a.txt": b"x" * (80 << 10)})
     assert fetch(tmp_path, "data", "senteval") == 2
-    assert re.search(r"no room is left for .*/senteval-\w+; make room and start again", capsys.readouterr().err)
+    assert re.search(
+        r"no space left on the device for .*/senteval-\w+; free some and start again", capsys.readouterr().err
+    )
     assert left_behind(tmp_path / "cache") == ["senteval.tar"]
     disk("remount,size=1m")
     assert fetch(tmp_path, "data", "senteval") == 0

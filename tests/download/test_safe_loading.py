@@ -14,7 +14,7 @@ import pytest
 from bench import download
 from bench.download import pins
 from bench.download.backbones import BACKBONE_FILES
-from bench.models.encoder import load_encoder
+from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 from tests.support.fake_hub import FakeHub
 from tests.support.hub_contents import BERT
@@ -91,7 +91,7 @@ def test_nothing_planted_in_a_local_folder_is_run(hub: FakeHub, planted: Path, t
     folder = local_copy(hub, tmp_path / "own")
     assert load_encoder(folder, pooler="avg").encode(["a dog"]).shape == (1, 32)
     assert not planted.exists()
-    with pytest.raises(UserError, match=r"has a module 'EvilModel', which is not built here"):
+    with pytest.raises(UserError, match=r"has a module 'EvilModel', which is not supported"):
         load_encoder(folder)
     assert not planted.exists()
 

@@ -294,7 +294,7 @@ def compared() -> list[str]:
         ours, theirs = (settings(f"{text}@official", name) for text in ("gs-infonce", "simcse"))
         changed = [key for key in RECIPE_FIELDS if ours[key] != theirs[key]]
         differs = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
-        if "batch_size" in changed:  # of 1,000,001 rows (methods.md a.1)
+        if "batch_size" in changed:  # of 1,000,001 rows (docs/methods.md#batches)
             differs.append(
                 "{:,} steps, not {:,}".format(*(ceil(1_000_001 / one["batch_size"]) for one in (ours, theirs)))
             )

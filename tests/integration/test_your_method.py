@@ -125,5 +125,5 @@ def test_a_probing_task_that_is_not_as_its_manifest_says_is_refused(tmp_path: Pa
     with pytest.raises(UserError, match="2 test samples, the manifest expects 3"):
         probing.read("probing:negation", data)
     (data / "probing" / "negation.txt").unlink()
-    with pytest.raises(UserError, match=r"probing/negation\.txt does not exist; name the data folder"):
+    with pytest.raises(UserError, match=r"probing/negation\.txt does not exist; set the data folder"):
         probing.read("probing:negation", data)

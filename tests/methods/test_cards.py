@@ -430,7 +430,7 @@ def test_bad_hyper_parameters_are_refused(keys: str, sentence: str) -> None:
 
 
 def test_values_of_each_backbone() -> None:
-    """methods.md b.14; 4 x 128 on one device is 512."""
+    """docs/methods.md#cards; 4 x 128 on one device is 512."""
 
     def values(name: str) -> tuple[Any, ...]:
         run = resolve("cards", backbone_name=name, corpus="wiki1m", data="senteval", seed=1)

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 import bench.training.loop
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import load_encoder
-from bench.runs.run import resolve
+from bench.models.load import load_encoder
+from bench.runs.resolve import resolve
 from bench.training.schedule import learning_rate
 from methods.base import Refusal, Shape
 from methods.ct_bert import CTBERT, CTBERTHyper

@@ -297,7 +297,10 @@ def test_noise_rises_by_steps_of_the_given_length() -> None:
 
 
 def test_in_768_dimensions_the_direction_hardly_moves() -> None:
-    """methods.md b.13: four steps of 1e-3 change vectors of norm 28 by about 1e-4: in effect plain Gaussian noise."""
+    """Four steps of 1e-3 change vectors of norm 28 by about 1e-4: in effect plain Gaussian noise.
+
+    Source: docs/methods.md#dclr.
+    """
     shape, anchors = Shape(768, 12), torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
     views = Views((anchors, anchors), lambda layer: ())
     start, end = (
@@ -484,7 +487,7 @@ def test_official_values(
     complement: str,
     start: str | None,
 ) -> None:
-    """The tables of methods.md b.13; 64 sentences on each of four GPUs are one batch of 256."""
+    """The tables of docs/methods.md#dclr; 64 sentences on each of four GPUs are one batch of 256."""
     for setting in ("official", "paper"):
         text = f"dclr+is-cse@{setting}"
         run = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)

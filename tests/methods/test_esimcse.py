@@ -247,7 +247,10 @@ def repeats(tokens: list[int], second: list[int]) -> list[int]:
     ],
 )
 def test_how_many_pieces_are_repeated(length: int, rate: float, redraw: bool, most: int) -> None:
-    """methods.md b.12; every number up to the largest is about as likely, and so is every place but both ends."""
+    """Every number up to the largest is about as likely, and so is every place but both ends.
+
+    Source: docs/methods.md#esimcse.
+    """
     tokens, draws = list(range(length)), 1500
     found = [repeats(tokens, second) for second in views([tokens] * draws, rate=rate, redraw=redraw)]
     counts = Counter(map(len, found))
@@ -306,7 +309,7 @@ def test_impossible_hyper_parameters_are_refused(hyper: dict[str, float]) -> Non
     ],
 )
 def test_official_values(backbone: str, rate: float, queue: int, learning_rate: float, dropout: float | None) -> None:
-    """The table of methods.md b.12."""
+    """The table of docs/methods.md#esimcse."""
     run = resolve("esimcse@official", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
     ((_, _, hyper),) = run.parts
     assert (hyper["rate"], hyper["queue"], hyper["redraw"], hyper["random_start"]) == (rate, queue, False, True)

@@ -88,7 +88,7 @@ def test_order_of_gs_and_is_cse_is_no_matter(dtype: torch.dtype) -> None:
 @DTYPES
 @pytest.mark.parametrize("std", [0.125, 0.5, 2.0, 1024.0])
 def test_noise_of_another_power_of_two_has_the_same_bits(std: float, dtype: torch.dtype) -> None:
-    """The cosine ignores lengths, and a power of two shifts no bit of a direction (methods.md b.15)."""
+    """The cosine ignores lengths, and a power of two shifts no bit of a direction (docs/methods.md#gs-infonce)."""
     assert_same_bits([(GSInfoNCE, {"multiple": 1.6, "std": std})], [(GSInfoNCE, {"multiple": 1.6})], dtype)
 
 
@@ -104,7 +104,7 @@ def test_noise_of_any_std_gives_the_same_loss(std: float, dtype: torch.dtype) ->
 
 @pytest.mark.parametrize("name", ["simcse", "simcse-cold", "is-cse-official", "is-cse-paper"])
 def test_a_batch_of_one_without_further_negatives_costs_nothing(name: str) -> None:
-    """One candidate, which is the positive: -log 1 (methods.md a.1: the last batch of 1,000,001 rows)."""
+    """One candidate, which is the positive: -log 1 (docs/methods.md#batches: the last batch of 1,000,001 rows)."""
     method = BY_NAME[name].build()
     for index in STEPS:
         loss, gradients = method_step(method, batch("one", index).leaves(torch.float64), index)
@@ -134,7 +134,10 @@ def test_simcse_by_hand() -> None:
 
 
 def test_gs_infonce_in_high_dimension_adds_a_constant() -> None:
-    """methods.md b.15: with d = 768 the mean of e^{cos/t} over Gaussian directions is e^{1 / (2 d t^2)} = 1.297."""
+    """With d = 768 the mean of e^{cos/t} over Gaussian directions is e^{1 / (2 d t^2)} = 1.297.
+
+    Source: docs/methods.md#gs-infonce.
+    """
     shape = Shape(768, 12)
     method = build([(GSInfoNCE, {"multiple": 20.0})], shape)
     anchors = torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
@@ -170,7 +173,7 @@ def test_drawing_noise_leaves_the_global_generator_alone() -> None:
 
 @pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
 def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n: int, fills_at: int) -> None:
-    """methods.md b.16: from step 16 on with batches of 64, from step 2 on with batches of 512."""
+    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with batches of 512."""
     method = build([(ISCSE, {})], Shape(8, 4))
     terms = []
     for index in range(fills_at + 1):
@@ -223,7 +226,7 @@ def test_eq8_by_hand() -> None:
 
 
 def test_attention_of_beta_2_is_nearly_uniform() -> None:
-    """methods.md b.16: the self weight is 7.4 % when 16 neighbours have cosine 0.5 (uniform: 5.9 %)."""
+    """docs/methods.md#is-cse: the self weight is 7.4 % when 16 neighbours have cosine 0.5 (uniform: 5.9 %)."""
     unit = F.normalize(torch.eye(32)[:1])
     neighbours = torch.stack([0.5 * torch.eye(32)[0] + math.sqrt(0.75) * torch.eye(32)[i] for i in range(1, 17)])
     method = build([(ISCSE, {"buffer": 17, "current_first": False})], Shape(32, 4))
@@ -238,7 +241,7 @@ def test_attention_of_beta_2_is_nearly_uniform() -> None:
     ("depth", "stack", "layers"), [(12, 2, [11, 10]), (24, 3, [23, 22, 21]), (4, 9, [3, 2, 1]), (12, 0, [])]
 )
 def test_sscl_stacks_from_the_last_but_one_layer_down(depth: int, stack: int, layers: list[int]) -> None:
-    """methods.md b.17: of 12 layers, 11 and 10; a stack ends at layer 1."""
+    """docs/methods.md#sscl: of 12 layers, 11 and 10; a stack ends at layer 1."""
     shape = Shape(WIDTH, depth)
     hyper = SSCL.clamp_to_backbone(SSCL.Hyper(stack=stack), shape)
     method = SSCL(hyper, shape)
@@ -255,7 +258,7 @@ def test_sscl_stacks_from_the_last_but_one_layer_down(depth: int, stack: int, la
     ],
 )
 def test_sscl_negatives_per_anchor_and_layer(hyper: dict[str, str], count: tuple[int, bool]) -> None:
-    """methods.md b.17: 2N in the released code, one in the paper."""
+    """docs/methods.md#sscl: 2N in the released code, one in the paper."""
     vectors = torch.randn(2, 8, WIDTH)
     groups = build([(SSCL, hyper)]).negatives(vectors[0], Views(tuple(vectors), lambda layer: tuple(vectors)), step(0))
     assert len(groups) == 2

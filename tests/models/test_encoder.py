@@ -69,7 +69,8 @@ def half(left: list[list[float]], right: list[list[float]]) -> list[list[float]]
     return [[(a + b) / 2 for a, b in zip(u, v, strict=True)] for u, v in zip(left, right, strict=True)]
 
 
-# methods.md a.2: of the hidden states of one sentence alone, [layer][token][dimension], special tokens included.
+# docs/methods.md#vectors: of the hidden states of one sentence alone, [layer][token][dimension],
+# special tokens included.
 ORACLES: dict[str, Callable[[list[list[list[float]]]], list[float]]] = {
     "cls_before_pooler": lambda layers: layers[-1][0],
     "avg": lambda layers: mean(layers[-1]),

@@ -1,6 +1,7 @@
 """An independent oracle: SentEval's classifier and protocols, one classifier at a time, in plain torch.
 
-Written from the description in methods.md d.3 and d.4; nothing of `bench` is imported. Features are float numpy
+Written from the description in docs/methods.md#classifier and #protocols; nothing of `bench` is
+imported. Features are float numpy
 (n, d), labels int64 numpy (n,) in 0 .. classes - 1, the scores of protocols percentages with two decimals.
 
 With `dtype=torch.float64` initial weights are still drawn in float32 and then cast, and permutations are numpy's, so

@@ -56,7 +56,9 @@ def runs(**changes: Any) -> list[Run]:
     "changes", [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}, {"recipe": {"select_on": "sts:other"}}]
 )
 def test_tasks_missing_in_the_data_are_reported_before_anything_runs(changes: dict[str, Any], tiny_data: Path) -> None:
-    with pytest.raises(UserError, match=r"the data set \S+ lists no (MR|sts:other); choose another task or data"):
+    with pytest.raises(
+        UserError, match=r"the data set \S+ has no task (MR|sts:other); choose another task or data set"
+    ):
         runs(**{"data": str(tiny_data), "tasks": ["STS-B"]} | changes)
 
 

@@ -433,7 +433,9 @@ def test_an_unknown_backbone_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_backbone_folder_must_hold_a_model(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"backbone 'princeton-nlp/x' is no folder here; .*downloaded to a folder"):
+    with pytest.raises(
+        UserError, match=r"backbone 'princeton-nlp/x' is not a local folder; .*Download a model of the hub"
+    ):
         run("simcse", "princeton-nlp/x")
     with pytest.raises(UserError, match=r"has no config.json; give a folder in Hugging Face format"):
         run("simcse", str(tmp_path))
@@ -461,11 +463,11 @@ def values(text: str, *names: str) -> list[tuple[Any, ...]]:
     return found
 
 
-SHARED = [(64, 3e-5), (64, 1e-5), (512, 1e-5), (512, 3e-5)]  # methods.md a.3
+SHARED = [(64, 3e-5), (64, 1e-5), (512, 1e-5), (512, 3e-5)]  # docs/methods.md#optimisation
 
 
 def test_the_shared_recipe() -> None:
-    """methods.md a.1 to a.4."""
+    """docs/methods.md#shared-recipe."""
     for text in ("simcse@official", "simcse@paper", "is-cse@official", "is-cse@paper"):
         assert values(text, "batch_size", "learning_rate") == SHARED, text
     assert values("simcse@official", "select_every") == [(125,)] * 4
@@ -492,7 +494,10 @@ def test_the_shared_recipe() -> None:
 
 
 def test_gs_infonce_as_published_and_as_released() -> None:
-    """methods.md b.15: M = 192 everywhere, 1.5 batches on roberta-large; std, dropout and learning rate by log."""
+    """M = 192 everywhere, 1.5 batches on roberta-large; std, dropout and learning rate by log.
+
+    Source: docs/methods.md#gs-infonce.
+    """
     names = ("batch_size", "learning_rate", "dropout", "std", "multiple", "weight")
     assert values("gs-infonce@official", *names) == [
         (64, 3e-5, 0.2, 0.5, 3, 1),
@@ -512,7 +517,7 @@ def test_gs_infonce_as_published_and_as_released() -> None:
 
 
 def test_is_cse_as_published_and_as_released() -> None:
-    """methods.md b.16."""
+    """docs/methods.md#is-cse."""
     names = ("alpha", "alpha_start", "buffer", "neighbours", "beta", "current_first")
     for setting, first in (("official", True), ("paper", False)):
         assert values(f"is-cse@{setting}", *names) == [
@@ -526,7 +531,7 @@ def test_is_cse_as_published_and_as_released() -> None:
 
 
 def test_sscl_as_published_and_as_released() -> None:
-    """methods.md b.17."""
+    """docs/methods.md#sscl."""
     names = ("stack", "layer", "positive", "negatives", "sides", "detach", "average")
     assert values("sscl@official", *names) == [(2, None, "dropout", "all", "both", False, True)] * 4
     assert values("sscl@paper", *names) == [(2, None, "dropout", "own", "one", False, False)] * 4
@@ -550,5 +555,5 @@ def test_a_folder_cannot_take_the_name_of_a_published_backbone(tiny_bert: Path, 
     "text", ["simcse+whitening[source=target]+whitening[source=world]", "simcse+is-cse[alpha=0.1]+is-cse"]
 )
 def test_a_repeated_part_is_rejected_even_with_other_keys(text: str) -> None:
-    with pytest.raises(UserError, match="stands twice"):
+    with pytest.raises(UserError, match="appears twice"):
         run(text)

@@ -37,7 +37,7 @@ def context_of(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Pa
 def test_views_are_one_interleaved_forward_pass(
     context_of: Context, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """methods.md a.1: s1, s1, s2, s2, ... in one tensor, padded to its longest."""
+    """docs/methods.md#batches: s1, s1, s2, s2, ... in one tensor, padded to its longest."""
     context = context_of(tiny_backbone)
     tokenizer, model = context.tokenizer, context.backbone
     first = tokenizer(["a man", "the old dog sees two birds", "a cat"])["input_ids"]

@@ -182,7 +182,10 @@ def test_a_start_of_other_layers_is_refused(train_tiny: Train, tiny_bert: Path) 
 
 
 def test_a_head_of_another_dimension() -> None:
-    """methods.md a.2: weights N(0, 0.02), bias 0, from the same stream; without a dimension the draw is what it was."""
+    """Weights N(0, 0.02), bias 0, from the same stream; without a dimension the draw is what it was.
+
+    Source: docs/methods.md#vectors.
+    """
     plain, same, head = Head(8, 3), Head(8, 3, 8), Head(400, 3, 100)
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), same.parameters(), strict=True))
     weight, bias = head.parameters()

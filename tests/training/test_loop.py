@@ -161,7 +161,7 @@ def test_another_seed_has_another_head_and_order(train_tiny: Train) -> None:
 
 
 def test_head_starts_as_simcse_does() -> None:
-    """methods.md a.2: weights N(0, 0.02), bias 0, tanh."""
+    """docs/methods.md#vectors: weights N(0, 0.02), bias 0, tanh."""
     head = Head(400, 3)
     assert head[0].weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert abs(head[0].weight.mean().item()) < 2e-4
@@ -191,7 +191,7 @@ def test_epochs_are_shuffled_anew() -> None:
 
 @pytest.mark.parametrize(("size", "steps", "last"), [(64, 15_626, 1), (128, 7_813, 65), (512, 1_954, 65)])
 def test_steps_of_a_million_and_one_sentences(size: int, steps: int, last: int) -> None:
-    """methods.md a.1 and a.3."""
+    """docs/methods.md#batches and #optimisation."""
     sizes = [len(batch) for batch in batches(1_000_001, Recipe(batch_size=size), 0)]
     assert (len(sizes), sizes[-1]) == (steps, last)
 
@@ -206,7 +206,7 @@ def test_learning_rates_by_hand() -> None:
     assert learning_rate(0, 1, recipe) == 3e-5
     constant = Recipe(learning_rate=8.0, warmup=0.2, schedule="constant")
     assert [learning_rate(index, 10, constant) for index in (0, 1, 2, 9)] == [4, 8, 8, 8]
-    # methods.md b.7: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6 in blocks of 500 steps
+    # docs/methods.md#ct-bert: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6 in blocks of 500 steps
     blocks = Recipe(learning_rate=1e-5, schedule="blocks")
     for index, rate in ((0, 1e-5), (499, 1e-5), (500, 8e-6), (1999, 4e-6), (2000, 2e-6), (2499, 2e-6)):
         assert learning_rate(index, 2500, blocks) == pytest.approx(rate)

@@ -32,7 +32,8 @@ def reference_simcse(
     decay: float,
     temperature: float,
 ) -> tuple[dict[str, torch.Tensor], list[float], list[float]]:
-    """SimCSE without dropout as methods.md a describes it, in float64; no optimiser, scheduler or loss is a library's.
+    """SimCSE without dropout as docs/methods.md#shared-recipe describes it, in float64; no
+    optimiser, scheduler or loss is a library's.
 
     Returns:
         Weights after the last step, and loss and gradient norm of every step.
