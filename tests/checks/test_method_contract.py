@@ -282,6 +282,7 @@ def test_method(method, check):
 """
 
 
+@pytest.mark.slow
 def test_parametrize_with_checks_gives_a_test_per_method_and_check(
     write: Callable[..., Path], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from bench.checks.timing import SHAPES, report, time_shape
 from bench.utils.errors import UserError
 
 
+@pytest.mark.slow
 def test_a_shape_is_trained_and_extrapolated(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
     monkeypatch.setattr("bench.checks.timing.EVERY", 10)

@@ -252,6 +252,7 @@ def start(tmp_path: Path, expression: str, **environment: str) -> subprocess.Pop
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["corpus", "model"])
 def test_killed_process_is_resumed(kind: str, hub: FakeHub, tmp_path: Path) -> None:
     name, repository = (CORPUS, download.DATASET) if kind == "corpus" else ("model.safetensors", BERT)

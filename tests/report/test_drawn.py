@@ -309,6 +309,7 @@ def rendered(suite: Suite, out: Path, names: Iterable[str], monkeypatch: pytest.
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [("G5", "I8"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow)], ids=["two", "all"]
 )

@@ -95,6 +95,7 @@ def test_leaderboard_draws_every_seed(suite):
     assert [text.get_text() for text in panel.texts] == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70"]
 
 
+@pytest.mark.slow
 def test_nothing_is_written_over_the_edge(suite, tmp_path):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

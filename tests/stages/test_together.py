@@ -69,6 +69,7 @@ def test_all_are_at_work_at_once(as_given: Path, tmp_path: Path) -> None:
     assert run_together([["sh", str(tmp_path / "a.sh")], ["sh", str(tmp_path / "b.sh")]]) == 0
 
 
+@pytest.mark.slow
 def test_real_commands_run_and_their_mistakes_are_said(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="one of 2 processes failed"):
         run_together([["--help"], ["plan", "--suite", "paper"]])

@@ -24,6 +24,7 @@ def toy(
     return request.param, out
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes(toy: tuple[str, Path], short_world: Path, tmp_path: Path) -> None:
     kind, folder = toy
     torch.manual_seed(99)  # the caller's stream is neither used nor moved
