@@ -6,6 +6,9 @@
   between arithmetics, measured on one machine.
 * The widening is at least that of nine in ten runs, and at least two test samples (for a correlation,
   0.01 points).
+* The correlations of a run are also compared with those of the same seed in the reference. A change of
+  the code that stays within the seeds' intervals, such as training without dropout, moves most runs by
+  more than ten times what arithmetic does. One run may do so: its model selection can tip over.
 
 docs/portability.md describes how arithmetics are measured, and the results.
 """
@@ -26,6 +29,8 @@ from bench.utils.files import read_json, write_json
 
 COVERAGE = 0.999
 ROOM = 2.0  # factor on measured changes
+SAME_SEED_ROOM = 10.0  # factor on measured changes where the seed is the same
+MAX_APART = 1  # runs that may exceed it
 SHARE = 0.9  # share of the runs whose widening every run has at least
 PLAIN = "plain"  # the default arithmetic of the CPU, which the others are compared with
 # Minimal widening in points: the second decimal, as printed in papers; two of the 150 samples of the
@@ -138,10 +143,13 @@ def check(suite: Path, reference: Path) -> str:
             beyond = max(low - value, value - high)
             message = f"{run}, {cell}: {value:.2f} is {beyond:.2f} outside {low:.2f} to {high:.2f}"
             faults.append((beyond, message))
+    head = f"{len(faults)} of {compared} scores are outside their intervals of {reference}:"
+    if not faults and len(apart := runs_apart(cells, known["arithmetics"])) > MAX_APART:
+        head = f"{len(apart)} of {len(cells)} runs differ from the same seeds in {reference}:"
+        faults = apart
     if faults:
         texts = [text for _, text in sorted(faults, key=lambda fault: -fault[0])]
         more = [f"and {len(texts) - LISTED} more"] if len(texts) > LISTED else []
-        head = f"{len(faults)} of {compared} scores are outside their intervals of {reference}:"
         raise UserError(
             "\n  ".join([head, *texts[:LISTED], *more])
             + f"\nThe reference was made on {_machine(known['provenance'])}, this is {_machine(provenance)}."
@@ -149,6 +157,28 @@ def check(suite: Path, reference: Path) -> str:
             "changed, report this with the table that make portable writes (docs/portability.md)"
         )
     return f"reference: {compared} scores, each within its interval of {reference}"
+
+
+def runs_apart(cells: Cells, arithmetics: Mapping[str, Mapping[str, Any]]) -> list[tuple[float, str]]:
+    """Return (points, message) for each run with a correlation too far from that of the same seed under `PLAIN`.
+
+    Values are compared in the plan's order of seeds; a run with more seeds than there is skipped.
+    """
+    widened = widenings(arithmetics)["spearman"]
+    apart = []
+    for run, of_run in cells.items():
+        plain = arithmetics[PLAIN]["cells"].get(run, {})
+        distances = [
+            (abs(value - same), cell)
+            for cell, values in of_run.items()
+            if metric_of(cell) == "spearman" and len(values) <= len(plain.get(cell, ()))
+            for value, same in zip(values, plain[cell], strict=False)
+        ]
+        points, cell = max(distances, default=(0.0, ""))
+        limit = SAME_SEED_ROOM / ROOM * widened.get(run, 0.0)
+        if points > limit:
+            apart.append((points, f"{run}, {cell}: {points:.2f} points from the same seed, more than {limit:.2f}"))
+    return apart
 
 
 def judged(cells: Cells, known: Mapping[str, Any], reference: Path) -> Iterator[tuple[str, str, float, float, float]]:

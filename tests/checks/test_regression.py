@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.checks.regression import LEAST, PLAIN, check, interval, judged, widenings, write
+from bench.checks.regression import LEAST, PLAIN, check, interval, judged, runs_apart, widenings, write
 from bench.datasets import probing, transfer
 from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
 from bench.results.records import write_scores
@@ -56,6 +56,52 @@ def test_a_widening_is_twice_the_movement_of_its_run_or_of_nine_runs_in_ten() ->
     assert found["spearman"] == pytest.approx({run: 3.0 if run == "run 0" else 0.2 for run in runs})
     # Nine runs in ten did not move here; two of 150 samples are room for each.
     assert found["accuracy"] == pytest.approx({run: 6.0 if run == "run 2" else 200 / 150 for run in runs})
+
+
+def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path: Path) -> None:
+    # Arithmetic moved run 0 by 0.1, so its limit is ten times that; the others' is that of nine in ten runs, 0.02.
+    runs = [f"run {number}" for number in range(21)]
+    plain = {run: {"STS12 spearman": [50.0, 60.0], "MR accuracy": [80.0, 80.0]} for run in runs}
+    other = {run: {"STS12 spearman": [50.0, 60.02], "MR accuracy": [80.0, 80.0]} for run in runs}
+    other["run 0"]["STS12 spearman"] = [50.1, 60.0]
+    arithmetics = {PLAIN: measured(plain), "other": measured(other)}
+
+    def apart(**changes: list[float]) -> list[str]:
+        cells = {run: {"STS12 spearman": [50.0], "MR accuracy": [70.0]} for run in runs}
+        for name, values in changes.items():
+            cells[name.replace("_", " ")]["STS12 spearman"] = values
+        return [message for _, message in runs_apart(cells, arithmetics)]
+
+    assert apart(run_0=[50.99, 60.99], run_1=[50.19, 59.81]) == []
+    assert apart(run_0=[50, 61.01], run_1=[50.21]) == [
+        "run 0, STS12 spearman: 1.01 points from the same seed, more than 1.00",
+        "run 1, STS12 spearman: 0.21 points from the same seed, more than 0.20",
+    ]
+    assert apart(run_2=[50, 60, 90]) == []  # a seed that the reference does not have
+    # The whole check: every score within wide intervals, and two runs apart.
+    reference = tmp_path / "reference.json"
+    names = {"simcse": "simcse@official on toy", "esimcse": "esimcse@official on toy"}
+    wide = {name: {"STS12 spearman": [40.0, 50.0, 60.0]} for name in names.values()}
+    narrow = {name: {"STS12 spearman": [50.0]} for name in names.values()}
+    same = {PLAIN: measured(narrow), "other": measured(narrow)}
+    device = {"device": {"name": "Some Processor", "threads": 1}, "arithmetic": {"cpu_capability": "AVX2"}}
+    write_json(reference, {"cells": wide, "arithmetics": same, "provenance": device})
+    for moved, fails in ((["simcse"], False), (["simcse", "esimcse"], True)):
+        folder = tmp_path / "-".join(moved)
+        runs_of = [
+            {"id": name, "method": name, "setting": "official", "label": name, "backbone": "toy", "seed": 1}
+            for name in names
+        ]
+        write_json(folder / "plan.json", {"suite": "mine", "data": "world", "runs": runs_of})
+        for name in names:
+            value = 50.5 if name in moved else 50.0
+            record = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all", "value": value}
+            write_scores(folder / "scores" / f"{name}.json", {"outcome": {"status": "finished"}, **device}, [record])
+        if fails:
+            with pytest.raises(UserError, match=r"(?s)2 of 2 runs differ from the same seeds in .*0\.50 points from"):
+                check(folder, reference)
+        else:
+            assert "2 scores" in check(folder, reference)
 
 
 def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(world: Path) -> None:
