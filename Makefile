@@ -7,19 +7,20 @@ EXTRAS := $(VENV)/.extras
 LOWEST := .venv-lowest
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
-# The only torch that was tested, so both the lowest and the newest.
+# The only tested version of torch, so both the lowest and the newest.
 TORCH := torch==2.13.0
-# pip brings torch, as it finds the build that a machine is set up for, and uv; uv brings the rest in a fifth of pip's time.
-# Twice quiet: errors are still said.
+# pip installs torch, because it selects the build that the machine is configured for, and uv. uv installs the rest in a
+# fifth of pip's time.
+# Twice quiet: errors are still printed.
 PIP := -m pip install --quiet --quiet --disable-pip-version-check
 PIP_FIRST := $(PIP) --no-compile --no-deps uv==0.13.9 $(TORCH)
-# Python compiles what it imports, and keeps that; where it is told not to, all is compiled here.
+# Python caches the bytecode of imported modules. Where PYTHONDONTWRITEBYTECODE forbids that, everything is compiled here.
 UV_INSTALL := uv pip install --quiet $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) --python
-# Where uv cannot be had, pip does it all.
+# Without uv, pip installs everything.
 INSTALL = $(BIN)/$(UV_INSTALL) $(BIN)/python --requirement $(1) || $(BIN)/python $(PIP) --requirement $(1)
 # One resolution for every Python and platform, and one version of each package.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --no-annotate --no-header
-# As many workers as cores, one thread each: threads that share a core wait for each other.
+# One worker per core with one thread each: threads that share a core wait for each other.
 WORKERS := -n $(CORES) --dist loadfile --benchmark-disable -q
 FAST_TESTS := -m "not slow and not reported" $(WORKERS)
 test test-lowest test-slow: export OMP_NUM_THREADS := 1
@@ -29,25 +30,25 @@ SEEDS ?= 8
 .PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick gpu-smoke gpu-bench kill-test slurm wiki-mini extras lock toy-backbones clean
 
 help:
-	@echo "make smoke        the whole DAG on the embedded world, in minutes, without network or GPU"
-	@echo "make test         fast tests, with the newest versions tested (requirements.lock)"
+	@echo "make smoke        the whole workflow on the embedded world, in minutes, without network or GPU"
+	@echo "make test         fast tests, with the versions of requirements.lock"
 	@echo "make test-lowest  the same with the lowest versions that pyproject.toml allows"
-	@echo "make test-pythons the same with each of PYTHONS ($(PYTHONS)) that is there, each in an environment of its own"
+	@echo "make test-pythons the same with each installed Python of PYTHONS ($(PYTHONS)), each in its own environment"
 	@echo "make test-slow    tests with real data (BENCH_DATA, BENCH_MODELS), many processes"
 	@echo "make reported     one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
 	@echo "make check        ruff, snakefmt, mypy, and that imports go downwards"
 	@echo "make bench        benchmarks"
-	@echo "make reference    the intervals that make smoke is checked against: $(SEEDS) seeds, and a few under several arithmetics"
-	@echo "make portable     the fast tests and the smoke suite under several arithmetics: does all hold on other processors?"
+	@echo "make reference    update the intervals that make smoke is checked against ($(SEEDS) seeds, several arithmetics)"
+	@echo "make portable     the fast tests and the smoke suite under several arithmetics and Pythons"
 	@echo "make portable-quick  a part of both, under the oldest arithmetic"
 	@echo "make wiki-mini    a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
 	@echo "make gpu-smoke    the smoke suite's runs on a real device, with the core's imports only"
 	@echo "make gpu-bench    seconds for a million sentences on the published shapes (random weights)"
-	@echo "make kill-test    a hundred kills of real trainings, each to the same bits"
-	@echo "make slurm        the DAG through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
+	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
+	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
 	@echo "make toy-backbones  pre-train the toy backbones again (half an hour); their numbers change with the processor"
-	@echo "make extras       what pyproject.toml's extras bring as well (requirements-extras.lock)"
-	@echo "make lock         write both locks anew, with the newest versions there are"
+	@echo "make extras       install the extras of pyproject.toml as well (requirements-extras.lock)"
+	@echo "make lock         update both locks to the newest versions"
 
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentbench needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
@@ -56,7 +57,7 @@ $(READY): requirements.lock
 	$(call INSTALL,requirements.lock)
 	@touch $@
 
-# What the extras of pyproject.toml bring: tests of exports, of SLURM, and what trainings are compared with.
+# The extras of pyproject.toml: for tests of exports and SLURM, and for the benchmarks of trainings.
 extras: $(EXTRAS)
 
 $(EXTRAS): requirements-extras.lock $(READY)
@@ -74,7 +75,7 @@ smoke: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest $(FAST_TESTS)
 
-# Without what torch needs, which has lower bounds of ours (jinja2).
+# torch is installed without dependencies: its own would be above the lower bounds (jinja2).
 $(LOWEST)/.ready: pyproject.toml
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
@@ -85,7 +86,7 @@ $(LOWEST)/.ready: pyproject.toml
 test-lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pytest $(FAST_TESTS)
 
-# torch for a Python that has no build of the processor alone brings several GB.
+# Where the index has no CPU-only build of torch for a Python, torch brings several GB.
 PYTHONS ?= python3.11 python3.12 python3.13
 test-pythons:
 	@for python in $(PYTHONS); do \
@@ -108,11 +109,11 @@ check: $(READY)
 bench: $(EXTRAS)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q -s
 
-# What runs of the smoke suite start from, for those that no workflow starts.
+# The inputs of the smoke suite, for runs that are started without a workflow.
 smoke-inputs: $(READY)
 	@$(SNAKEMAKE) --configfile config/smoke.yaml --quiet rules --until data corpus backbone
 
-# The smoke suite with many seeds, in two processes, and with its own under each arithmetic.
+# The smoke suite with many seeds in two processes, then with its own seeds under each arithmetic.
 reference: smoke-inputs
 	mkdir -p results/reference-runs
 	for part in world inputs; do ln -sfn ../smoke/$$part results/reference-runs/$$part; done
@@ -122,7 +123,7 @@ reference: smoke-inputs
 	$(BIN)/python -m tests.portable --scores
 	$(BIN)/python -m bench reference --suite results/reference-runs --arithmetics results/portable --reference $(SMOKE_REFERENCE)
 
-# docs/portability.md; what is done is not done again.
+# docs/portability.md; finished parts are not repeated.
 portable: smoke-inputs test-pythons
 	$(BIN)/python -m tests.portable
 
@@ -132,25 +133,25 @@ portable-quick: smoke-inputs
 wiki-mini: $(READY)
 	$(SNAKEMAKE) --configfile config/wiki-mini.yaml
 
-# A million sentences on the published shapes, by 500 steps of each; docs/performance.md has the goals.
+# Extrapolated from 500 steps of each shape; the goals are in docs/performance.md.
 gpu-bench: $(READY)
 	$(BIN)/python -m bench timing bert-base roberta-base bert-large
 
-# A hundred SIGKILLs at real trainings, in every phase; make test-slow has ten.
+# make test-slow has ten kills.
 kill-test: $(READY)
 	SENTBENCH_KILLS=100 $(BIN)/python -m pytest tests/integration/test_resume.py -k killed_anywhere -q -s
 
-# Snakemake's jobs through slurmctld and slurmd on this machine; SENTBENCH_SLURM=smoke adds the whole smoke suite.
+# Needs slurmctld and slurmd on this machine; SENTBENCH_SLURM=smoke adds the whole smoke suite.
 slurm: $(EXTRAS)
 	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/slurm -q
 
 gpu-smoke: $(READY)
 	$(BIN)/python -m bench gpu_smoke --suite results/smoke --out results/gpu-smoke
 
-# What bench/world/backbones holds: made once and shipped, since pre-training on another processor gives other weights.
-# Raise TOY_VERSION and write the reference anew after it.
+# bench/world/backbones is created once and shipped, because pre-training on another processor gives other weights.
+# Afterwards raise TOY_VERSION and run make reference.
 TOYS := bench/world/backbones
-# [CLS] is trained by nothing. Of bert's seeds 0 to 2, SimCSE keeps its accuracy on the transfer sets with 2 alone.
+# Pre-training does not train [CLS]. Of bert's seeds 0 to 2, SimCSE keeps its transfer accuracy only with seed 2.
 TOY_SEEDS := bert=2 roberta=0 chinese=0
 toy-backbones: $(READY)
 	rm -rf results/toys
@@ -162,7 +163,7 @@ toy-backbones: $(READY)
 	rm -rf $(TOYS)
 	mv results/toys/backbones $(TOYS)
 
-# Without CUDA's packages, which torch pins itself, where its build needs them at all.
+# CUDA's packages are left out: torch pins those that its build needs.
 lock: $(READY)
 	echo $(TORCH) | $(LOCK) --upgrade --extra dev --output-file requirements.lock.all pyproject.toml -
 	grep -vE '^(cuda|nvidia|triton)' requirements.lock.all > requirements.lock

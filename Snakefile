@@ -1,8 +1,8 @@
-# From text to table. Configuration in, targets out; the rules stand in rules/ by stage.
+# The workflow, from text to tables. The configuration defines the targets; the rules are in rules/.
 #
 #   snakemake --cores N --resources gpu=8                      the paper suite (config/paper.yaml)
-#   snakemake --cores 2 --configfile config/smoke.yaml         any other suite; a configuration is complete, nothing is merged
-# Snakemake would lay a --configfile over this one, key by key, and a suite would inherit what it does not name.
+#   snakemake --cores 2 --configfile config/smoke.yaml         any other suite; configurations are complete
+# Snakemake would merge a --configfile into this one key by key, so that a suite would inherit the keys it omits.
 if not workflow.overwrite_configfiles:
 
     configfile: workflow.source_path("config/paper.yaml")

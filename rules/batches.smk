@@ -1,7 +1,8 @@
-# The rules of runs.smk for several runs at once: where runs are small, starting a process costs more than its work.
-# How many run at once is a resource, since a changed one is no reason to run anything again. A job has the threads of as
-# many runs, which share them: sums of floats depend on threads. What stands first in the configuration goes first, and
-# trainings before scorings, which nothing else waits for: else a long job may be the last one, with the other cores idle.
+# The rules of runs.smk for several runs per job. Small runs take less time than starting a process.
+# The number of concurrent runs is a resource, because changing a resource does not trigger a rerun.
+# A job reserves the threads of its concurrent runs; a run always has the threads of its recipe, since
+# sums of floats depend on their number. Priorities follow the order of the configuration, trainings before scorings, so
+# that no long job is left to the end while other cores are idle.
 TOGETHER = config.get("runs_together", 1)
 
 for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
@@ -24,14 +25,14 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
             benchmark:
                 f"{RESULTS}/benchmarks/train/{number}.tsv"
             priority: 2 * len(RUNS) - first
-            # Stopped or killed, a training goes on where it was (docs/unbreakable.md).
+            # A stopped or killed training resumes (docs/unbreakable.md).
             retries: 3
             threads: min(TOGETHER, len(trained_ids)) * max(RUNS[run].recipe.threads for run in trained_ids)
             resources:
                 gpu=1,
                 together=TOGETHER,
             params:
-                plan=told(trained_ids),
+                plan=plan_part(trained_ids),
                 suite=suite_folder,
             shell:
                 "python -m bench runs --suite {params.suite:q} --stages train --together {resources.together}"
@@ -55,7 +56,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
             gpu=1,
             together=TOGETHER,
         params:
-            plan=told(ids, "tasks"),
+            plan=plan_part(ids, "tasks"),
             suite=suite_folder,
         shell:
             "python -m bench runs --suite {params.suite:q} --stages score --together {resources.together}"
@@ -83,7 +84,7 @@ for number, first in enumerate(range(0, len(RUNS), config["runs_per_job"])):
                 gpu=1,
                 together=TOGETHER,
             params:
-                plan=told(analysed_ids, "analyses"),
+                plan=plan_part(analysed_ids, "analyses"),
                 suite=suite_folder,
             shell:
                 "python -m bench runs --suite {params.suite:q} --stages analyse --together {resources.together}"

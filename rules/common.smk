@@ -1,4 +1,4 @@
-# What the rules of every stage share: the runs by id, and functions named for what they return.
+# Shared by all rules: the planned runs by id, and the input functions of rules.
 import json
 import os
 import shlex
@@ -15,10 +15,10 @@ from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 
 try:
-    # Snakemake's own reader keeps the last of two equal keys.
+    # Snakemake's own reader accepts duplicate keys and keeps the last.
     for path in workflow.configfiles:
         suites.read(path)
-    # Methods of its own join BENCH_METHODS here, which every job inherits.
+    # Adds the configuration's method_paths to BENCH_METHODS, which every job inherits.
     suites.validate(config)
     PLANNED = {found.run.id: found for found in suites.planned(config)}
 except UserError as error:
@@ -26,7 +26,7 @@ except UserError as error:
 
 RUNS = {run_id: found.run for run_id, found in PLANNED.items()}
 BACKBONES = {run.backbone.name: run.backbone for run in RUNS.values()}
-# Every corpus that a run reads, by the name that files are given for it.
+# Every corpus that a run reads, by its name in file names.
 CORPORA = {
     slug(name): name for run in RUNS.values() for name in (*run.corpora, run.corpus)
 }
@@ -35,8 +35,9 @@ FIGURES = f"figures/{config['suite']}"
 for blocked in filter(None, map(blocking_path, (Path(RESULTS), Path(FIGURES)))):
     raise WorkflowError(f"{blocked} is no folder, where results go; move it away")
 
-# Every job is a command of the Python that runs this workflow, wherever the working directory is. It takes the place of
-# its shell, which a signal to all of a job's processes would end before the command has written its checkpoint.
+# Jobs are commands of the Python that runs this workflow, whatever the working directory. `exec`
+# replaces the shell: a signal to the process group would otherwise end the shell, and with it the job,
+# before the command has written its checkpoint.
 shell.prefix(
     f"export PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[2]))} "
     f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; exec "
@@ -84,7 +85,7 @@ def analysis_inputs(wildcards):
 
 
 def analysis_inputs_of(run_id):
-    """Some analyses read the training corpus, of encoders too that were not trained here."""
+    """Some analyses read the training corpus, even for encoders that are not trained here."""
     corpus = slug(RUNS[run_id].corpus)
     return [*inputs_of(run_id), f"{RESULTS}/inputs/corpus-{corpus}.json"]
 
@@ -116,12 +117,12 @@ def run_analyses(wildcards):
 
 
 def probing_tasks(wildcards):
-    """The tasks whose files are fetched by themselves; other changes of tasks leave the data as they are."""
+    """Tasks whose files are downloaded separately; other tasks do not change the data input."""
     return [task for task in expand_tasks(config["tasks"]) if task in PROBING_TASKS]
 
 
-def told(run_ids, *more):
-    """The part of the plan that a job of several runs does, of each run no more than decides the job."""
+def plan_part(run_ids, *more):
+    """The part of the plan for a job of several runs, with only the keys that affect the job."""
     keys = ("id", "method", "setting", "reference", "seed", "recipe_changes", *more)
     entries = [PLANNED[run].describe() for run in run_ids]
     plan = {
@@ -131,7 +132,7 @@ def told(run_ids, *more):
         "runs": [{key: entry[key] for key in keys} for entry in entries],
     }
     text = json.dumps(plan, ensure_ascii=False, sort_keys=True)
-    return lambda wildcards: text  # a text by itself would be searched for wildcards
+    return lambda wildcards: text  # Snakemake expands wildcards in plain strings
 
 
 def suite_folder(wildcards):
@@ -151,7 +152,7 @@ def all_analyses(wildcards):
 
 
 def compared(wildcards):
-    """Of a configuration that names a baseline, the comparison with it."""
+    """The outputs of the comparison, if the configuration names a baseline."""
     if "compare" not in config:
         return []
     return [f"{RESULTS}/tables/compare.csv", f"{FIGURES}/compare.png"]

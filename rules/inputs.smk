@@ -1,8 +1,8 @@
-# What training and scoring start from: the embedded world, backbones, data, corpus.
-# The small files in inputs/ say that an input is present and verified, and what it is.
+# Inputs of training and scoring: the embedded world, backbones, data, corpus.
+# The small files in inputs/ state that an input exists and is verified, with its identity.
 
 
-# Nodes of a cluster often have no network: what fetches stays where Snakemake runs.
+# Cluster nodes often have no network, so downloads run where Snakemake runs.
 localrules:
     data,
     corpus,

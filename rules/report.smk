@@ -1,4 +1,4 @@
-# From scores to what people look at.
+# From scores to tables, figures and the page.
 
 
 rule plan:

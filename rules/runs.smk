@@ -1,4 +1,4 @@
-# Training and scoring are separate rules, so that scoring again never trains again.
+# Training and scoring are separate rules, so that scoring again does not train again.
 
 
 rule train:
@@ -10,7 +10,7 @@ rule train:
         f"{RESULTS}/logs/train/{{run}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/train/{{run}}.tsv"
-    # Stopped or killed, a training goes on where it was (docs/unbreakable.md).
+    # A stopped or killed training resumes (docs/unbreakable.md).
     retries: 3
     threads: run_threads
     resources:
