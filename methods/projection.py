@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from methods.base import TARGET, Context, Mapped, Refusal, Shape, Transform, TransformHyper, stream
 
 CHUNK = 8192  # vectors per float64 chunk: bounds memory on tasks of 100,000 sentences
-KINDS = ("pca", "random")
+PROJECTIONS = ("pca", "random")
 
 
 class Affine(Mapped):
@@ -104,8 +104,8 @@ class Projection(Transform):
     @classmethod
     def check(cls, hyper: ProjectionHyper) -> None:
         super().check(hyper)
-        if hyper.kind not in KINDS:
-            raise Refusal(f"'kind' of 'projection' is one of {', '.join(KINDS)}, not '{hyper.kind}'")
+        if hyper.kind not in PROJECTIONS:
+            raise Refusal(f"'kind' of 'projection' is one of {', '.join(PROJECTIONS)}, not '{hyper.kind}'")
         if hyper.dimensions < 1:
             raise Refusal(f"'projection' keeps at least 1 dimension, not {hyper.dimensions}")
         if hyper.source == TARGET:

@@ -19,7 +19,7 @@ from bench.utils.files import write_json, write_text
 
 
 @dataclass(frozen=True)
-class Shape:
+class PublishedShape:
     """The shape of a transformer, and how SimCSE trains it (docs/methods.md#optimisation).
 
     Attributes:
@@ -42,11 +42,11 @@ class Shape:
 # Sizes of the published models. The seconds are from the released logs of GS-InfoNCE, which trains like
 # SimCSE with a few more negatives, on a million sentences at batch size 64 (docs/methods.md#gs-infonce).
 SHAPES = {
-    "bert-base": Shape("bert", 768, 12, 12, 30_522, 64, 3835),
-    "bert-large": Shape("bert", 1024, 24, 16, 30_522, 64, 9226),
-    "roberta-base": Shape("roberta", 768, 12, 12, 50_265, 512),
-    "roberta-large": Shape("roberta", 1024, 24, 16, 50_265, 512),
-    "toy": Shape("bert", 64, 4, 4, 1500, 64),
+    "bert-base": PublishedShape("bert", 768, 12, 12, 30_522, 64, 3835),
+    "bert-large": PublishedShape("bert", 1024, 24, 16, 30_522, 64, 9226),
+    "roberta-base": PublishedShape("roberta", 768, 12, 12, 50_265, 512),
+    "roberta-large": PublishedShape("roberta", 1024, 24, 16, 50_265, 512),
+    "toy": PublishedShape("bert", 64, 4, 4, 1500, 64),
 }
 SENTENCES = 1_000_000  # size of wiki1m, the papers' training corpus
 DRAWN = (11, 31)  # words per sentence: 23 tokens on average, with special tokens and a cut at 32, as in wiki1m
@@ -107,7 +107,7 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     return result | {"official": shape.official, "work": outcome["work"]}
 
 
-def _backbone(shape: Shape, words: list[str], folder: Path) -> None:
+def _backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
     """Write a transformer with random weights and a tokenizer with one token per word."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast

@@ -16,7 +16,7 @@ from bench.comparison.paired import Decision, PairedDifferences, Scores, decide,
 from bench.comparison.verdict import tolerance
 from bench.datasets.tasks import Board, average
 from bench.reported import mapped, prior_sd
-from bench.results.suite_results import Scored, Suite
+from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError, did_you_mean
 
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # the columns that identify a comparison
@@ -29,19 +29,19 @@ class Candidate:
     method: str
     setting: str
     label: str
-    runs: dict[str, list[Scored]] = field(default_factory=dict)
+    runs: dict[str, list[RunResults]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
         """As in configurations, with its setting: `simcse@official`."""
         return f"{self.method}@{self.setting}"
 
-    def on(self, backbone: str) -> list[Scored]:
+    def on(self, backbone: str) -> list[RunResults]:
         """Its runs on a backbone. A method without a backbone has the same runs on all of them."""
         return self.runs.get(backbone) or self.runs.get("none", [])
 
 
-def candidates(suite: Suite) -> list[Candidate]:
+def candidates(suite: SuiteResults) -> list[Candidate]:
     """The methods that can be compared, in the order of the plan.
 
     If a method has several corpora or recipes on a backbone, only the first is used.
@@ -58,7 +58,7 @@ def candidates(suite: Suite) -> list[Candidate]:
     return list(by_name.values())
 
 
-def find(suite: Suite, text: str) -> Candidate:
+def find(suite: SuiteResults, text: str) -> Candidate:
     """The planned method with a name as in configurations; without `@`, its official setting if that is planned.
 
     Raises:
@@ -86,7 +86,7 @@ def find(suite: Suite, text: str) -> Candidate:
     return min(matches, key=lambda one: one.setting != "official")
 
 
-def _scores(runs: Iterable[Scored], board: Board, task: str) -> Scores:
+def _scores(runs: Iterable[RunResults], board: Board, task: str) -> Scores:
     """Points by seed on a task, or on the average of the board's tasks."""
     by_seed: dict[int | None, float] = {}
     for run in runs:
@@ -177,7 +177,7 @@ def _compare(board: Board, backbone: str, ours: Candidate, theirs: Candidate, ta
 Printed = dict[tuple[str, str, str, str], list[dict[str, Any]]]
 
 
-def _printed(suite: Suite) -> Printed:
+def _printed(suite: SuiteResults) -> Printed:
     """The printed scores of a suite's methods. A printed number belongs to both settings of its method."""
     printed: Printed = {}
     numbers = mapped()
@@ -207,7 +207,7 @@ def _same_settings(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return all(other.get(key, mine[key]) == mine[key] for key in mine)
 
 
-def _claims(suite: Suite, compared: Comparison, level: float, printed: Printed) -> list[dict[str, Any]]:
+def _claims(suite: SuiteResults, compared: Comparison, level: float, printed: Printed) -> list[dict[str, Any]]:
     """The printed numbers that belong to a comparison, as rows of the second frame that `against` returns."""
     row, board = compared.row, suite.boards[compared.row["board"]]
     if not board.is_in_print(row["task"]):
@@ -235,7 +235,7 @@ def _claims(suite: Suite, compared: Comparison, level: float, printed: Printed) 
     return [claim for claim in claims if claim["claimed"] is not None] or claims
 
 
-def _chosen_backbones(suite: Suite, backbones: Sequence[str]) -> list[str]:
+def _chosen_backbones(suite: SuiteResults, backbones: Sequence[str]) -> list[str]:
     planned = list(dict.fromkeys(run.plan["backbone"] for run in suite.runs))
     for name in backbones:
         if name not in planned:
@@ -244,7 +244,7 @@ def _chosen_backbones(suite: Suite, backbones: Sequence[str]) -> list[str]:
 
 
 def _chosen_methods(
-    suite: Suite, theirs: Candidate, methods: Sequence[str], backbones: Sequence[str]
+    suite: SuiteResults, theirs: Candidate, methods: Sequence[str], backbones: Sequence[str]
 ) -> list[Candidate]:
     if not any(theirs.on(name) for name in backbones):
         hint = did_you_mean(backbones[0], theirs.runs)
@@ -259,7 +259,7 @@ def _chosen_methods(
 
 
 def _comparisons(
-    suite: Suite, theirs: Candidate, methods: Sequence[Candidate], backbones: Sequence[str]
+    suite: SuiteResults, theirs: Candidate, methods: Sequence[Candidate], backbones: Sequence[str]
 ) -> Iterator[Comparison]:
     """Every comparison that has scores, by board, backbone, method and task."""
     for board in suite.boards.values():
@@ -285,7 +285,7 @@ def _families(comparisons: Iterable[Comparison], boards: Mapping[str, Board]) ->
 
 
 def against(
-    suite: Suite, baseline: str, methods: Sequence[str] = (), backbones: Sequence[str] = ()
+    suite: SuiteResults, baseline: str, methods: Sequence[str] = (), backbones: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Compare the methods of a suite with `baseline`.
 

@@ -17,10 +17,10 @@ import pandas as pd
 from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.tasks import Board, average, expand_tasks
 from bench.reported import LABEL, MEASURES, mapped, prior_sd
-from bench.results.suite_results import NEUTRAL_CHANGES, Key, Scored, Suite
+from bench.results.suite_results import NEUTRAL_CHANGES, Key, RunResults, SuiteResults
 
 
-def select(suite: Suite, run: str, backbone: str) -> list[Scored]:
+def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     """The planned runs of a method, all of one corpus and recipe.
 
     Args:
@@ -45,7 +45,7 @@ def select(suite: Suite, run: str, backbone: str) -> list[Scored]:
     return []
 
 
-def _deviations(run: Scored, backbone: str) -> list[str]:
+def _deviations(run: RunResults, backbone: str) -> list[str]:
     """How a run's experiment differs from the printed one, as clauses."""
     deviations = []
     if run.plan["backbone"] != backbone:
@@ -72,13 +72,13 @@ class _OurScores:
         sign: 1, or -1 if print states the negated quantity.
     """
 
-    runs: list[Scored]
-    minus: list[Scored] | None
+    runs: list[RunResults]
+    minus: list[RunResults] | None
     key: Key
     sign: int
 
     @property
-    def all_runs(self) -> list[Scored]:
+    def all_runs(self) -> list[RunResults]:
         return [*self.runs, *(self.minus or [])]
 
     @property
@@ -102,7 +102,7 @@ class _OurScores:
         return [self.sign * (value - minus[seed]) for seed, value in ours.items() if seed in minus]
 
 
-def _why_missing(runs: list[Scored], key: Key) -> str:
+def _why_missing(runs: list[RunResults], key: Key) -> str:
     """Why none of the runs has a score; empty if one has, or if one diverged."""
     statuses = {run.status for run in runs}
     if "diverged" in statuses or any(key in run.scores for run in runs):
@@ -244,7 +244,7 @@ def _verdict_input(cell: Cell, ours: _OurScores, backbone: str) -> VerdictInput:
     return VerdictInput(cell.printed, list(cell.ours), allowed, ours.deterministic, prior)
 
 
-def cells(suite: Suite) -> pd.DataFrame:
+def cells(suite: SuiteResults) -> pd.DataFrame:
     """One row per printed number that measures something, in the order of print; the columns are those of `Cell`.
 
     Holm's correction covers the cells of one printed table.
@@ -286,7 +286,7 @@ def cells(suite: Suite) -> pd.DataFrame:
 _BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")  # of a leaderboard's row, beside the recipe
 
 
-def leaderboard(suite: Suite, name: str = "sts") -> pd.DataFrame:
+def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe, best average first.
 
     Args:
@@ -300,7 +300,7 @@ def leaderboard(suite: Suite, name: str = "sts") -> pd.DataFrame:
         number of seeds. Rows are sorted within a backbone.
     """
     board = suite.boards[name]
-    groups: dict[tuple[str, ...], list[Scored]] = {}
+    groups: dict[tuple[str, ...], list[RunResults]] = {}
     for run in suite.runs:
         if set(board.tasks) & set(expand_tasks(run.plan.get("tasks", board.tasks))):
             changes = sorted((run.plan.get("recipe_changes") or {}).items())
@@ -321,7 +321,7 @@ def leaderboard(suite: Suite, name: str = "sts") -> pd.DataFrame:
     )  # fmt: skip
 
 
-def _board_row(runs: list[Scored], board: Board) -> dict[str, Any]:
+def _board_row(runs: list[RunResults], board: Board) -> dict[str, Any]:
     """The columns of a leaderboard that are computed from the runs of one row."""
     unfinished = [run for run in runs if run.status != "finished"]
     fates = Counter(run.status if run.status == "missing" else f"{run.status}: {run.reason}" for run in unfinished)

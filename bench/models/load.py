@@ -147,8 +147,8 @@ def _encoder_class(kind: str, source: Path) -> Any:
     """The class of a kind of encoder: of this package, else of the module of a method."""
     if kind == TransformerEncoder.kind:
         return TransformerEncoder
-    if kind in sentence_transformers.KINDS:
-        return sentence_transformers.KINDS[kind]
+    if kind in sentence_transformers.ENCODER_KINDS:
+        return sentence_transformers.ENCODER_KINDS[kind]
     for cls in method_classes().values():
         for value in vars(importlib.import_module(cls.__module__)).values():
             if isinstance(value, type) and getattr(value, "kind", None) == kind:

@@ -405,4 +405,4 @@ def _tokenizer(folder: Path) -> Any:
         raise UserError(f"{path} is not a tokenizer ({error}); download it again") from None
 
 
-KINDS = {cls.kind: cls for cls in (Prompted, Normalised, StaticEncoder)}
+ENCODER_KINDS = {cls.kind: cls for cls in (Prompted, Normalised, StaticEncoder)}

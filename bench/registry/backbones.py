@@ -28,7 +28,7 @@ class Backbone:
         location: hub repository, toy kind ("bert", "roberta", "chinese", "glove"), folder or file.
         shape: width and depth.
         fingerprint: identifies the weights; part of a run's identity.
-        kind: one of `KINDS`.
+        kind: one of `BACKBONE_KINDS`.
     """
 
     name: str
@@ -50,7 +50,9 @@ class Backbone:
             UserError: the backbone is a table of word vectors, or cannot be downloaded.
         """
         if self.kind == "words":
-            raise UserError(f"'{self.name}' is {KINDS['words']}, not a transformer; choose a transformer backbone")
+            raise UserError(
+                f"'{self.name}' is {BACKBONE_KINDS['words']}, not a transformer; choose a transformer backbone"
+            )
         if self.source == "toy":
             return TOY_FOLDER / self.name
         if self.source == "hub":
@@ -74,7 +76,7 @@ class Backbone:
         return Path(self.location)
 
 
-KINDS = {"transformer": "a transformer", "words": "a table of word vectors", "none": "no backbone"}
+BACKBONE_KINDS = {"transformer": "a transformer", "words": "a table of word vectors", "none": "no backbone"}
 _HUB = {
     "bert-base-uncased": ("google-bert/bert-base-uncased", Shape(768, 12, cased=False)),
     "bert-large-uncased": ("google-bert/bert-large-uncased", Shape(1024, 24, cased=False)),

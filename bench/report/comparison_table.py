@@ -13,7 +13,7 @@ from bench.comparison.against_baseline import IDENTITY, against
 from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.report.formats import csv, markdown, write_table
 from bench.report.tables import score_text
-from bench.results.suite_results import Suite, read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
@@ -81,7 +81,7 @@ def _share(row: dict[str, Any]) -> str:
     return f"{row['improvement']:.2f} [{row['improvement_low']:.2f}, {row['improvement_high']:.2f}]"
 
 
-def caption(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
+def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
     """The caption of a table of comparisons; it explains the printed columns only if there are any."""
     first = frame.to_dict("records")[0]
     names = _names(frame)
@@ -102,7 +102,7 @@ def caption(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
     return f"{text}. {legend}. {suite.remark_on(frame['backbone'])}".strip()
 
 
-def versus_figure(suite: Suite, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
+def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
     """The comparisons of one board: a panel per backbone, a mark for the difference at each seed.
 
     With several methods, those that are not trained are left out: their differences are so large that the gains of the

@@ -15,7 +15,7 @@ from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
 from bench.report.tables import row_name
 from bench.reported import LABEL, MEASURES, SOURCES, mapped
-from bench.results.suite_results import Key, Scored, Suite, read_suite
+from bench.results.suite_results import Key, RunResults, SuiteResults, read_suite
 from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
@@ -25,7 +25,7 @@ CONFIGS = tuple(config.SCHEMA.with_name(name) for name in ("paper.yaml", "chines
 
 
 def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
-    """The keys of `Scored.scores` that a planned run will have, given data sets with their usual splits."""
+    """The keys of `RunResults.scores` that a planned run will have, given data sets with their usual splits."""
     tasks = expand_tasks(plan.get("tasks", ("sts",)))  # plans of earlier versions have no "tasks"
     return set() if plan.get("skip") else scored_cells(tasks) | set(_other_cells(plan))
 
@@ -37,13 +37,15 @@ def _other_cells(plan: Mapping[str, Any]) -> Iterator[Key]:
         yield "uniformity", "", "uniformity"
 
 
-def planned_suite(plans: Sequence[Mapping[str, Any]]) -> Suite:
+def planned_suite(plans: Sequence[Mapping[str, Any]]) -> SuiteResults:
     """Several plans (contents of `plan.json`) as one suite in which nothing has run."""
-    runs = [Scored(run, "missing", "no scores in this suite", "", {}) for plan in plans for run in plan["runs"]]
-    return Suite(" and ".join(plan["suite"] for plan in plans), plans[0]["data"], plans[0].get("stand_ins") or {}, runs)
+    runs = [RunResults(run, "missing", "no scores in this suite", "", {}) for plan in plans for run in plan["runs"]]
+    return SuiteResults(
+        " and ".join(plan["suite"] for plan in plans), plans[0]["data"], plans[0].get("stand_ins") or {}, runs
+    )
 
 
-def coverage_of_numbers(suite: Suite, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
+def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
     """Every printed number, in the order of print, with its state in a suite.
 
     Args:
@@ -77,7 +79,7 @@ def coverage_of_numbers(suite: Suite, all_cells: pd.DataFrame | None = None) -> 
     return numbers
 
 
-def coverage(suite: Suite, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
+def coverage(suite: SuiteResults, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
     """How many numbers of each printed table have a recipe, are planned and have run; tables in the order of print.
 
     Returns:
@@ -104,7 +106,7 @@ def without_recipe() -> pd.DataFrame:
     return numbers.groupby([*LABEL, "reason", "measures"], sort=False).size().reset_index(name="numbers")
 
 
-def _merged(suites: Sequence[Suite]) -> Suite:
+def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
     """Several suites as one. If several have the same run, one with scores is taken.
 
     Raises:
@@ -117,11 +119,11 @@ def _merged(suites: Sequence[Suite]) -> Suite:
                 raise UserError(
                     f"{stand_ins[printed]} and {own} both stand in for {printed}; pass their suites in separate calls"
                 )
-    by_id: dict[str, Scored] = {}
+    by_id: dict[str, RunResults] = {}
     for run in (run for suite in suites for run in suite.runs):
         if run.plan["id"] not in by_id or by_id[run.plan["id"]].status == "missing":
             by_id[run.plan["id"]] = run
-    return Suite(" and ".join(one.name for one in suites), suites[0].data, stand_ins, list(by_id.values()))
+    return SuiteResults(" and ".join(one.name for one in suites), suites[0].data, stand_ins, list(by_id.values()))
 
 
 def _share(left_out: pd.DataFrame, measures: int) -> str:

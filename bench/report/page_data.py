@@ -23,7 +23,7 @@ from bench.report.figures import board_stem, paper_stems
 from bench.report.tables import METRICS, leaderboards, origin, printed_tables, row_name, score_text, seeds_text
 from bench.reported import MEASURES, SOURCES, mapped
 from bench.reported.audit import FINDING_KINDS, findings
-from bench.results.suite_results import Scored, Suite
+from bench.results.suite_results import RunResults, SuiteResults
 
 CURVE = {
     "dev": "Selection score (Spearman x 100)",
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 Facts = list[tuple[str, str]]  # (title, text)
 
 
-def context(suite: Suite, scores: str) -> Json:
+def context(suite: SuiteResults, scores: str) -> Json:
     """What the page shows of a suite, apart from its figures.
 
     Args:
@@ -118,7 +118,7 @@ def curve_columns(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return columns
 
 
-def _run(run: Scored, origins: list[Facts], scores: str) -> Json:
+def _run(run: RunResults, origins: list[Facts], scores: str) -> Json:
     """A run; its provenance is appended to `origins` unless an equal one is there."""
     outcome = run.provenance.get("outcome", {})
     data: Json = {name: run.plan[name] for name in ("id", "backbone", "setting", "seed")}
@@ -133,7 +133,7 @@ def _run(run: Scored, origins: list[Facts], scores: str) -> Json:
     return {name: value for name, value in data.items() if value not in (None, "")}
 
 
-def _run_indices(suite: Suite) -> dict[str, int]:
+def _run_indices(suite: SuiteResults) -> dict[str, int]:
     return {run.plan["id"]: index for index, run in enumerate(suite.runs)}
 
 
@@ -152,7 +152,7 @@ def _add_entry(entries: list[Json], title: str, facts: Facts, sides: list[Json])
 # --- Leaderboards ---
 
 
-def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[Json]) -> Json:
+def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Json]) -> Json:
     """One of the suite's own tables, with the average before the tasks."""
     about = suite.boards[name]
     tasks = ["Avg", *about.tasks] if len(about.tasks) > 1 else list(about.tasks)
@@ -161,7 +161,7 @@ def _board(suite: Suite, name: str, board: pd.DataFrame, entries: list[Json]) ->
         texts["Corpus"] = "corpus"
     indices = _run_indices(suite)
 
-    def average_of(run: Scored) -> float | None:
+    def average_of(run: RunResults) -> float | None:
         points = [run.scores[key] for task in about.tasks if (key := (task, "test", about.metric)) in run.scores]
         return average(points) if len(points) == len(about.tasks) else None
 
@@ -233,7 +233,7 @@ def _facts(cell: Any, digits: int) -> Facts:
     return facts
 
 
-def _sides(suite: Suite, indices: Mapping[str, int], cell: Any) -> list[Json]:
+def _sides(suite: SuiteResults, indices: Mapping[str, int], cell: Any) -> list[Json]:
     """The runs behind a printed number: those compared, those subtracted, and both in the other setting.
 
     Args:
@@ -253,7 +253,7 @@ def _sides(suite: Suite, indices: Mapping[str, int], cell: Any) -> list[Json]:
     return sides
 
 
-def _section(suite: Suite, stem: str, table: pd.DataFrame, entries: list[Json]) -> Json:
+def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[Json]) -> Json:
     """A printed table, with one row per printed row."""
     indices = _run_indices(suite)
     source, name = table.iloc[0][["source", "table"]]
@@ -300,7 +300,7 @@ def _section(suite: Suite, stem: str, table: pd.DataFrame, entries: list[Json]) 
 # --- The other sections ---
 
 
-def _provenance(suite: Suite) -> list[tuple[str, list[str]]]:
+def _provenance(suite: SuiteResults) -> list[tuple[str, list[str]]]:
     """Each field of the scores' provenance with its distinct values; with several, how many runs have each."""
     provenances = [run.provenance for run in suite.runs if run.provenance]
     counts: dict[str, Counter[str]] = {}
@@ -317,7 +317,7 @@ def _provenance(suite: Suite) -> list[tuple[str, list[str]]]:
     return [(title, values) for title, values in rows if values]
 
 
-def _analyses(suite: Suite) -> dict[str, list[tuple[str, Any]]]:
+def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
     """The analyses that are shown as tables: name -> (title of the run, result).
 
     "missing" lists analyses without a result: (analysis and run, reason).

@@ -13,7 +13,7 @@ from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import TASK_ORDER
 from bench.report.formats import csv, slug, write_table
 from bench.reported import SOURCES
-from bench.results.suite_results import Suite, read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
 
 VERDICT_LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in VERDICT_SYMBOLS.items())
@@ -121,7 +121,7 @@ def _row_lines(head: dict[str, str], by_task: dict[str, Any], last: Any) -> list
     return lines
 
 
-def captioned(suite: Suite, table: pd.DataFrame) -> str:
+def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
     """The caption of a printed table, without the legend of the verdicts."""
     source, name = table.iloc[0][["source", "table"]]
     metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
@@ -135,13 +135,13 @@ def captioned(suite: Suite, table: pd.DataFrame) -> str:
     return f"{text} {suite.remark_on(table['measured_on'])}".strip()
 
 
-def leaderboard_caption(suite: Suite, name: str, board: pd.DataFrame) -> str:
+def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
     """The caption of one of the suite's own tables."""
     text = f"Suite {suite.name}: {suite.boards[name].title}, mean ± standard deviation over n seeds."
     return f"{text} {suite.remark_on(board['backbone'])}".strip()
 
 
-def leaderboards(suite: Suite) -> dict[str, pd.DataFrame]:
+def leaderboards(suite: SuiteResults) -> dict[str, pd.DataFrame]:
     """The suite's own tables that hold any score, by name; that of STS in any case."""
     boards = {}
     for name, about in suite.boards.items():

@@ -28,7 +28,7 @@ Key = tuple[str, str, str]  # task, split, metric
 
 
 @dataclass(frozen=True)
-class Scored:
+class RunResults:
     """A planned run and its results.
 
     Attributes:
@@ -54,13 +54,13 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Suite:
+class SuiteResults:
     """The results of a suite."""
 
     name: str
     data: str
     stand_ins: Mapping[str, str]
-    runs: list[Scored]
+    runs: list[RunResults]
 
     @cached_property
     def boards(self) -> dict[str, Board]:
@@ -114,10 +114,10 @@ def _scores(records: list[Record]) -> dict[Key, float]:
     return scores
 
 
-def _read_run(plan: PlanEntry, suite_dir: Path) -> Scored:
+def _read_run(plan: PlanEntry, suite_dir: Path) -> RunResults:
     path, analysed = suite_dir / "scores" / f"{plan['id']}.json", suite_dir / "analyses" / f"{plan['id']}.json"
     if not path.is_file():
-        return Scored(plan, "missing", "no scores in this suite", "", {})
+        return RunResults(plan, "missing", "no scores in this suite", "", {})
     provenance, records = read_scores(path)
     try:
         outcome, data = provenance["outcome"], provenance["data"]["name"]
@@ -131,7 +131,7 @@ def _read_run(plan: PlanEntry, suite_dir: Path) -> Scored:
         scores |= dict(_derived(scores, outcome, analyses))
     except DAMAGE as error:
         raise no_analyses(analysed, describe_damage(error)) from None
-    return Scored(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, analyses)
+    return RunResults(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, analyses)
 
 
 def _check_same_run(scored: Mapping[str, Any], plan: PlanEntry) -> None:
@@ -143,7 +143,7 @@ def _check_same_run(scored: Mapping[str, Any], plan: PlanEntry) -> None:
             raise ValueError(f"it says that its {name} is {scored[name]!r}, which is {planned[name]!r} in the plan")
 
 
-def read_suite(suite_dir: Path) -> Suite:
+def read_suite(suite_dir: Path) -> SuiteResults:
     """Read the plan of a suite, and the scores and analyses of every planned run.
 
     Raises:
@@ -151,4 +151,4 @@ def read_suite(suite_dir: Path) -> Suite:
     """
     plan = read_plan(Path(suite_dir) / "plan.json")
     runs = [_read_run(run, Path(suite_dir)) for run in plan["runs"]]
-    return Suite(plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs)
+    return SuiteResults(plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs)

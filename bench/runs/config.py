@@ -21,7 +21,7 @@ from bench.datasets.corpora import check_name
 from bench.datasets.manifest import check_listed
 from bench.datasets.tasks import STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.download import local_folder
-from bench.registry.backbones import KINDS, backbone
+from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.methods import method_class
 from bench.registry.plugins import add_method_paths, python_files
 from bench.results.records import ANALYSES
@@ -359,7 +359,7 @@ def _backbones(entry: Mapping[str, Any], text: str, suite_backbones: Mapping[str
     common = [name for name, options in suite_backbones.items() if "tasks" not in (options or {})]
     matching = [name for name in common if method.backbone_free or backbone(name).kind == method.backbone_kind]
     if not matching:
-        raise UserError(f"configuration: '{text}' needs {KINDS[method.backbone_kind]}; add one to 'backbones'")
+        raise UserError(f"configuration: '{text}' needs {BACKBONE_KINDS[method.backbone_kind]}; add one to 'backbones'")
     return matching
 
 

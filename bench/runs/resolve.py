@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from bench.registry.backbones import KINDS, NO_BACKBONE, Backbone, backbone
+from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
 from bench.registry.methods import method_class
 from bench.registry.plugins import type_name
 from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert, convert_recipe, format_value
@@ -157,8 +157,8 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
         return NO_BACKBONE
     chosen = backbone(name)
     if chosen.kind != host.backbone_kind:
-        needed = KINDS[host.backbone_kind]
-        raise UserError(f"'{host.name}' needs {needed}, but '{chosen.name}' is {KINDS[chosen.kind]}; choose another")
+        needed, has = BACKBONE_KINDS[host.backbone_kind], BACKBONE_KINDS[chosen.kind]
+        raise UserError(f"'{host.name}' needs {needed}, but '{chosen.name}' is {has}; choose another")
     return chosen
 
 

@@ -45,7 +45,7 @@ class Size:
 
 
 SIZE = Size()
-KINDS = ("bert", "roberta", "chinese")
+TOY_KINDS = ("bert", "roberta", "chinese")
 MASKED = 0.15
 LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 
@@ -65,8 +65,8 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
     Raises:
         UserError: unknown kind, `threads` out of range, or no corpus in `world`.
     """
-    if kind not in KINDS:
-        raise UserError(f"unknown kind of toy backbone {kind!r}{did_you_mean(kind, KINDS)}")
+    if kind not in TOY_KINDS:
+        raise UserError(f"unknown kind of toy backbone {kind!r}{did_you_mean(kind, TOY_KINDS)}")
     most = os.cpu_count() or 1
     if not 1 <= threads <= most:
         raise UserError(f"--threads is {threads}; use 1 to {most} CPU threads")

@@ -19,7 +19,7 @@ from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.comparison_table import render_versus, shown, versus_figure
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE
 from bench.reported import prior_sd
-from bench.results.suite_results import Scored, Suite
+from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError
 from tests.report.test_tables import NASTY, Reader
 from tests.support.synthetic_suite import seeds, write_suite
@@ -27,21 +27,21 @@ from tests.support.synthetic_suite import seeds, write_suite
 BASE = "bert-base-uncased"
 
 
-def scored(method: str, seed: int | None, points: float | Mapping[str, float] | None, **more: Any) -> Scored:
+def scored(method: str, seed: int | None, points: float | Mapping[str, float] | None, **more: Any) -> RunResults:
     """A run with these points on every STS task, or by task; `None` means that it diverged."""
     plan = {"method": method, "setting": more.pop("setting", "official"), "label": method.upper(), "seed": seed}
     plan |= {"backbone": BASE, "corpus": None if seed is None else "wiki1m", "recipe_changes": {}}
     metric, status = more.pop("metric", "spearman"), "finished" if points is not None else "diverged"
     by_task = {} if points is None else points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
     scores = {(task, "test", metric): value for task, value in by_task.items()}
-    return Scored(plan | more, status, "", "senteval", scores)
+    return RunResults(plan | more, status, "", "senteval", scores)
 
 
-def suite(*runs: Scored, **more: Any) -> Suite:
-    return Suite(name="paper", data="senteval", stand_ins=more.pop("stand_ins", {}), runs=list(runs))
+def suite(*runs: RunResults, **more: Any) -> SuiteResults:
+    return SuiteResults(name="paper", data="senteval", stand_ins=more.pop("stand_ins", {}), runs=list(runs))
 
 
-def table(method: str, rows: np.ndarray | list[list[float]], first: int = 0, **more: Any) -> list[Scored]:
+def table(method: str, rows: np.ndarray | list[list[float]], first: int = 0, **more: Any) -> list[RunResults]:
     """One run per row, with points in the order of the STS tasks."""
     return [
         scored(method, first + seed, dict(zip(STS_TASKS, map(float, row), strict=True)), **more)

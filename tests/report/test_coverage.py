@@ -23,7 +23,7 @@ from bench.report.coverage import (
     without_recipe,
 )
 from bench.reported import MEASURES, mapped
-from bench.results.suite_results import Suite, read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.resolve import parse
 from bench.utils.errors import UserError
@@ -55,12 +55,12 @@ def spelled(wanted: Kind) -> str:
 
 
 @pytest.fixture(scope="module")
-def planned() -> Suite:
+def planned() -> SuiteResults:
     return planned_suite([config.plan(config.load(path)) for path in CONFIGS])
 
 
 @pytest.fixture(scope="module")
-def smoke() -> Suite:
+def smoke() -> SuiteResults:
     return planned_suite([config.plan(config.load(ROOT / "config" / "smoke.yaml"))])
 
 

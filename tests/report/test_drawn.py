@@ -24,14 +24,14 @@ from bench.report.figures.measured import OURS, FigureData, figure_data
 from bench.report.figures.papers import draw, paper_figures
 from bench.report.figures.spreads import _density
 from bench.report.figures.style import LINES, MARKS, STYLE
-from bench.results.suite_results import Suite, read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from tests.support.synthetic_figures import write_everything
 
 FIGURES = {figure.id: figure for figure in load_figures()}
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory) -> Suite:
+def smoke(tmp_path_factory) -> SuiteResults:
     stand_ins = {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta"}
     folder = tmp_path_factory.mktemp("smoke")
     return read_suite(
@@ -39,7 +39,7 @@ def smoke(tmp_path_factory) -> Suite:
     )
 
 
-def drawn(name: str, suite: Suite) -> tuple[Figure, pd.DataFrame]:
+def drawn(name: str, suite: SuiteResults) -> tuple[Figure, pd.DataFrame]:
     measured = figure_data(FIGURES[name], suite)
     with matplotlib.rc_context(STYLE):
         return draw(suite, FIGURES[name], measured), measured.table
@@ -298,7 +298,7 @@ def test_odd_labels_are_texts(name, suite):
         assert found == []
 
 
-def rendered(suite: Suite, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+def rendered(suite: SuiteResults, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """The bytes of the papers' figures `names` by file."""
     monkeypatch.setattr("bench.report.figures.read_suite", lambda _: suite)
     monkeypatch.setattr("bench.report.figures.cells", lambda _: None)

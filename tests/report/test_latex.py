@@ -27,7 +27,7 @@ from bench.report.tables import (
     shown_leaderboard,
     shown_table,
 )
-from bench.results.suite_results import Scored, Suite
+from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 
 needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
@@ -60,14 +60,14 @@ def complaints(log: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def suite() -> Suite:
+def suite() -> SuiteResults:
     """The paper suite with made-up numbers, every run finished."""
     draw = np.random.default_rng(7)
     runs = []
     for plan in (run for path in CONFIGS for run in config.plan(config.load(path))["runs"]):
         scores = {key: float(draw.normal(75, 1)) for key in sorted(planned_scores(plan))}
-        runs.append(Scored(plan, "finished", "", "senteval", scores))
-    return Suite("paper", "senteval", {}, runs)
+        runs.append(RunResults(plan, "finished", "", "senteval", scores))
+    return SuiteResults("paper", "senteval", {}, runs)
 
 
 @needs_latex

@@ -16,7 +16,7 @@ from bench.report.figures.described import PaperFigure, load_figures
 from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, figure_data, ranges
 from bench.report.figures.papers import paper_figures, paper_stems
 from bench.reported import curves, printed
-from bench.results.suite_results import Suite, read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_figures import write_everything
@@ -25,7 +25,7 @@ from tests.support.synthetic_suite import write_suite
 FIGURES = {figure.id: figure for figure in load_figures()}
 
 
-def table(figure: str, suite: Suite) -> pd.DataFrame:
+def table(figure: str, suite: SuiteResults) -> pd.DataFrame:
     measured = figure_data(FIGURES[figure], suite)
     assert measured is not None
     return measured.table

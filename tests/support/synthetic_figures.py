@@ -12,7 +12,7 @@ import pytest
 
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.described import PaperFigure, load_figures
-from bench.results.suite_results import Suite, read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import write_suite
 
@@ -168,5 +168,5 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def suite(folder) -> Suite:
+def suite(folder) -> SuiteResults:
     return read_suite(folder)

@@ -26,7 +26,7 @@ from bench.report.figures.style import (
 )
 from bench.report.tables import printed_tables, row_name, score_text
 from bench.reported import SOURCES
-from bench.results.suite_results import Suite
+from bench.results.suite_results import SuiteResults
 
 SCALES = {
     "spearman": "STS average (Spearman x 100)",
@@ -61,7 +61,7 @@ def _compared(panel: Axes, backbone: str, rows: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
-def comparison(suite: Suite, table: pd.DataFrame) -> Figure:
+def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
     """The averages of one printed table (rows of `cells`), a panel per backbone."""
     backbones = table["backbone"].unique()
     parts = [table[table["backbone"] == backbone] for backbone in backbones]
@@ -89,7 +89,7 @@ def board_stem(board: str) -> str:
     return "leaderboard" if board == "sts" else f"leaderboard_{board}"
 
 
-def board_figure(suite: Suite, board: pd.DataFrame, name: str = "sts") -> Figure:
+def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") -> Figure:
     """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed."""
     backbones = board["backbone"].unique()
     parts = [board[board["backbone"] == backbone] for backbone in backbones]

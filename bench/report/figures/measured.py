@@ -14,7 +14,7 @@ from bench.comparison.reproduction import select
 from bench.report.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
 from bench.results.readers import DAMAGE, describe_damage
-from bench.results.suite_results import Scored, Suite
+from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError
 
 METRIC = "spearman"  # of all figures that show scores
@@ -37,31 +37,31 @@ class FigureData:
     remarks: tuple[str, ...]
 
 
-def _scores(figure: PaperFigure, run: Scored) -> Rows:
+def _scores(figure: PaperFigure, run: RunResults) -> Rows:
     values = {(task, split): run.scores.get((task, split, METRIC)) for task, split in figure.scores}
     return [
         {"task": task, "split": split, "value": value} for (task, split), value in values.items() if value is not None
     ]
 
 
-def _curve(figure: PaperFigure, run: Scored) -> Rows:
+def _curve(figure: PaperFigure, run: RunResults) -> Rows:
     outcome = run.provenance.get("outcome") or {}
     fields = ("step", "loss", "dev", "alignment", "uniformity")
     rows = [{name: point.get(name) for name in fields} for point in outcome.get("curve") or []]
     return [row | {"best": row["step"] == outcome.get("best_step")} for row in rows]
 
 
-def _path(figure: PaperFigure, run: Scored) -> Rows:
+def _path(figure: PaperFigure, run: RunResults) -> Rows:
     return [row for row in _curve(figure, run) if row["alignment"] is not None and row["uniformity"] is not None]
 
 
-def _analysis(run: Scored, name: str) -> Mapping[str, Any]:
+def _analysis(run: RunResults, name: str) -> Mapping[str, Any]:
     """A result of `bench.stages.analyse`; empty if there is none, or only the reason why."""
     result = run.analyses.get(name, {})
     return {} if "reason" in result else result
 
 
-def _alignment(figure: PaperFigure, run: Scored) -> Rows:
+def _alignment(figure: PaperFigure, run: RunResults) -> Rows:
     if not (result := _analysis(run, "alignment")):
         return []
     whole = result["STS-B"]["all"]
@@ -70,15 +70,15 @@ def _alignment(figure: PaperFigure, run: Scored) -> Rows:
     return [whole | {"average": run.scores.get(("Avg", "test", "spearman"))}]
 
 
-def _cosines(figure: PaperFigure, run: Scored) -> Rows:
+def _cosines(figure: PaperFigure, run: RunResults) -> Rows:
     if not (result := _analysis(run, "cosines")):
         return []
     pairs = zip(result["gold"], result["cosine"], strict=True)
     return [{"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine} for gold, cosine in pairs]
 
 
-def _by_layer(measure: str, first: int) -> Callable[[PaperFigure, Scored], Rows]:
-    def rows(figure: PaperFigure, run: Scored) -> Rows:
+def _by_layer(measure: str, first: int) -> Callable[[PaperFigure, RunResults], Rows]:
+    def rows(figure: PaperFigure, run: RunResults) -> Rows:
         result = _analysis(run, "layers")
         readings = result[measure] if result else {}
         return [
@@ -90,7 +90,7 @@ def _by_layer(measure: str, first: int) -> Callable[[PaperFigure, Scored], Rows]
     return rows
 
 
-def _tokens(figure: PaperFigure, run: Scored) -> Rows:
+def _tokens(figure: PaperFigure, run: RunResults) -> Rows:
     if not (result := _analysis(run, "tokens")):
         return []
     pieces = list(enumerate(result["tokens"]))
@@ -108,7 +108,7 @@ def _tokens(figure: PaperFigure, run: Scored) -> Rows:
     ]
 
 
-def _in_batch(figure: PaperFigure, run: Scored) -> Rows:
+def _in_batch(figure: PaperFigure, run: RunResults) -> Rows:
     if not (result := _analysis(run, "in-batch")):
         return []
     return [
@@ -118,7 +118,7 @@ def _in_batch(figure: PaperFigure, run: Scored) -> Rows:
     ]
 
 
-ROWS: dict[str, Callable[[PaperFigure, Scored], Rows]] = {
+ROWS: dict[str, Callable[[PaperFigure, RunResults], Rows]] = {
     "sweep": _scores,
     "seeds": _scores,
     "curves": _curve,
@@ -132,7 +132,7 @@ ROWS: dict[str, Callable[[PaperFigure, Scored], Rows]] = {
 }
 
 
-def figure_data(figure: PaperFigure, suite: Suite) -> FigureData | None:
+def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     """The data of `figure` in `suite`; None without data, and for a sweep with a single value.
 
     Raises:
@@ -186,7 +186,7 @@ def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> 
     return "; ".join(texts)
 
 
-def _rows_of_runs(figure: PaperFigure, suite: Suite, text: str, backbone: str) -> dict[int, Rows]:
+def _rows_of_runs(figure: PaperFigure, suite: SuiteResults, text: str, backbone: str) -> dict[int, Rows]:
     """The rows of each selected run that has any, by its index; for cosines of tokens, those of the first seed only."""
     by_index = {}
     for index, run in enumerate(select(suite, text, backbone)):

@@ -11,7 +11,7 @@ from bench.report.figures import lines, spreads
 from bench.report.figures.described import PaperFigure, load_figures
 from bench.report.figures.labels import place_of
 from bench.report.figures.measured import FigureData, figure_data
-from bench.results.suite_results import Suite
+from bench.results.suite_results import SuiteResults
 
 DRAW: dict[str, Callable[[PaperFigure, pd.DataFrame, str, str], Figure]] = {
     "sweep": lines.draw_sweep,
@@ -27,7 +27,7 @@ DRAW: dict[str, Callable[[PaperFigure, pd.DataFrame, str, str], Figure]] = {
 }
 
 
-def paper_figures(suite: Suite) -> Iterator[tuple[PaperFigure, FigureData]]:
+def paper_figures(suite: SuiteResults) -> Iterator[tuple[PaperFigure, FigureData]]:
     """The figures of `figures.yaml` that the suite has data for, each with its data.
 
     Raises:
@@ -38,7 +38,7 @@ def paper_figures(suite: Suite) -> Iterator[tuple[PaperFigure, FigureData]]:
             yield figure, data
 
 
-def draw(suite: Suite, figure: PaperFigure, data: FigureData) -> Figure:
+def draw(suite: SuiteResults, figure: PaperFigure, data: FigureData) -> Figure:
     """A figure with a note on how it was measured, what is missing, and what it cannot be compared with."""
     title, table = figure.heading, data.table
     if len({series.backbone for series in figure.series}) == 1:
@@ -47,6 +47,6 @@ def draw(suite: Suite, figure: PaperFigure, data: FigureData) -> Figure:
     return DRAW[figure.kind](figure, table, title, note)
 
 
-def paper_stems(suite: Suite) -> dict[str, str]:
+def paper_stems(suite: SuiteResults) -> dict[str, str]:
     """The papers' figures that the suite has data for: stem of the file names -> heading."""
     return {figure.stem: figure.heading for figure, _ in paper_figures(suite)}
