@@ -22,8 +22,8 @@ from bench.export.card import card
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
-from bench.models.poolers import FIRST_ONLY
-from bench.models.sentence_transformers import LAYERS, Normalised, layer_weights
+from bench.models.poolers import FIRST_ONLY, LAYERS, layer_weights
+from bench.models.sentence_transformers import Normalised
 from bench.models.transformer import longest_input
 from bench.runs import paths
 from bench.utils.errors import UserError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from bench.models.packed_forward import States
@@ -36,3 +37,17 @@ def check_pooler(name: str) -> None:
         raise UserError("pooler 'cls_mlp' is the training head and is not scored; choose cls_before_pooler")
     if name not in POOLER_NAMES:
         raise UserError(f"unknown pooler '{name}'{did_you_mean(name, POOLER_NAMES)}")
+
+
+# Poolers that average two layers: indices of the hidden states, embeddings first.
+LAYERS = {"avg_top2": (-1, -2), "avg_first_last": (1, -1), "avg_embedding_last": (0, -1)}
+
+
+def layer_weights(pooler: str, depth: int) -> Tensor:
+    """Weight of each layer's states for a pooler of `LAYERS`, float32 (depth + 1), embeddings
+    first.
+    """
+    weights = torch.zeros(depth + 1)
+    for layer in LAYERS[pooler]:
+        weights[layer] += 1
+    return weights

@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
 
+from bench.models.poolers import LAYERS, layer_weights
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 from methods.base import Mapped
@@ -37,8 +38,6 @@ SETTINGS = ("sentence_bert_config.json", "sentence_roberta_config.json")
 POOLINGS = {"mean": "avg", "cls": "cls_before_pooler"}
 FLAGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
-# Poolers that average two layers: indices of the hidden states, embeddings first.
-LAYERS = {"avg_top2": (-1, -2), "avg_first_last": (1, -1), "avg_embedding_last": (0, -1)}
 
 SUPPORTED = ("Transformer", "WeightedLayerPooling", "Pooling", "StaticEmbedding", "Dense", "Normalize")
 ACTIVATIONS = {"Identity": False, "Tanh": True}  # of a Dense module -> whether it is tanh
@@ -187,16 +186,6 @@ def _pooler(folder: Path, pooling: Mapping[str, Any]) -> str:
     if len(modes) != 1 or modes[0] not in POOLINGS:
         raise UserError(f"{folder} has the pooling {', '.join(modes) or 'none'}, which is not supported; {USE_POOLER}")
     return POOLINGS[modes[0]]
-
-
-def layer_weights(pooler: str, depth: int) -> Tensor:
-    """Weight of each layer's states for a pooler of `LAYERS`, float32 (depth + 1), embeddings
-    first.
-    """
-    weights = torch.zeros(depth + 1)
-    for layer in LAYERS[pooler]:
-        weights[layer] += 1
-    return weights
 
 
 def _two_layer_pooler(module: Module, pooler: str) -> str:
