@@ -102,6 +102,7 @@ def test_an_unknown_mode(data: Path) -> None:
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_kind_of_task(data: Path, tmp_path: Path, quick: None) -> None:
     encoder = Words()
     tasks = read_tasks(["all"], data)

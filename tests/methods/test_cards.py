@@ -346,6 +346,7 @@ def context_of(backbone: Path, corpus: Path, data: Path, folder: Path, text: str
     return RunContext(run, folder, "cpu")
 
 
+@pytest.mark.slow
 def test_the_second_view_is_the_decoded_text_switched(
     tiny_roberta: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
 ) -> None:

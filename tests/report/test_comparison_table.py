@@ -433,6 +433,7 @@ def compared(folder, tmp_path_factory):
     return out, render_versus(folder, "simcse", out=out)
 
 
+@pytest.mark.slow
 def test_files_of_a_comparison(folder, tmp_path):
     text = render_versus(folder, "simcse", ["is-cse"], out=tmp_path / "tables", figures=tmp_path / "figures")
     for name, kinds in (("tables", ("csv", "md", "tex", "html")), ("figures", ("csv", "png", "pdf"))):

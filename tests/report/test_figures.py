@@ -119,6 +119,7 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
         assert box.y1 <= height, stem
 
 
+@pytest.mark.slow
 def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
     monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])  # test_drawn.py
     tables = figure_stems(cells(read_suite(suite)))

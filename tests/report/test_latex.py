@@ -70,6 +70,7 @@ def suite() -> SuiteResults:
     return SuiteResults("paper", "senteval", {}, runs)
 
 
+@pytest.mark.slow
 @needs_latex
 def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
     all_cells = cells(suite)

@@ -272,6 +272,7 @@ def test_a_toy_suite_says_that_it_proves_nothing(tmp_path, monkeypatch):
     assert {row["verdict"] for row in rows} == {"not run", "not comparable"}
 
 
+@pytest.mark.slow
 def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"task": "probing:negation", "split": "test", "metric": "accuracy", "aggregation": "all"}
     tasks = ["sts:weather", "sts:law", "probing:negation"]
