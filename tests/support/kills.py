@@ -25,11 +25,11 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PHASES = {  # and the functions that are the whole of them
-    ("train.py", "_go_on"): "resume",
-    ("train.py", "_step"): "step",
-    ("train.py", "_select"): "selection",
+    ("loop.py", "_resume"): "resume",
+    ("loop.py", "_step"): "step",
+    ("loop.py", "_select"): "selection",
     ("checkpoint.py", "save"): "checkpoint",
-    ("train.py", "finish"): "export",
+    ("loop.py", "finish"): "export",
     ("files.py", "write_json"): "end",  # the outcome, last of all
 }
 
