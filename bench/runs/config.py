@@ -88,7 +88,7 @@ def read(path: Path) -> Any:
     except IsADirectoryError:
         raise UserError(f"configuration {path} is a folder; give a file such as config/smoke.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"configuration {path} is not YAML: {' '.join(str(error).split())}") from None
+        raise UserError(f"configuration {path} is not YAML ({' '.join(str(error).split())}); fix it") from None
     except RecursionError:
         raise UserError(f"configuration {path} is nested too deeply; use fewer levels") from None
 

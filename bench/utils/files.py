@@ -81,9 +81,11 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`. On success, fsync it and rename it to `path`, else remove it.
 
     Raises:
-        UserError: the folder cannot be written, or the disk is full.
+        UserError: `path` is a folder, its folder cannot be written, or the disk is full.
     """
     path = Path(path)
+    if os.path.isdir(path):  # which Path.is_dir cannot tell of a name that is too long
+        raise UserError(f"{path} is a folder; pass the name of a file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)

@@ -48,8 +48,12 @@ def closeness(a: Concept | None, b: Concept | None) -> float:
 def similarity(a: Meaning, b: Meaning) -> float:
     """Return the gold similarity in [0, 5]. It is symmetric, and 5 only for equal meanings."""
     roles = [role for role in ROLES if getattr(a, role) is not None or getattr(b, role) is not None]
-    shared = sum(ROLES[role] * closeness(getattr(a, role), getattr(b, role)) for role in roles)
-    value = 5 * shared / sum(ROLES[role] for role in roles)
+    # Not `sum`: since Python 3.12 it compensates rounding, which moves gold scores that are rounded from x.5.
+    shared = weights = 0.0
+    for role in roles:
+        shared += ROLES[role] * closeness(getattr(a, role), getattr(b, role))
+        weights += ROLES[role]
+    value = 5 * shared / weights
     for feature, factor in FACTORS.items():
         if getattr(a, feature) != getattr(b, feature):
             value *= factor

@@ -55,6 +55,10 @@ def test_what_is_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
             write_text(tmp_path / name / "folder" / "x.txt", "x")
     with pytest.raises(UserError, match="the name is too long; choose a shorter one"):
         write_text(tmp_path / ("a" * 300), "x")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match="folder is a folder; pass the name of a file"):
+        write_text(tmp_path / "folder", "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "nowhere"]
 
 
 def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:
