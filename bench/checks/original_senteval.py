@@ -22,12 +22,11 @@ from bench.evaluation.classifier import MODES
 from bench.evaluation.embedding_store import VectorStore
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.models.load import load_encoder
+from bench.results.records import CellKey
 from bench.utils.errors import UserError
 
 REPOSITORY = "https://github.com/princeton-nlp/SimCSE"
 NAMES = {"STS-B": "STSBenchmark", "SICK-R": "SICKRelatedness"}  # SentEval's names where they differ from ours
-
-Cell = tuple[str, str, str, str]  # task, split, metric, aggregation
 
 
 def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path, device: str) -> str:
@@ -55,7 +54,7 @@ def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path,
     return table(ours, theirs)
 
 
-def table(ours: dict[Cell, float], theirs: dict[Cell, float]) -> str:
+def table(ours: dict[CellKey, float], theirs: dict[CellKey, float]) -> str:
     """Return a line per number that both sides have, and a line for tasks without comparable numbers."""
     shared = [cell for cell in ours if cell in theirs]
     rows = [("task", "split", "metric", "aggregation", "ours", "SentEval", "difference")]
@@ -85,7 +84,7 @@ def _engine() -> Callable[..., Any]:
     )
 
 
-def _original(engine: Callable[..., Any], task: str, data: Path, store: VectorStore) -> list[tuple[Cell, float]]:
+def _original(engine: Callable[..., Any], task: str, data: Path, store: VectorStore) -> list[tuple[CellKey, float]]:
     settings = MODES["test"]
 
     def texts(batch: Sequence[Sequence[str]]) -> list[str]:
@@ -138,7 +137,7 @@ def _older_python() -> Iterator[None]:
         del inspect.getargspec  # type: ignore[attr-defined]
 
 
-def _numbers(task: str, result: dict[str, Any]) -> Iterator[tuple[Cell, float]]:
+def _numbers(task: str, result: dict[str, Any]) -> Iterator[tuple[CellKey, float]]:
     """Yield SentEval's results in points, under the names of our records."""
     if task in NAMES:
         for split in ("test", "dev"):

@@ -19,9 +19,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
+from bench.comparison.statistics import predict, t_quantile
 from bench.results.readers import read_plan
 from bench.results.records import Record, read_scores
 from bench.utils.errors import UserError
@@ -48,11 +48,11 @@ def interval(values: Sequence[float], widening: float = 0.0, coverage: float = C
     It is m -+ (t s sqrt(1 + 1/n) + widening), with t the quantile of Student's distribution with
     n - 1 degrees of freedom; for one value m -+ widening.
     """
-    from scipy.stats import t
-
-    count, mean, half = len(values), fmean(values), widening
-    if count > 1:
-        half += t.ppf((1 + coverage) / 2, count - 1) * stdev(values) * math.sqrt(1 + 1 / count)
+    mean, half = values[0], widening
+    if len(values) > 1:
+        prediction = predict(values)
+        mean = prediction.mean
+        half += t_quantile(prediction.df, (1 + coverage) / 2) * prediction.scale
     return mean - half, mean + half
 
 

@@ -29,7 +29,7 @@ from bench.models.from_name import Model
 from bench.models.load import load_encoder
 from bench.results.provenance import provenance, task_sums
 from bench.results.readers import DAMAGE, describe_damage
-from bench.results.records import Record, no_scores, read_scores
+from bench.results.records import CellKey, Record, no_scores, read_scores
 from bench.runs import paths
 from bench.runs.resolve import resolve
 from bench.stages.jobs import run_encoder
@@ -49,7 +49,6 @@ HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are o
 
 AVERAGE = "Avg"
 
-Cell = tuple[str, str, str, str]  # task, split, metric, aggregation
 
 _BITS = ("versions", "device", "arithmetic")  # parts of a provenance that determine the last bits
 _SHOWN = ("code", *_BITS)
@@ -59,7 +58,7 @@ _SHOWN = ("code", *_BITS)
 class Score:
     """A stored and a recomputed score, in points; None if one side has none."""
 
-    cell: Cell
+    cell: CellKey
     stored: float | None
     recomputed: float | None
     tolerance: float
@@ -176,7 +175,7 @@ def verify(result: Path, suite: Path | None = None, data: str | None = None, dev
     return Verification(result, scores, differences, faults)
 
 
-def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
+def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     """Return the points by which different rounding may change each score of some tasks.
 
     * Correlation of n pairs: `CORRELATION`, or one swap of neighbouring ranks, at most
@@ -185,7 +184,7 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
     * F1: `ITEMS` samples, each at most 200 / (samples with label 1), and a hundredth.
     * Average: the mean of the tolerances of its scores, and a hundredth.
     """
-    allowed: dict[Cell, float] = {}
+    allowed: dict[CellKey, float] = {}
     for task in tasks:
         if isinstance(task, StsTask):
             sizes = [len(subset.gold) for subset in task.subsets]
@@ -209,7 +208,7 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
     return allowed
 
 
-def _read(result: Path) -> tuple[dict[str, Any], dict[Cell, float], list[str]]:
+def _read(result: Path) -> tuple[dict[str, Any], dict[CellKey, float], list[str]]:
     """Return provenance and scores of a result, validated, and faults of its records."""
     described, records = read_scores(result)
     try:
@@ -258,8 +257,8 @@ def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]
                 yield f"its {name} is not what {outcome} says ({', '.join(other)})"
 
 
-def _cells(records: Sequence[Record]) -> dict[Cell, float]:
-    cells: dict[Cell, float] = {}
+def _cells(records: Sequence[Record]) -> dict[CellKey, float]:
+    cells: dict[CellKey, float] = {}
     for record in records:
         cell = (record["task"], record["split"], record["metric"], record["aggregation"])
         if cell in cells:

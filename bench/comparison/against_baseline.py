@@ -14,7 +14,7 @@ import pandas as pd
 
 from bench.comparison.paired import Decision, PairedDifferences, Scores, decide, pair_scores, strictest_level
 from bench.comparison.verdict import tolerance
-from bench.datasets.tasks import Board, average
+from bench.datasets.tasks import Board, average_of_all
 from bench.reported import mapped, prior_sd
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError, did_you_mean
@@ -91,9 +91,10 @@ def _scores(runs: Iterable[RunResults], board: Board, task: str) -> Scores:
     by_seed: dict[int | None, float] = {}
     for run in runs:
         keys = [(name, "test", board.metric) for name in (board.tasks if task == "Avg" else (task,))]
-        values = [run.scores[key] for key in keys if key in run.scores]
-        if len(values) == len(keys):
-            by_seed[run.plan["seed"]] = average(values) if task == "Avg" else values[0]
+        values = [run.scores.get(key) for key in keys]
+        value = average_of_all(values) if task == "Avg" else values[0]
+        if value is not None:
+            by_seed[run.plan["seed"]] = value
     return by_seed
 
 

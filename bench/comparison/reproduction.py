@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
-from bench.datasets.tasks import Board, average, expand_tasks
+from bench.datasets.tasks import Board, average_of_all, expand_tasks
 from bench.reported import LABEL, MEASURES, mapped, prior_sd
 from bench.results.suite_results import NEUTRAL_CHANGES, Key, RunResults, SuiteResults
 
@@ -326,7 +326,7 @@ def _board_row(runs: list[RunResults], board: Board) -> dict[str, Any]:
     unfinished = [run for run in runs if run.status != "finished"]
     fates = Counter(run.status if run.status == "missing" else f"{run.status}: {run.reason}" for run in unfinished)
     points = [[run.scores.get((task, "test", board.metric)) for task in board.tasks] for run in runs]
-    averages = [average(values) for values in map(_present, points) if len(values) == len(board.tasks)]
+    averages = _present(map(average_of_all, points))
     row: dict[str, Any] = {
         "n": len(runs) - len(unfinished),
         "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),

@@ -112,13 +112,12 @@ def _from_pretrained(folder: Path, dropout: float | None, pooling_layer: bool) -
     """Model, tokenizer, and what transformers reports about missing, unexpected and mismatched
     weights.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    config._attn_implementation = None  # a configuration may name code on the hub
+    config = _read_config(folder)
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
     options = {"add_pooling_layer": pooling_layer} if config.model_type in ("bert", "roberta", "xlm-roberta") else {}
@@ -135,6 +134,14 @@ def _from_pretrained(folder: Path, dropout: float | None, pooling_layer: bool) -
     )
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     return model, tokenizer, loading
+
+
+def _read_config(folder: Path) -> Any:
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config._attn_implementation = None  # a configuration may name code on the hub
+    return config
 
 
 def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
@@ -224,11 +231,10 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
     Raises:
         UserError: the checkpoint stores no such head, or one that is not a single module.
     """
-    from transformers import AutoConfig, AutoModelForMaskedLM
+    from transformers import AutoModelForMaskedLM
 
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        config._attn_implementation = None  # as in `load_backbone`
+        config = _read_config(folder)
         model, loading = AutoModelForMaskedLM.from_pretrained(
             folder,
             config=config,

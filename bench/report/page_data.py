@@ -16,7 +16,7 @@ import pandas as pd
 
 from bench.comparison.reproduction import cells, select
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
-from bench.datasets.tasks import TASK_ORDER, average
+from bench.datasets.tasks import TASK_ORDER, average_of_all
 from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import coverage, without_recipe
 from bench.report.figures import board_stem, paper_stems
@@ -162,8 +162,7 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
     indices = _run_indices(suite)
 
     def average_of(run: RunResults) -> float | None:
-        points = [run.scores[key] for task in about.tasks if (key := (task, "test", about.metric)) in run.scores]
-        return average(points) if len(points) == len(about.tasks) else None
+        return average_of_all([run.scores.get((task, "test", about.metric)) for task in about.tasks])
 
     rows = []
     for row in board.to_dict("records"):

@@ -14,6 +14,7 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
 Record = dict[str, Any]
+CellKey = tuple[str, str, str, str]  # task, split, metric, aggregation
 
 COLUMNS = (
     "source",  # "sentbench" for own runs, else the paper ("is-cse", "sscl", ...)

@@ -96,4 +96,4 @@ class Schedule:
     def is_exhausted(self, since_best: int) -> bool:
         """Return whether the recipe's patience is used up after `since_best` selections without improvement."""
         patience = self.recipe.patience
-        return bool(patience) and since_best >= (patience or 0)
+        return patience is not None and 0 < patience <= since_best
