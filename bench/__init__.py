@@ -28,15 +28,17 @@ def score(
     >>> records = score(model.encode, tasks=["STS-B"])  # doctest: +SKIP
 
     Args:
-        model: a function that takes a list of texts and gives an array (n, d) of numpy or torch; or a hub id, or a
-            folder.
+        model: a function that takes a list of texts and gives an array (n, d) of numpy or torch; or
+            a hub id, or a folder.
         tasks: names of tasks and groups.
         data: "senteval" (the folder BENCH_DATA, else the hub), or a folder that holds downstream/.
         pooler: of a transformer that names none.
-        prompt: of a folder of sentence-transformers, one of its prompts, "" for none; by default its own.
+        prompt: of a folder of sentence-transformers, one of its prompts, "" for none; by default
+            its own.
         normalize: whether vectors are made of length 1, which SentEval's classifiers see.
         mode: how classifiers are trained: "test", as papers report, or "dev", fast.
-        out: a file for the records with their provenance; with one, an interrupted evaluation can go on.
+        out: a file for the records with their provenance; with one, an interrupted evaluation can
+            go on.
 
     Returns:
         Records (`bench.results.records.COLUMNS`), in points.
@@ -53,6 +55,9 @@ def score(
     from bench.stages.jobs import evaluate
 
     folder, known = paths.data_folder(data, Path()), Model(model, pooler, prompt, normalize)
-    with gpu_lease.lease() as device, tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary:
+    with (
+        gpu_lease.lease() as device,
+        tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,
+    ):
         file = Path(temporary) / "scores.json" if out is None else Path(out)
         return evaluate(known, read_tasks(tasks, folder), mode, folder, file, device)

@@ -20,7 +20,15 @@ from methods.contract import (
     Views,
     overlay,
 )
-from methods.contrastive import Contrastive, ContrastiveHyper, Negatives, cosine, enqueue, info_nce, nt_xent
+from methods.contrastive import (
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    cosine,
+    enqueue,
+    info_nce,
+    nt_xent,
+)
 from methods.streams import seed_torch, stream, stream_seed
 from methods.transform import TARGET, Mapped, Transform, TransformHyper
 

@@ -9,15 +9,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.base import POOLERS, Context, Contrastive, ContrastiveHyper, Negatives, Refusal, Shape, Step, Tokens, Views
+from methods.base import (
+    POOLERS,
+    Context,
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    Refusal,
+    Shape,
+    Step,
+    Tokens,
+    Views,
+)
 
 
 @dataclass(frozen=True)
 class CARDSHyper(ContrastiveHyper):
     switch: float = 0.05  # share of words whose first letter changes case; 0 changes none
-    words: str = (
-        "each"  # "each": an independent draw per word (code v2); "count": max(1, round(switch x words)) words (v1)
-    )
+    words: str = "each"  # "each": an independent draw per word (code v2); "count": max(1, round(switch x words)) words (v1)
     neighbours: int = 64  # K - 1, since the code's K includes the sentence itself; 0 retrieves none
     retrieval: str = "avg"  # pooler of the untrained backbone for the retrieval
 
@@ -25,18 +34,18 @@ class CARDSHyper(ContrastiveHyper):
 class CARDS(Contrastive):
     """Case switching and retrieved negatives (docs/methods.md#cards).
 
-    In the second view, some words change the case of their first letter. For each sentence one of its
-    nearest neighbours in the corpus, by the untrained backbone, is drawn; these are negatives of every
-    anchor.
+    In the second view, some words change the case of their first letter. For each sentence one of
+    its nearest neighbours in the corpus, by the untrained backbone, is drawn; these are negatives
+    of every anchor.
 
-    Interpretations: letters are those of Unicode. "count" takes its share of all words and draws from
-    those that begin with a letter, as in the released code. Cosines are of whole sentences. The paper's
-    values are those of the code's table.
+    Interpretations: letters are those of Unicode. "count" takes its share of all words and draws
+    from those that begin with a letter, as in the released code. Cosines are of whole sentences.
+    The paper's values are those of the code's table.
 
-    Deviations: one batch of 512 on one device replaces 4 x 128, with one gradient. The search merges
-    equal sentences but training uses all rows of the corpus, while the authors' file has no duplicates.
-    The search uses float64, theirs float16. Decoded text keeps spaces before punctuation, which their
-    version of the library removed.
+    Deviations: one batch of 512 on one device replaces 4 x 128, with one gradient. The search
+    merges equal sentences but training uses all rows of the corpus, while the authors' file has no
+    duplicates. The search uses float64, theirs float16. Decoded text keeps spaces before
+    punctuation, which their version of the library removed.
 
     After a `+` it adds only the retrieved negatives; views are those of the method written first.
     """
@@ -67,16 +76,18 @@ class CARDS(Contrastive):
             raise Refusal(f"'words' of 'cards' is each or count, not '{hyper.words}'")
         if hyper.neighbours < 0:
             raise Refusal(f"'cards' needs neighbours >= 0, not {hyper.neighbours}")
-        poolers = [name for name in POOLERS if name != "cls"]  # the raw encoder has no stored pooler
+        poolers = [
+            name for name in POOLERS if name != "cls"
+        ]  # the raw encoder has no stored pooler
         if hyper.retrieval not in poolers:
-            raise Refusal(f"'retrieval' of 'cards' is one of {', '.join(poolers)}, not '{hyper.retrieval}'")
+            raise Refusal(
+                f"'retrieval' of 'cards' is one of {', '.join(poolers)}, not '{hyper.retrieval}'"
+            )
 
     @classmethod
     def skip(cls, hyper: CARDSHyper, shape: Shape) -> str | None:
         if hyper.switch > 0 and not shape.cased:
-            return (
-                "the backbone's tokenizer knows no capitals, so switching them changes nothing; cards[switch=0] can run"
-            )
+            return "the backbone's tokenizer knows no capitals, so switching them changes nothing; cards[switch=0] can run"
         return None
 
     def prepare(self, context: Context) -> None:
@@ -107,7 +118,12 @@ class CARDS(Contrastive):
         """Return the sentence with the case of some words' first letter switched."""
         words = [word for word in text.split(" ") if word]
         if self.hyper.words == "each":
-            chosen = (torch.rand(len(words), generator=generator) < self.hyper.switch).nonzero().flatten().tolist()
+            chosen = (
+                (torch.rand(len(words), generator=generator) < self.hyper.switch)
+                .nonzero()
+                .flatten()
+                .tolist()
+            )
         else:
             order = torch.randperm(len(words), generator=generator).tolist()
             letters = [place for place in order if words[place][0].isalpha()]
@@ -118,8 +134,13 @@ class CARDS(Contrastive):
 
     def _retrieved(self, step: Step) -> list[int]:
         """Return one drawn neighbour per item, as an index into the distinct sentences."""
-        draw = torch.randint(self.hyper.neighbours, (len(step.rows),), generator=step.generator("retrieval")).tolist()
-        return [int(self._nearest[self._numbers[row], place]) for row, place in zip(step.rows, draw, strict=True)]
+        draw = torch.randint(
+            self.hyper.neighbours, (len(step.rows),), generator=step.generator("retrieval")
+        ).tolist()
+        return [
+            int(self._nearest[self._numbers[row], place])
+            for row, place in zip(step.rows, draw, strict=True)
+        ]
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         if self.hyper.neighbours == 0:

@@ -36,7 +36,9 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
     (first, first_hyper), *others = parts
     names = [cls.name for cls, _ in parts]
     if issubclass(first, Transform):
-        raise Refusal(f"'{first.name}' maps finished vectors; write it after a method, as in 'simcse+{first.name}'")
+        raise Refusal(
+            f"'{first.name}' maps finished vectors; write it after a method, as in 'simcse+{first.name}'"
+        )
     for cls, hyper in others:
         if names.count(cls.name) > 1:
             raise Refusal(f"'{cls.name}' appears twice in '{'+'.join(names)}'; write it once")
@@ -46,22 +48,32 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
             kind = "does not use the contrastive formula" if first.trained else "is not trained"
             raise Refusal(f"'{first.name}' {kind}, so nothing can be added to it with '+'")
         if not cls.joins():
-            raise Refusal(f"'{cls.name}' adds nothing to another method; write it first or leave it out")
+            raise Refusal(
+                f"'{cls.name}' adds nothing to another method; write it first or leave it out"
+            )
         assert issubclass(cls, Contrastive)
         _refuse_slots(cls, hyper, first, first_hyper)
 
 
-def _refuse_slots(cls: type[Contrastive], hyper: Any, first: type[Contrastive], first_hyper: Any) -> None:
+def _refuse_slots(
+    cls: type[Contrastive], hyper: Any, first: type[Contrastive], first_hyper: Any
+) -> None:
     """Raise `Refusal` if the slots of `cls` do not fit the method written first."""
     own = cls.own_pairs(hyper)
     if own:
-        raise Refusal(f"'{cls.name}' with {own} defines its own positive, so it can only be written first")
+        raise Refusal(
+            f"'{cls.name}' with {own} defines its own positive, so it can only be written first"
+        )
     own = first.own_pairs(first_hyper)
     if own and cls.terms is not Contrastive.terms:
-        raise Refusal(f"'{cls.name}' smooths the dropout positive, and '{first.name}' with {own} has none")
+        raise Refusal(
+            f"'{cls.name}' smooths the dropout positive, and '{first.name}' with {own} has none"
+        )
     for name in host_fields(cls):
         if getattr(hyper, name) != getattr(cls.Hyper(), name):
-            raise Refusal(f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; set it there")
+            raise Refusal(
+                f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; set it there"
+            )
 
 
 def host_fields(cls: type[Method]) -> list[str]:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from methods.base import Context, HyperParameters, Method, Refusal, Step, nt_xent, overlay
 
-# "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout is a recipe field.
+# "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout
+# is a recipe field.
 AUGMENTATIONS = ("plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout")
 
 
@@ -22,22 +23,27 @@ class ConSERTHyper(HyperParameters):
     first: str = "feature_cutoff"  # augmentation of the first view, one of AUGMENTATIONS
     second: str = "shuffle"  # augmentation of the second view
     rate: float = 0.2  # share that cutoff or dropout sets to zero, rounded down
-    scale: float = 1.0  # factor of the mean loss; the released code takes 0.15 of the sum of two means
+    scale: float = (
+        1.0  # factor of the mean loss; the released code takes 0.15 of the sum of two means
+    )
 
 
 class ConSERT(Method):
-    """NT-Xent between two augmented views of the embedding layer's output (docs/methods.md#consert).
+    """NT-Xent between two augmented views of the embedding layer's output
+    (docs/methods.md#consert).
 
     It trains on the unlabelled sentences of the seven STS sets, **including the test sets** (corpus
-    "sts"), so its scores on them cannot be compared with methods that have not seen these sentences.
+    "sts"), so its scores on them cannot be compared with methods that have not seen these
+    sentences.
 
-    Token shuffling permutes the position embeddings of a sentence's tokens, including special tokens as
-    in the code. A cutoff zeroes whole features or whole tokens of a sentence, including special tokens,
-    without rescaling. The backbone's own dropout is off on base models; the released large run has it
-    on, and its first view is the plain sentence. `paper` takes the mean loss over both directions and
-    uses the base augmentations on large models too. `official` uses the code's scale of the loss, which
-    affects clipping, and trains the mean of the last layer, the code's pooling. Both are scored, also on
-    dev, by the mean of the last two layers, which the paper reports (the code selects by the last layer).
+    Token shuffling permutes the position embeddings of a sentence's tokens, including special
+    tokens as in the code. A cutoff zeroes whole features or whole tokens of a sentence, including
+    special tokens, without rescaling. The backbone's own dropout is off on base models; the
+    released large run has it on, and its first view is the plain sentence. `paper` takes the mean
+    loss over both directions and uses the base augmentations on large models too. `official` uses
+    the code's scale of the loss, which affects clipping, and trains the mean of the last layer, the
+    code's pooling. Both are scored, also on dev, by the mean of the last two layers, which the
+    paper reports (the code selects by the last layer).
 
     Deviations: no selection at the end of an epoch; weight decay on all weights.
     """
@@ -68,7 +74,12 @@ class ConSERT(Method):
     }
     _released = {"first": "plain", "dropout": None}  # of the large runs
     official = overlay(
-        paper, {"*": {"pooler": "avg", "scale": 0.3}, "bert-large-uncased": _released, "roberta-large": _released}
+        paper,
+        {
+            "*": {"pooler": "avg", "scale": 0.3},
+            "bert-large-uncased": _released,
+            "roberta-large": _released,
+        },
     )
 
     @classmethod
@@ -96,7 +107,9 @@ class ConSERT(Method):
         tokens = [corpus[row] for row in step.rows]
         names = (self.hyper.first, self.hyper.second)
         generators = [step.generator(f"consert-{place}") for place in range(2)]
-        with augmented(context.backbone, [len(row) for row in tokens], names, self.hyper.rate, generators):
+        with augmented(
+            context.backbone, [len(row) for row in tokens], names, self.hyper.rate, generators
+        ):
             first, second = context.embed([tokens, tokens]).vectors
         return self.loss(first, second)
 
@@ -117,24 +130,37 @@ def shuffled(lengths: Sequence[int], padded: int, generator: torch.Generator) ->
 
 
 def cutoff_mask(
-    name: str, lengths: Sequence[int], padded: int, width: int, rate: float, generator: torch.Generator
+    name: str,
+    lengths: Sequence[int],
+    padded: int,
+    width: int,
+    rate: float,
+    generator: torch.Generator,
 ) -> Tensor | None:
-    """Return a mask of ones and zeros for embeddings (n, padded, width); None if `name` is not a cutoff or dropout."""
+    """Return a mask of ones and zeros for embeddings (n, padded, width); None if `name` is not a
+    cutoff or dropout."""
     cuts = {"feature_cutoff": (1, width), "token_cutoff": (padded, 1), "dropout": (padded, width)}
     if name not in cuts:
         return None
     mask = torch.ones(len(lengths), *cuts[name])
     for row, length in zip(mask, lengths, strict=True):
         elements = row[:length].view(-1)  # padding is not counted; a feature is one element
-        elements[torch.randperm(len(elements), generator=generator)[: int(rate * len(elements))]] = 0
+        elements[
+            torch.randperm(len(elements), generator=generator)[: int(rate * len(elements))]
+        ] = 0
     return mask
 
 
 @contextmanager
 def augmented(
-    backbone: Any, lengths: Sequence[int], names: Sequence[str], rate: float, generators: Sequence[torch.Generator]
+    backbone: Any,
+    lengths: Sequence[int],
+    names: Sequence[str],
+    rate: float,
+    generators: Sequence[torch.Generator],
 ) -> Iterator[None]:
-    """Augment the backbone's embeddings during the block; the views of a sentence are consecutive rows."""
+    """Augment the backbone's embeddings during the block; the views of a sentence are consecutive
+    rows."""
     count, views = len(lengths), list(zip(names, generators, strict=True))
 
     def shuffle(module: Any, inputs: Any, positions: Tensor) -> Tensor:
@@ -143,20 +169,27 @@ def augmented(
         for place, (name, generator) in enumerate(views):
             if name == "shuffle":
                 orders[:, place] = shuffled(lengths, padded, generator)
-        positions = positions.expand(count * len(views), -1, -1)  # BERT has one row for all sentences
+        positions = positions.expand(
+            count * len(views), -1, -1
+        )  # BERT has one row for all sentences
         rows = torch.arange(len(positions), device=positions.device).unsqueeze(1)
         return positions[rows, orders.flatten(0, 1).to(positions.device)]
 
     def cut(module: Any, inputs: Any, output: Tensor) -> Tensor:
         _, padded, width = output.shape
         augmented = []
-        for view, (name, generator) in zip(output.unflatten(0, (count, -1)).unbind(1), views, strict=True):
+        for view, (name, generator) in zip(
+            output.unflatten(0, (count, -1)).unbind(1), views, strict=True
+        ):
             mask = cutoff_mask(name, lengths, padded, width, rate, generator)
             augmented.append(view if mask is None else view * mask.to(view))
         return torch.stack(augmented, dim=1).flatten(0, 1)
 
     embeddings = backbone.embeddings
-    hooks = [embeddings.position_embeddings.register_forward_hook(shuffle), embeddings.register_forward_hook(cut)]
+    hooks = [
+        embeddings.position_embeddings.register_forward_hook(shuffle),
+        embeddings.register_forward_hook(cut),
+    ]
     try:
         yield
     finally:

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 Tokens = Sequence[Sequence[int]]
 Table = Mapping[str, Mapping[str, Any]]
 
-# Poolings of a backbone's hidden states (docs/methods.md#vectors, #untrained); `bench.models.encoder` implements them.
+# Poolings of a backbone's hidden states (docs/methods.md#vectors, #untrained);
+# `bench.models.encoder` implements them.
 POOLERS = ("cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last")
 
-# The shared recipe of docs/methods.md#optimisation (SimCSE's released scripts): the values that differ by backbone.
+# The shared recipe of docs/methods.md#optimisation (SimCSE's released scripts): the values that
+# differ by backbone.
 SHARED_RECIPE: Table = {
     "bert-base-uncased": {"batch_size": 64, "learning_rate": 3e-5},
     "bert-large-uncased": {"batch_size": 64, "learning_rate": 1e-5},
@@ -62,7 +64,8 @@ class Step:
         total: number of optimiser steps of the whole training.
         batch_size: number of items in a full batch; the last batch of an epoch may be shorter.
         seed: the run's seed.
-        rows: indices of the batch's items. An item is a sentence unless `Method.items` says otherwise.
+        rows: indices of the batch's items. An item is a sentence unless `Method.items` says
+            otherwise.
     """
 
     index: int
@@ -139,7 +142,9 @@ class Context(Protocol):
             max_length: truncate to this many tokens; None takes the backbone's longest input.
         """
 
-    def states(self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any) -> tuple[Sequence[Tensor], Tensor]:
+    def states(
+        self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
+    ) -> tuple[Sequence[Tensor], Tensor]:
         """Run a forward pass at the recipe's precision; gradients follow the caller's grad mode.
 
         Args:
@@ -148,8 +153,8 @@ class Context(Protocol):
             inputs: further inputs of the transformer, e.g. `position_ids`.
 
         Returns:
-            Hidden states of all layers, embeddings first, each (n, length, width); and the attention
-            mask (n, length).
+            Hidden states of all layers, embeddings first, each (n, length, width); and the
+            attention mask (n, length).
         """
 
     def embed(
@@ -159,28 +164,32 @@ class Context(Protocol):
         model: nn.Module | None = None,
         whole: bool = False,
     ) -> Views:
-        """Encode a batch's views in one forward pass, with the recipe's pooler and head, in float32.
+        """Encode a batch's views in one forward pass, with the recipe's pooler and head, in
+        float32.
 
         Args:
             views: one list of n token sequences per view.
             extras: additional lists of n token sequences, by name.
             model: a transformer to use in place of the backbone.
-            whole: compute the last layer's states of all tokens even if the pooler reads only the first.
+            whole: compute the last layer's states of all tokens even if the pooler reads only the
+                first.
         """
 
     def head(self, vectors: Tensor) -> Tensor:
-        """Apply the training head to vectors (n, d); the identity for poolers without one (docs/methods.md#vectors)."""
+        """Apply the training head to vectors (n, d); the identity for poolers without one
+        (docs/methods.md#vectors)."""
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         """Return a second transformer.
 
         Args:
-            fresh: None copies the backbone's present weights; a name initialises new weights from the
-                random stream of that name.
+            fresh: None copies the backbone's present weights; a name initialises new weights from
+                the random stream of that name.
         """
 
     def masked_language_head(self) -> nn.Module:
-        """Return the checkpoint's masked-language head: last states (..., width) to vocabulary logits.
+        """Return the checkpoint's masked-language head: last states (..., width) to vocabulary
+        logits.
 
         Raises:
             UserError: the checkpoint stores none.
@@ -190,17 +199,20 @@ class Context(Protocol):
         """Return an Encoder of the backbone in its present state.
 
         Args:
-            pooler: None takes what the recipe scores; a name takes all layers, this pooler and no head.
+            pooler: None takes what the recipe scores; a name takes all layers, this pooler and no
+                head.
         """
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Any:
         """Load another, frozen Encoder: a backbone by name, a hub id or a folder."""
 
     def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
-        """Encode sentences with a progress bar, each distinct one once; returns float32 numpy (n, d)."""
+        """Encode sentences with a progress bar, each distinct one once; returns float32 numpy (n,
+        d)."""
 
     def neighbours(self, vectors: Any, count: int) -> Any:
-        """Return the `count` exact nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
+        """Return the `count` exact nearest other rows by cosine, nearest first: int64 numpy (n,
+        count)."""
 
 
 @dataclass(frozen=True)
@@ -214,13 +226,15 @@ class Method(nn.Module):
     Class attributes:
         name: name in configurations and on the command line.
         title: name in tables.
-        own_corpus_note: appended to the title when it trains on the corpus that its own recipe names.
+        own_corpus_note: appended to the title when it trains on the corpus that its own recipe
+            names.
         version: increased when the method's numbers change; part of every run's identity.
         reference: paper and code.
-        Hyper: dataclass of its hyper-parameters. Their defaults need not be repeated in the tables below.
-        paper, official: values of hyper-parameters and recipe fields by backbone, of the paper and of
-            the released code. `"*"` holds on all backbones. A backbone that is not listed takes the
-            values of bert-base-uncased. `official` is None if no code was released.
+        Hyper: dataclass of its hyper-parameters. Their defaults need not be repeated in the tables
+            below.
+        paper, official: values of hyper-parameters and recipe fields by backbone, of the paper and
+            of the released code. `"*"` holds on all backbones. A backbone that is not listed takes
+            the values of bert-base-uncased. `official` is None if no code was released.
         trained: whether there is anything to train.
         backbone_free: whether it needs no backbone.
         backbone_kind: "transformer", or "words" for a table of word vectors.
@@ -275,7 +289,8 @@ class Method(nn.Module):
         return ()
 
     def prepare(self, context: Context) -> None:
-        """Set up before training. Modules and buffers created here are trained, selected and moved like any other.
+        """Set up before training. Modules and buffers created here are trained, selected and moved
+        like any other.
 
         Raises:
             Refusal: it cannot run on this corpus or backbone.
@@ -293,7 +308,8 @@ class Method(nn.Module):
         """Update state after the loss and before the optimiser step; called without gradient."""
 
     def encoder(self, context: Context) -> Any:
-        """Return the Encoder to score; by default the trained backbone with the recipe's evaluation pooler."""
+        """Return the Encoder to score; by default the trained backbone with the recipe's evaluation
+        pooler."""
         return context.encoder()
 
     def encoders(self, context: Context) -> Sequence[Any]:

@@ -1,7 +1,7 @@
 """The contrastive loss that most of these papers share, as a formula with slots.
 
-    -log e^{s(h_i,h_i+)/t} / ( sum_j w_ij e^{s(h_i,h_j+)/t} + sum_m l_m sum_k w_imk e^{s(h_i,n_imk)/t} )
-    + sum_t a_t L_t
+    -log e^{s(h_i,h_i+)/t} / ( sum_j w_ij e^{s(h_i,h_j+)/t} + sum_m l_m sum_k w_imk
+    e^{s(h_i,n_imk)/t} ) + sum_t a_t L_t
 
 s is the cosine and t the temperature. A method overrides slots: `pairs` (h and h+), `weights` (w),
 `negatives` (n with l) and `terms` (a_t L_t). Methods that override slots can be combined with `+`;
@@ -38,7 +38,8 @@ class Negatives:
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
-    """Return the cosines (n, m) of each row of `left` (n, d) with all of `right` (m, d), or with its own (n, m, d)."""
+    """Return the cosines (n, m) of each row of `left` (n, d) with all of `right` (m, d), or with
+    its own (n, m, d)."""
     left, right = F.normalize(left, dim=-1), F.normalize(right, dim=-1)
     return left @ right.T if right.dim() == 2 else torch.einsum("nd,nmd->nm", left, right)
 
@@ -50,13 +51,15 @@ def info_nce(
     negatives: Iterable[Negatives] = (),
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Return the InfoNCE loss in one direction: the mean of -log softmax of each anchor's own positive, a scalar.
+    """Return the InfoNCE loss in one direction: the mean of -log softmax of each anchor's own
+    positive, a scalar.
 
     Args:
         anchors, positives: (n, d); positive j is a candidate of every anchor.
         temperature: divides the cosines.
         negatives: additional candidates.
-        weights: w_ij of the formula, (n, n) and at least 0, with a positive diagonal; None means ones.
+        weights: w_ij of the formula, (n, n) and at least 0, with a positive diagonal; None means
+            ones.
     """
     logits = cosine(anchors, positives) / temperature
     if weights is not None:
@@ -69,7 +72,9 @@ def info_nce(
         if group.weights is not None:
             extra = extra + group.weights.log()
         columns.append(extra)
-    return F.cross_entropy(torch.cat(columns, dim=1), torch.arange(len(anchors), device=anchors.device))
+    return F.cross_entropy(
+        torch.cat(columns, dim=1), torch.arange(len(anchors), device=anchors.device)
+    )
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = "mean") -> Tensor:
@@ -99,7 +104,9 @@ def enqueue(rows: Tensor, filled: Tensor, vectors: Tensor, length: int) -> tuple
     Returns:
         The new `rows` and `filled`.
     """
-    return torch.cat([rows.to(vectors), vectors])[-length:], (filled + len(vectors)).clamp(max=length)
+    return torch.cat([rows.to(vectors), vectors])[-length:], (filled + len(vectors)).clamp(
+        max=length
+    )
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,9 @@ class Contrastive(Method):
     """Base class of methods that fit the formula. Each slot is SimCSE's unless overridden."""
 
     Hyper = ContrastiveHyper
-    plain_share: float = 0.0  # share of the loss without extra negatives and weights; 0.5 in SSCL's released code
+    plain_share: float = (
+        0.0  # share of the loss without extra negatives and weights; 0.5 in SSCL's released code
+    )
 
     def __init__(self, hyper: Any, shape: Shape) -> None:
         super().__init__(hyper, shape)
@@ -149,7 +158,8 @@ class Contrastive(Method):
             part.after_loss(context, step)
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        """Return the token sequences of each view; by default two equal copies (docs/methods.md#batches)."""
+        """Return the token sequences of each view; by default two equal copies
+        (docs/methods.md#batches)."""
         return (tokens, tokens)
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
@@ -169,7 +179,9 @@ class Contrastive(Method):
         """Return the weights w_ij of the in-batch candidates, (n, n), or None for ones."""
         return None
 
-    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> list[tuple[float, Tensor]]:
+    def terms(
+        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
+    ) -> list[tuple[float, Tensor]]:
         """Return additional loss terms as pairs of a coefficient and a scalar."""
         return []
 

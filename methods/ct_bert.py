@@ -1,4 +1,5 @@
-"""CT-BERT: Contrastive Tension between two encoders, whose vectors agree only for equal sentences."""
+"""CT-BERT: Contrastive Tension between two encoders, whose vectors agree only for equal
+sentences."""
 
 from __future__ import annotations
 
@@ -17,20 +18,27 @@ from methods.base import Context, HyperParameters, Method, Refusal, Step
 @dataclass(frozen=True)
 class CTBERTHyper(HyperParameters):
     negatives: int = 7  # K, negative pairs per positive pair (docs/methods.md#ct-bert)
-    anchored: bool = True  # negative pairs contain the positive's sentence (paper); the code draws new ones
-    drawn: int = 5000  # positive pairs of the training: 2,500 steps of two (docs/methods.md#ct-bert)
+    anchored: bool = (
+        True  # negative pairs contain the positive's sentence (paper); the code draws new ones
+    )
+    drawn: int = (
+        5000  # positive pairs of the training: 2,500 steps of two (docs/methods.md#ct-bert)
+    )
 
 
 class CTBERT(Method):
-    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence" (docs/methods.md#ct-bert).
+    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence"
+    (docs/methods.md#ct-bert).
 
-    The loss is binary cross-entropy, averaged over all pairs of a step. `batch_size` counts positive
-    pairs: 2 with K = 7 give the 16 pairs of the sources. Sentences are drawn from the whole corpus with
-    replacement, as in the code, so an epoch has `drawn` items. The better of the two encoders on the dev
-    set is kept.
+    The loss is binary cross-entropy, averaged over all pairs of a step. `batch_size` counts
+    positive
+    pairs: 2 with K = 7 give the 16 pairs of the sources. Sentences are drawn from the whole corpus
+    with replacement, as in the code, so an epoch has `drawn` items. The better of the two encoders
+    on the dev set is kept.
 
     `paper` pairs each drawn sentence with K others; the released code draws the 2K sentences of the
-    negative pairs independently. Deviation: the sentences of a negative pair are never the same row.
+    negative pairs independently. Deviation: the sentences of a negative pair are never the same
+    row.
     """
 
     name = "ct-bert"
@@ -59,7 +67,9 @@ class CTBERT(Method):
     @classmethod
     def check(cls, hyper: CTBERTHyper) -> None:
         if hyper.negatives < 0 or hyper.drawn < 1:
-            raise Refusal(f"'ct-bert' needs negatives >= 0 and drawn >= 1, not {hyper.negatives} and {hyper.drawn}")
+            raise Refusal(
+                f"'ct-bert' needs negatives >= 0 and drawn >= 1, not {hyper.negatives} and {hyper.drawn}"
+            )
 
     def prepare(self, context: Context) -> None:
         if len(context.sentences()) < 2:
@@ -86,13 +96,18 @@ class CTBERT(Method):
         left, right = self.pairs(len(corpus), step)
         # Without dropout equal sentences have equal vectors, so each is encoded once.
         rows, places = left.unique(return_inverse=True)
-        first = context.embed([[corpus[row] for row in rows.tolist()]]).vectors[0][places.to(context.device)]
+        first = context.embed([[corpus[row] for row in rows.tolist()]]).vectors[0][
+            places.to(context.device)
+        ]
         rows, places = right.unique(return_inverse=True)
-        second = context.embed([[corpus[row] for row in rows.tolist()]], model=self.second).vectors[0]
+        second = context.embed([[corpus[row] for row in rows.tolist()]], model=self.second).vectors[
+            0
+        ]
         return self.loss(first, second[places.to(context.device)])
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the loss of the vectors (groups, 1 + K, d) of both encoders, the positive pair first."""
+        """Return the loss of the vectors (groups, 1 + K, d) of both encoders, the positive pair
+        first."""
         logits = (first * second).sum(-1)
         same = torch.zeros_like(logits)
         same[:, 0] = 1

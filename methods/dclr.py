@@ -35,15 +35,23 @@ _BASE_DEPTH = 12  # layers of the published base models
 
 @dataclass(frozen=True)
 class DCLRHyper(ContrastiveHyper):
-    phi: float = 0.9  # threshold of the complementary model's cosine for false negatives; above 1: none
+    phi: float = (
+        0.9  # threshold of the complementary model's cosine for false negatives; above 1: none
+    )
     noise_times: float = 1.0  # noise vectors as a multiple of the batch size
     ascent_steps: int = 4  # released code
     ascent_size: float = 1e-3  # step size; released code
-    complement: str = _SIMCSE_BERT  # complementary model: "backbone" (its initial weights), or an encoder
+    complement: str = (
+        _SIMCSE_BERT  # complementary model: "backbone" (its initial weights), or an encoder
+    )
     complement_dropout: bool = False  # whether the complementary model uses dropout
-    false_negatives: str = field(default="removed", metadata=_HOST)  # or "zeroed": their logits are multiplied by 0
+    false_negatives: str = field(
+        default="removed", metadata=_HOST
+    )  # or "zeroed": their logits are multiplied by 0
     loss_form: str = field(default="softmax", metadata=_HOST)  # or "one-vs-rest", over all cells
-    start: str | None = field(default=None, metadata=_HOST)  # an encoder with the backbone's initial weights
+    start: str | None = field(
+        default=None, metadata=_HOST
+    )  # an encoder with the backbone's initial weights
 
 
 _CHOICES = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "one-vs-rest")}
@@ -52,26 +60,28 @@ _CHOICES = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "
 class DCLR(Contrastive):
     """Instance weighting and noise-based negatives (docs/methods.md#dclr).
 
-    In-batch negatives get weight 0 if a fixed complementary model gives them a cosine >= phi. Gaussian
-    vectors, updated by gradient ascent on the loss, are additional negatives.
+    In-batch negatives get weight 0 if a fixed complementary model gives them a cosine >= phi.
+    Gaussian vectors, updated by gradient ascent on the loss, are additional negatives.
 
-    In the released code the logits of false negatives are multiplied by 0, so they remain with cosine 0;
-    the loss is the mean over all cells of -[y log p + (1 - y) log(1 - p)], with p the softmax; and the
-    complementary model uses dropout.
+    In the released code the logits of false negatives are multiplied by 0, so they remain with
+    cosine 0; the loss is the mean over all cells of -[y log p + (1 - y) log(1 - p)], with p the
+    softmax; and the complementary model uses dropout.
 
     Interpretations: in the paper's form the noise ascends its own uniformity,
-    mean_i log sum_k e^{s(h_i,n_k)/t}, in the code's form the whole loss; gradients are normalised per
-    vector. The complementary model's vector is [CLS] through its own pooler, if it has one (the published
-    ones do: it is SimCSE's head), computed once per sentence from the batch's tokens. 4 x 64 sentences on
-    four GPUs become one batch of 256. Values that the paper does not give are the code's.
+    mean_i log sum_k e^{s(h_i,n_k)/t}, in the code's form the whole loss; gradients are normalised
+    per vector. The complementary model's vector is [CLS] through its own pooler, if it has one (the
+    published
+    ones do: it is SimCSE's head), computed once per sentence from the batch's tokens. 4 x 64
+    sentences on four GPUs become one batch of 256. Values that the paper does not give are the
+    code's.
 
-    Deviations from the code: [CLS] passes only through the suite's new head, on all backbones (the code
-    puts the checkpoint's own pooler below it, and on large models in its place; RoBERTa stores none).
-    Padding is masked in training (the code attends to it). No SimCSE is published for backbones with
-    fewer than 12 layers; there the complementary model is the initial backbone.
+    Deviations from the code: [CLS] passes only through the suite's new head, on all backbones (the
+    code puts the checkpoint's own pooler below it, and on large models in its place; RoBERTa stores
+    none). Padding is masked in training (the code attends to it). No SimCSE is published for
+    backbones with fewer than 12 layers; there the complementary model is the initial backbone.
 
-    After a `+` it adds weights and noise in the paper's form. The released form is a loss of its own and
-    is refused there.
+    After a `+` it adds weights and noise in the paper's form. The released form is a loss of its
+    own and is refused there.
     """
 
     name = "dclr"
@@ -103,7 +113,11 @@ class DCLR(Contrastive):
         {
             "bert-large-uncased": {"start": "princeton-nlp/unsup-simcse-bert-large-uncased"},
             "roberta-large": {"start": "princeton-nlp/unsup-simcse-roberta-large"},
-            "*": {"complement_dropout": True, "false_negatives": "zeroed", "loss_form": "one-vs-rest"},
+            "*": {
+                "complement_dropout": True,
+                "false_negatives": "zeroed",
+                "loss_form": "one-vs-rest",
+            },
         },
     )
 
@@ -118,7 +132,9 @@ class DCLR(Contrastive):
         super().check(hyper)
         for name, choices in _CHOICES.items():
             if getattr(hyper, name) not in choices:
-                raise Refusal(f"'{name}' of 'dclr' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'")
+                raise Refusal(
+                    f"'{name}' of 'dclr' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'"
+                )
         if hyper.noise_times < 0 or hyper.ascent_steps < 0 or hyper.ascent_size < 0:
             raise Refusal(
                 "'dclr' needs noise_times, ascent_steps and ascent_size of 0 or more, "
@@ -142,7 +158,9 @@ class DCLR(Contrastive):
             try:
                 context.backbone.load_state_dict(source.model.state_dict())
             except RuntimeError:
-                raise Refusal(f"'{self.hyper.start}' has other layers than the backbone; name another start") from None
+                raise Refusal(
+                    f"'{self.hyper.start}' has other layers than the backbone; name another start"
+                ) from None
         super().prepare(context)
         self._context = context
         if self.hyper.phi > 1:
@@ -159,7 +177,8 @@ class DCLR(Contrastive):
         self.complement.requires_grad_(False)
 
     def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
-        """Find the false negatives of the batch with the complementary model; the backbone encodes nothing more."""
+        """Find the false negatives of the batch with the complementary model; the backbone encodes
+        nothing more."""
         if self.complement is not None:
             vectors = self._complementary(tokens, step)
             own = torch.eye(len(tokens), dtype=torch.bool, device=vectors.device)
@@ -187,11 +206,15 @@ class DCLR(Contrastive):
         count = round(self.hyper.noise_times * step.batch_size)
         if count == 0:
             return []
-        noise = torch.randn(count, anchors.shape[1], generator=step.generator("dclr-noise")).to(anchors)
+        noise = torch.randn(count, anchors.shape[1], generator=step.generator("dclr-noise")).to(
+            anchors
+        )
         for _ in range(self.hyper.ascent_steps):
             with torch.enable_grad():
                 noise.requires_grad_()
-                (gradient,) = torch.autograd.grad(self._ascent_objective(anchors.detach(), views, noise, step), noise)
+                (gradient,) = torch.autograd.grad(
+                    self._ascent_objective(anchors.detach(), views, noise, step), noise
+                )
             noise = noise.detach() + self.hyper.ascent_size * F.normalize(gradient, dim=1)
         return [Negatives(noise)]
 
@@ -199,18 +222,28 @@ class DCLR(Contrastive):
         if self.hyper.loss_form == "softmax":
             return (cosine(anchors, noise) / self.hyper.temperature).logsumexp(dim=1).mean()
         positives = self.pairs(views)[1].detach()
-        return self.contrast(anchors, positives, [Negatives(noise)], self.weights(anchors, positives, step))
+        return self.contrast(
+            anchors, positives, [Negatives(noise)], self.weights(anchors, positives, step)
+        )
 
     # The released form of the loss
 
     def contrast(
-        self, anchors: Tensor, positives: Tensor, negatives: Sequence[Negatives], weights: Tensor | None
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        negatives: Sequence[Negatives],
+        weights: Tensor | None,
     ) -> Tensor:
         if self.hyper.false_negatives == "removed" and self.hyper.loss_form == "softmax":
             return super().contrast(anchors, positives, negatives, weights)
         logits = cosine(anchors, positives) / self.hyper.temperature
         if weights is not None:
-            logits = logits * weights if self.hyper.false_negatives == "zeroed" else logits + weights.log()
+            logits = (
+                logits * weights
+                if self.hyper.false_negatives == "zeroed"
+                else logits + weights.log()
+            )
         columns = [logits]
         for group in negatives:
             extra = cosine(anchors, group.vectors) / self.hyper.temperature
@@ -225,11 +258,14 @@ class DCLR(Contrastive):
 
 
 def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean over all cells (n, m) of -[y log p + (1 - y) log(1 - p)], with p the softmax of each row."""
+    """Return the mean over all cells (n, m) of -[y log p + (1 - y) log(1 - p)], with p the softmax
+    of each row."""
     shares = logits.log_softmax(dim=1)
     own = F.one_hot(labels, logits.shape[1]).bool()
     # If p is near 1, 1 - p loses precision; it is then computed as the sum of the other shares.
     near = (shares > math.log(0.5)) & ~own
     rest = torch.log1p(-shares.exp().masked_fill(own | near, 0))
-    others = logits.masked_fill(near, -math.inf).logsumexp(1, keepdim=True) - logits.logsumexp(1, keepdim=True)
+    others = logits.masked_fill(near, -math.inf).logsumexp(1, keepdim=True) - logits.logsumexp(
+        1, keepdim=True
+    )
     return -torch.where(own, shares, torch.where(near, others, rest)).mean()

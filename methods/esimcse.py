@@ -1,4 +1,5 @@
-"""ESimCSE: word repetition in the second view, and a queue of momentum vectors as additional negatives."""
+"""ESimCSE: word repetition in the second view, and a queue of momentum vectors as additional
+negatives."""
 
 from __future__ import annotations
 
@@ -38,17 +39,17 @@ class ESimCSEHyper(ContrastiveHyper):
 class ESimCSE(Contrastive):
     """Word repetition and a momentum queue (docs/methods.md#esimcse).
 
-    The second view repeats some tokens. Vectors of earlier batches from a momentum encoder are additional
-    negatives.
+    The second view repeats some tokens. Vectors of earlier batches from a momentum encoder are
+    additional negatives.
 
-    In the released code repetitions are drawn once per sentence, and the momentum encoder is initialised
-    randomly, as the authors' logs show for all four runs. The paper draws repetitions at each use, and its
-    momentum encoder is a copy.
+    In the released code repetitions are drawn once per sentence, and the momentum encoder is
+    initialised randomly, as the authors' logs show for all four runs. The paper draws repetitions
+    at each use, and its momentum encoder is a copy.
 
-    Interpretations: the paper's length counts tokens without the two special tokens, the code's counts
-    all. After the loss, the momentum encoder is first updated with the weights that gave the loss, then
-    encodes the batch for the queue, without dropout and through the current head. Values that the paper
-    does not give are those of the logs.
+    Interpretations: the paper's length counts tokens without the two special tokens, the code's
+    counts all. After the loss, the momentum encoder is first updated with the weights that gave the
+    loss, then encodes the batch for the queue, without dropout and through the current head. Values
+    that the paper does not give are those of the logs.
 
     After a `+` it adds only the queue; views are those of the method written first.
     """
@@ -102,10 +103,13 @@ class ESimCSE(Contrastive):
             generator = step.generator("repetition")
             return tokens, [self._repeat(row, generator) for row in tokens]
         once = (stream(step.seed, "repetition", row) for row in step.rows)
-        return tokens, [self._repeat(row, generator) for row, generator in zip(tokens, once, strict=True)]
+        return tokens, [
+            self._repeat(row, generator) for row, generator in zip(tokens, once, strict=True)
+        ]
 
     def _repeat(self, tokens: Any, generator: torch.Generator) -> list[int]:
-        """Return tokens with some positions repeated, drawn uniformly, but not the special tokens at both ends."""
+        """Return tokens with some positions repeated, drawn uniformly, but not the special tokens
+        at both ends."""
         inner = len(tokens) - 2
         if self.hyper.redraw:
             most = min(max(PAPER_RANGE, int(self.hyper.rate * inner)), inner)
@@ -126,7 +130,11 @@ class ESimCSE(Contrastive):
         if self.hyper.queue:
             self._follow(context.backbone)
             corpus = context.tokens()
-            self._append(context.embed([[corpus[row] for row in step.rows]], model=self.momentum.eval()).vectors[0])
+            self._append(
+                context.embed(
+                    [[corpus[row] for row in step.rows]], model=self.momentum.eval()
+                ).vectors[0]
+            )
 
     def _follow(self, backbone: Any) -> None:
         for slow, weight in zip(self.momentum.parameters(), backbone.parameters(), strict=True):

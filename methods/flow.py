@@ -41,7 +41,8 @@ class ActNorm(nn.Module):
 
     @torch.no_grad()
     def start(self, u: Tensor) -> None:
-        """Initialise shift and scale so that a batch (n, d) gets mean 0 and standard deviation 1 per dimension."""
+        """Initialise shift and scale so that a batch (n, d) gets mean 0 and standard deviation 1
+        per dimension."""
         self.shift.copy_(-u.mean(0))
         self.log_scale.copy_(-torch.log(u.std(0, correction=0) + 1e-6))
 
@@ -53,7 +54,8 @@ class ActNorm(nn.Module):
 
 
 class Coupling(nn.Module):
-    """Additive coupling: a network of the first half (the smaller one of an odd width) is added to the second."""
+    """Additive coupling: a network of the first half (the smaller one of an odd width) is added to
+    the second."""
 
     def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -95,7 +97,8 @@ class FlowStep(nn.Module):
 
 
 def possible_levels(levels: int, width: int) -> int:
-    """Return how many of `levels` levels, each of which halves the width, have two dimensions or more."""
+    """Return how many of `levels` levels, each of which halves the width, have two dimensions or
+    more."""
     return max(1, min(levels, width.bit_length() - 1))
 
 
@@ -112,7 +115,9 @@ class Glow(nn.Module):
         self.width, self.levels = width, nn.ModuleList()
         for level in range(possible_levels(hyper.levels, width)):
             named = [stream(seed, "flow", level, step) for step in range(hyper.depth)]
-            self.levels.append(nn.ModuleList(FlowStep(width, hyper.hidden, generator) for generator in named))
+            self.levels.append(
+                nn.ModuleList(FlowStep(width, hyper.hidden, generator) for generator in named)
+            )
             width //= 2
 
     def _steps(self) -> list[list[FlowStep]]:
@@ -128,7 +133,8 @@ class Glow(nn.Module):
             u = u[:, : u.shape[1] // 2]
 
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """Return z, and log |det dz/du|, one number since couplings and permutations preserve volume."""
+        """Return z, and log |det dz/du|, one number since couplings and permutations preserve
+        volume."""
         left: list[Tensor] = []
         for number, steps in enumerate(self._steps()):
             if number:
@@ -151,7 +157,8 @@ class Glow(nn.Module):
         return z
 
     def cost(self, u: Tensor) -> Tensor:
-        """Return the mean over batch and dimensions of -(log p_Z(f^-1(u)) + log |det df^-1/du|), p_Z = N(0, I)."""
+        """Return the mean over batch and dimensions of -(log p_Z(f^-1(u)) + log |det df^-1/du|),
+        p_Z = N(0, I)."""
         z, log_determinant = self(u)
         surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
         return (surprise - log_determinant) / self.width
@@ -169,12 +176,15 @@ def _one_thread() -> Iterator[None]:
 
 
 def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
-    """Fit a flow to vectors (n, d), in their dtype and on their device; equal arguments give equal flows."""
+    """Fit a flow to vectors (n, d), in their dtype and on their device; equal arguments give equal
+    flows."""
     glow = Glow(vectors.shape[1], hyper, seed).to(vectors)
     optimiser = torch.optim.Adam(glow.parameters(), lr=hyper.learning_rate, fused=True)
     with _one_thread(), torch.enable_grad():
         for epoch in range(hyper.epochs):
-            order = torch.randperm(len(vectors), generator=stream(seed, "flow", "order", epoch)).to(vectors.device)
+            order = torch.randperm(len(vectors), generator=stream(seed, "flow", "order", epoch)).to(
+                vectors.device
+            )
             for number, rows in enumerate(order.split(hyper.batch_size)):
                 batch = vectors[rows]
                 if epoch == number == 0 and len(batch) > 1:
@@ -186,11 +196,14 @@ def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
 
 
 class Flowed(Mapped):
-    """An Encoder that maps another one's vectors with a flow, or with a flow fitted on each task."""
+    """An Encoder that maps another one's vectors with a flow, or with a flow fitted on each
+    task."""
 
     kind = "flowed"
 
-    def __init__(self, base: Any, hyper: FlowHyper, seed: int, glow: Glow | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self, base: Any, hyper: FlowHyper, seed: int, glow: Glow | None = None, device: str = "cpu"
+    ) -> None:
         self.base, self.hyper, self.seed = base, hyper, seed
         self.glow, self.device = glow, device
 
@@ -200,7 +213,9 @@ class Flowed(Mapped):
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256(json.dumps([self.base.identity, asdict(self.hyper), self.seed]).encode())
+        digest = hashlib.sha256(
+            json.dumps([self.base.identity, asdict(self.hyper), self.seed]).encode()
+        )
         for name, array in sorted(self.arrays.items()):
             digest.update(name.encode() + array.cpu().numpy().tobytes())
         return f"{self.kind}-{digest.hexdigest()[:16]}"
@@ -217,10 +232,22 @@ class Flowed(Mapped):
         return np.concatenate([glow(chunk.to(self.device))[0].cpu().numpy() for chunk in chunks])
 
     def save(self, folder: Any) -> dict[str, Any]:
-        return {"hyper": asdict(self.hyper), "seed": self.seed, "width": self.glow.width if self.glow else None}
+        return {
+            "hyper": asdict(self.hyper),
+            "seed": self.seed,
+            "width": self.glow.width if self.glow else None,
+        }
 
     @classmethod
-    def load(cls, folder: Any, stored: dict[str, Any], *, base: Any, arrays: Any = None, device: str = "cpu") -> Flowed:
+    def load(
+        cls,
+        folder: Any,
+        stored: dict[str, Any],
+        *,
+        base: Any,
+        arrays: Any = None,
+        device: str = "cpu",
+    ) -> Flowed:
         hyper, seed, glow = FlowHyper(**stored["hyper"]), stored["seed"], None
         if arrays:
             glow = Glow(stored["width"], hyper, seed).requires_grad_(False).to(device)
@@ -234,19 +261,21 @@ def fitted(vectors: np.ndarray, hyper: FlowHyper, seed: int, device: str) -> Glo
 
 
 class Flow(Transform):
-    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u (docs/methods.md#bert-flow).
+    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u
+    (docs/methods.md#bert-flow).
 
-    Interpretations where docs/methods.md#bert-flow gives no detail: a vector is an image of one pixel. A flow step is
-    Glow's: a shift and scale per dimension, initialised from the first batch (`ActNorm`; without it the
-    flow preserves volume and the likelihood has little to learn), a random permutation, and a coupling. A
-    coupling network has two hidden layers, initialised from N(0, 0.05), and an output layer initialised
-    to 0, so that it initially adds nothing. The prior is N(0, I) at every level. The learning rate is
-    constant; the cost is divided by the number of dimensions. "target" is fitted on all sentences of one
-    task; the test and dev splits of STS-B and SICK-R are separate tasks.
+    Interpretations where docs/methods.md#bert-flow gives no detail: a vector is an image of one
+    pixel. A flow step is Glow's: a shift and scale per dimension, initialised from the first batch
+    (`ActNorm`; without it the flow preserves volume and the likelihood has little to learn), a
+    random permutation, and a coupling. A coupling network has two hidden layers, initialised from
+    N(0, 0.05), and an output layer initialised to 0, so that it initially adds nothing. The prior
+    is N(0, I) at every level. The learning rate is constant; the cost is divided by the number of
+    dimensions. "target" is fitted on all sentences of one task; the test and dev splits of STS-B
+    and SICK-R are separate tasks.
 
     Deviations: sentences are not truncated to 64 tokens. The paper's vectors are those of
-    `untrained[pooler=avg_top2]`; any Encoder may precede the `+`. On an untrained Encoder the flow is
-    drawn once, not per seed.
+    `untrained[pooler=avg_top2]`; any Encoder may precede the `+`. On an untrained Encoder the flow
+    is drawn once, not per seed.
     """
 
     name = "flow"
@@ -272,4 +301,10 @@ class Flow(Transform):
     def transform(self, encoder: Any, context: Context) -> Flowed:
         hyper, seed, device = self.hyper, context.seed, context.device
         vectors = self.vectors(encoder, context)
-        return Flowed(encoder, hyper, seed, None if vectors is None else fitted(vectors, hyper, seed, device), device)
+        return Flowed(
+            encoder,
+            hyper,
+            seed,
+            None if vectors is None else fitted(vectors, hyper, seed, device),
+            device,
+        )

@@ -65,9 +65,9 @@ class GloVeHyper(HyperParameters):
 class AverageOfWords:
     """An Encoder: the mean of the vectors of a sentence's known words, with repetitions.
 
-    Words are separated by white space. A word is looked up as written, then without punctuation at both
-    ends, then also in lower case. It is dropped if one of these forms is a stop word before a form is
-    known. A sentence without known words gets the zero vector.
+    Words are separated by white space. A word is looked up as written, then without punctuation at
+    both ends, then also in lower case. It is dropped if one of these forms is a stop word before a
+    form is known. A sentence without known words gets the zero vector.
     """
 
     kind = "words"
@@ -123,12 +123,12 @@ class AverageOfWords:
 class GloVe(Method):
     """The mean of word vectors, without stop words (docs/methods.md#glove).
 
-    The papers report the numbers of the Sentence-BERT paper, which specifies only the vectors. Splitting
-    and dropping of words follow Sentence-Transformers' word model, for both settings. Its stop word list
-    is not copied; the list here is compiled from the closed classes of English. The two share 263 words.
-    The other 89 of theirs are mostly archaic adverbs and everyday verbs and nouns ("find", "give",
-    "fire", "system"), which are kept here; 61 of the 324 here are kept there ("near", "seven").
-    `stop_words=true` is the plain mean, as in SentEval's bag of words.
+    The papers report the numbers of the Sentence-BERT paper, which specifies only the vectors.
+    Splitting and dropping of words follow Sentence-Transformers' word model, for both settings. Its
+    stop word list is not copied; the list here is compiled from the closed classes of English. The
+    two share 263 words. The other 89 of theirs are mostly archaic adverbs and everyday verbs and
+    nouns ("find", "give", "fire", "system"), which are kept here; 61 of the 324 here are kept there
+    ("near", "seven"). `stop_words=true` is the plain mean, as in SentEval's bag of words.
     """
 
     name = "glove"

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives, Refusal, Step, Views, overlay
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    Refusal,
+    Step,
+    Views,
+    overlay,
+)
 
 
 @dataclass(frozen=True)
@@ -22,8 +31,8 @@ class GSInfoNCE(Contrastive):
 
     Source: docs/methods.md#gs-infonce.
 
-    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on both
-    BERT models), batch size, learning rate and std; `official` has the values of their logs.
+    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on
+    both BERT models), batch size, learning rate and std; `official` has the values of their logs.
     """
 
     name = "gs-infonce"
@@ -33,7 +42,11 @@ class GSInfoNCE(Contrastive):
     # Table 1: batch size 64 on all backbones; learning rates "as SimCSE".
     paper = overlay(
         SHARED_RECIPE,
-        {"*": {"select_every": 250}, "roberta-base": {"batch_size": 64}, "roberta-large": {"batch_size": 64}},
+        {
+            "*": {"select_every": 250},
+            "roberta-base": {"batch_size": 64},
+            "roberta-large": {"batch_size": 64},
+        },
     )
     official = {
         "bert-base-uncased": {"batch_size": 64, "learning_rate": 3e-5, "dropout": 0.2, "std": 0.5},
@@ -55,5 +68,7 @@ class GSInfoNCE(Contrastive):
         count = round(self.hyper.multiple * step.batch_size)
         if count == 0 or self.hyper.weight == 0:
             return []
-        noise = torch.randn(count, anchors.shape[1], generator=step.generator("noise")) * self.hyper.std
+        noise = (
+            torch.randn(count, anchors.shape[1], generator=step.generator("noise")) * self.hyper.std
+        )
         return [Negatives(noise.to(anchors), weight=self.hyper.weight)]

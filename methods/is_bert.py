@@ -20,7 +20,9 @@ WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert
 
 @dataclass(frozen=True)
 class ISBERTHyper(HyperParameters):
-    channels: int | None = None  # per convolution; None: a third of the backbone's width (code: 256 of 768)
+    channels: int | None = (
+        None  # per convolution; None: a third of the backbone's width (code: 256 of 768)
+    )
     relu: bool = True  # the paper's f is ReLU; the code's convolutions have no activation
 
 
@@ -35,17 +37,23 @@ class LocalFeatures(nn.Module):
         )
 
     def draw(self, seed: int) -> None:
-        """Initialise the weights in torch's default range of a convolution, from their own random stream."""
+        """Initialise the weights in torch's default range of a convolution, from their own random
+        stream."""
         for convolution, window in zip(self.convolutions, WINDOWS, strict=True):
             generator, limit = stream(seed, "is-bert", window), (self.inputs * window) ** -0.5
             for weights in convolution.parameters():
                 nn.init.uniform_(weights, -limit, limit, generator=generator)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Set padding to zero, so that features do not depend on the other sentences of the batch, then convolve."""
-        states = states.to(torch.promote_types(states.dtype, torch.float32))  # from half precision up, never down
+        """Set padding to zero, so that features do not depend on the other sentences of the batch,
+        then convolve."""
+        states = states.to(
+            torch.promote_types(states.dtype, torch.float32)
+        )  # from half precision up, never down
         inputs = (states * mask.unsqueeze(-1)).transpose(1, 2)
-        features = torch.cat([convolution(inputs) for convolution in self.convolutions], dim=1).transpose(1, 2)
+        features = torch.cat(
+            [convolution(inputs) for convolution in self.convolutions], dim=1
+        ).transpose(1, 2)
         return features.relu() if self.relu else features
 
 
@@ -58,8 +66,8 @@ def sentence_mean(features: Tensor, mask: Tensor) -> Tensor:
 def jensen_shannon(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
     """Return minus the Jensen-Shannon bound of the mutual information, up to a constant.
 
-    It is the mean of softplus(-s) over tokens and their own sentence plus the mean of softplus(s) over
-    tokens and the other sentences, with s the dot product.
+    It is the mean of softplus(-s) over tokens and their own sentence plus the mean of softplus(s)
+    over tokens and the other sentences, with s the dot product.
 
     Args:
         features: (n, length, d).
@@ -100,14 +108,22 @@ class LocalMean:
         def pool(states: Sequence[Tensor], mask: Tensor) -> Tensor:
             return sentence_mean(self.local(states[-1], mask), mask)
 
-        return self.base.encode_tokens(self.base.tokenize(sentences), pool=pool, width=self.local.width)
+        return self.base.encode_tokens(
+            self.base.tokenize(sentences), pool=pool, width=self.local.width
+        )
 
     def save(self, folder: Path) -> dict[str, Any]:
         return {"relu": self.local.relu}
 
     @classmethod
     def load(
-        cls, folder: Path, stored: dict[str, Any], *, base: Any, arrays: dict[str, Tensor], device: str = "cpu"
+        cls,
+        folder: Path,
+        stored: dict[str, Any],
+        *,
+        base: Any,
+        arrays: dict[str, Tensor],
+        device: str = "cpu",
     ) -> LocalMean:
         channels, width, _ = arrays["convolutions.0.weight"].shape
         local = LocalFeatures(width, channels, stored["relu"])
@@ -116,25 +132,27 @@ class LocalMean:
 
 
 class ISBERT(Method):
-    """Convolutions on the backbone's last layer; their mean is the sentence vector (docs/methods.md#is-bert).
+    """Convolutions on the backbone's last layer; their mean is the sentence vector
+    (docs/methods.md#is-bert).
 
-    The loss maximises mutual information: the sentence vector discriminates the features of its own tokens
-    from those of the batch's other sentences, by the dot product and the Jensen-Shannon bound. The scored
-    Encoder includes the convolutions.
+    The loss maximises mutual information: the sentence vector discriminates the features of its own
+    tokens from those of the batch's other sentences, by the dot product and the Jensen-Shannon
+    bound. The scored Encoder includes the convolutions.
 
     `paper` has ReLU as in its formula; `official` has none, since the released script takes its
-    convolutions from Sentence-Transformers. Special tokens are included in the bound and in the mean, as
-    in the code. A third of the width is rounded down.
+    convolutions from Sentence-Transformers. Special tokens are included in the bound and in the
+    mean, as in the code. A third of the width is rounded down.
 
-    Deviations: padding is zero for the convolutions (the code convolves the backbone's states of padding,
-    so its vectors depend on the other sentences of a batch); weight decay on all weights.
+    Deviations: padding is zero for the convolutions (the code convolves the backbone's states of
+    padding, so its vectors depend on the other sentences of a batch); weight decay on all weights.
     """
 
     name = "is-bert"
     title = "IS-BERT"
     reference = "Zhang et al. 2020, arXiv 2009.12061; code yanzhangnlp/IS-BERT@ea6622c"
     Hyper = ISBERTHyper
-    # The released script and the defaults of its library (docs/methods.md#is-bert), assumed for the paper's STS runs.
+    # The released script and the defaults of its library (docs/methods.md#is-bert), assumed for the
+    # paper's STS runs.
     _recipe = {
         "corpus": "nli",
         "batch_size": 32,
@@ -153,7 +171,9 @@ class ISBERT(Method):
 
     def __init__(self, hyper: ISBERTHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
-        self.local = LocalFeatures(shape.width, hyper.channels or shape.width // len(WINDOWS), hyper.relu)
+        self.local = LocalFeatures(
+            shape.width, hyper.channels or shape.width // len(WINDOWS), hyper.relu
+        )
 
     @classmethod
     def check(cls, hyper: ISBERTHyper) -> None:
@@ -169,7 +189,8 @@ class ISBERT(Method):
         return self.loss(states[-1], mask)
 
     def loss(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Return the loss of the last layer's states (n, length, width) and their attention mask (n, length)."""
+        """Return the loss of the last layer's states (n, length, width) and their attention mask
+        (n, length)."""
         features = self.local(states, mask)
         return jensen_shannon(features, sentence_mean(features, mask), mask)
 

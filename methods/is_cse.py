@@ -1,4 +1,5 @@
-"""IS-CSE: a second positive, smoothed by its neighbours or its cluster in a buffer of earlier positives."""
+"""IS-CSE: a second positive, smoothed by its neighbours or its cluster in a buffer of earlier
+positives."""
 
 from __future__ import annotations
 
@@ -9,7 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Refusal, Shape, Step, enqueue, info_nce, overlay
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    ContrastiveHyper,
+    Refusal,
+    Shape,
+    Step,
+    enqueue,
+    info_nce,
+    overlay,
+)
 
 GROUPS = ("knn", "kmeans", "both")
 MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous step, a few suffice
@@ -23,26 +34,33 @@ class ISCSEHyper(ContrastiveHyper):
     buffer: int = 1024  # L, length of the buffer
     neighbours: int = 16  # k, neighbours per positive
     beta: float = 2.0  # temperature of the attention (Eq. 4)
-    current_first: bool = True  # the batch enters the buffer before retrieval, and each row's best match is discarded
-    group: str = field(default="knn", metadata=_LATER)  # "knn", "kmeans", or "both" with a term each
+    current_first: bool = (
+        True  # the batch enters the buffer before retrieval, and each row's best match is discarded
+    )
+    group: str = field(
+        default="knn", metadata=_LATER
+    )  # "knn", "kmeans", or "both" with a term each
     clusters: int = field(default=64, metadata=_LATER)  # k' of K-means (Table 3)
-    gamma: float = field(default=0.5, metadata=_LATER)  # weight of h+ against its centre (Eq. 5); not published
+    gamma: float = field(
+        default=0.5, metadata=_LATER
+    )  # weight of h+ against its centre (Eq. 5); not published
 
 
 class ISCSE(Contrastive):
-    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K (docs/methods.md#is-cse).
+    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K
+    (docs/methods.md#is-cse).
 
-    In the released code (`current_first`) the batch enters the buffer first, the best match is discarded
-    as the row itself, and the term is added once the buffer is full. The paper's buffer holds earlier
-    steps only; `paper` is interpreted as retrieval before the batch enters, as soon as the buffer has k
-    rows.
+    In the released code (`current_first`) the batch enters the buffer first, the best match is
+    discarded as the row itself, and the term is added once the buffer is full. The paper's buffer
+    holds earlier steps only; `paper` is interpreted as retrieval before the batch enters, as soon
+    as the buffer has k rows.
 
-    `group=kmeans` uses h^{s+} = gamma h+ + (1 - gamma) c+, with c+ the detached centre of h+'s cluster;
-    `group=both` adds both terms, each with alpha. No code was released for these. Our interpretation:
-    spherical K-means on the buffer at each step until assignments are stable, starting at the centres of
-    the previous step (initially at randomly drawn rows); an empty cluster keeps its centre; h+ belongs to
-    the nearest centre by cosine; the buffer is filled as above, with `clusters` instead of k. The default
-    gamma is the middle of a range to sweep.
+    `group=kmeans` uses h^{s+} = gamma h+ + (1 - gamma) c+, with c+ the detached centre of h+'s
+    cluster; `group=both` adds both terms, each with alpha. No code was released for these. Our
+    interpretation: spherical K-means on the buffer at each step until assignments are stable,
+    starting at the centres of the previous step (initially at randomly drawn rows); an empty
+    cluster keeps its centre; h+ belongs to the nearest centre by cosine; the buffer is filled as
+    above, with `clusters` instead of k. The default gamma is the middle of a range to sweep.
     """
 
     name = "is-cse"
@@ -54,7 +72,8 @@ class ISCSE(Contrastive):
         "roberta-large": {"alpha": 0.05, "alpha_start": 0.005},
     }
     paper = overlay(SHARED_RECIPE, _schedules, {"*": {"current_first": False}})
-    # The scripts of the two base models train in float32, those of the large ones in mixed precision.
+    # The scripts of the two base models train in float32, those of the large ones in mixed
+    # precision.
     official = overlay(
         SHARED_RECIPE,
         _schedules,
@@ -76,27 +95,36 @@ class ISCSE(Contrastive):
     def check(cls, hyper: ISCSEHyper) -> None:
         super().check(hyper)
         if not 0 < hyper.neighbours < hyper.buffer:
-            raise Refusal(f"'is-cse' needs 0 < neighbours < buffer, not {hyper.neighbours} and {hyper.buffer}")
+            raise Refusal(
+                f"'is-cse' needs 0 < neighbours < buffer, not {hyper.neighbours} and {hyper.buffer}"
+            )
         if hyper.beta <= 0:
             raise Refusal(f"'is-cse' needs beta > 0, not {hyper.beta}")
         start = 0.0 if hyper.alpha_start is None else hyper.alpha_start
         if not 0 <= start <= hyper.alpha:  # Eq. 8 would fall below its end
-            raise Refusal(f"'is-cse' needs 0 <= alpha_start <= alpha, not {hyper.alpha_start} and {hyper.alpha}")
+            raise Refusal(
+                f"'is-cse' needs 0 <= alpha_start <= alpha, not {hyper.alpha_start} and {hyper.alpha}"
+            )
         if hyper.group not in GROUPS:
             raise Refusal(f"'group' of 'is-cse' is one of {', '.join(GROUPS)}, not '{hyper.group}'")
         if hyper.group != "knn" and not 0 < hyper.clusters <= hyper.buffer:
-            raise Refusal(f"'is-cse' needs 0 < clusters <= buffer, not {hyper.clusters} and {hyper.buffer}")
+            raise Refusal(
+                f"'is-cse' needs 0 < clusters <= buffer, not {hyper.clusters} and {hyper.buffer}"
+            )
         if not 0 <= hyper.gamma <= 1:
             raise Refusal(f"'is-cse' needs 0 <= gamma <= 1, not {hyper.gamma}")
 
     def alpha(self, step: Step) -> float:
-        """Return alpha by Eq. 8: from alpha_start at the first step to alpha at half of the training, then constant."""
+        """Return alpha by Eq. 8: from alpha_start at the first step to alpha at half of the
+        training, then constant."""
         start, end = self.hyper.alpha_start, self.hyper.alpha
         if start is None:
             return end
         return min(math.cos(math.pi * step.index / step.total) * (start - end), 0.0) + end
 
-    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> list[tuple[float, Tensor]]:
+    def terms(
+        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
+    ) -> list[tuple[float, Tensor]]:
         if self.hyper.alpha == 0 and not self.hyper.alpha_start:
             return []
         unit = F.normalize(positives, dim=-1)
@@ -109,39 +137,52 @@ class ISCSE(Contrastive):
             smoothed.append(self._smooth_by_centres(unit, step))
         if not self.hyper.current_first:
             self._remember(unit)
-        return [(self.alpha(step), info_nce(anchors, one, temperature)) for one in smoothed if one is not None]
+        return [
+            (self.alpha(step), info_nce(anchors, one, temperature))
+            for one in smoothed
+            if one is not None
+        ]
 
     def _remember(self, unit: Tensor) -> None:
         """Add vectors to the buffer, first in, first out (Eq. 3)."""
         self.rows, self.filled = enqueue(self.rows, self.filled, unit.detach(), self.hyper.buffer)
 
     def _smooth(self, unit: Tensor) -> Tensor | None:
-        """Return h^{s+} of unit vectors (n, d) by their neighbours; None until the buffer has enough rows."""
+        """Return h^{s+} of unit vectors (n, d) by their neighbours; None until the buffer has
+        enough rows."""
         skipped = int(self.hyper.current_first)
         filled = int(self.filled)
         if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.neighbours):
             return None
         rows = self.rows[self.hyper.buffer - filled :]
-        ranked = (unit.detach() @ rows.T).topk(self.hyper.neighbours + skipped, dim=1).indices[:, skipped:]
+        ranked = (
+            (unit.detach() @ rows.T)
+            .topk(self.hyper.neighbours + skipped, dim=1)
+            .indices[:, skipped:]
+        )
         keys = torch.cat([unit.unsqueeze(1), rows[ranked]], dim=1)
         attention = torch.softmax(torch.einsum("nd,nkd->nk", unit, keys) / self.hyper.beta, dim=1)
         return torch.einsum("nk,nkd->nd", attention, keys)
 
     def _smooth_by_centres(self, unit: Tensor, step: Step) -> Tensor | None:
-        """Return h^{s+} of unit vectors (n, d) by their centres (Eq. 5); None until the buffer has enough rows."""
+        """Return h^{s+} of unit vectors (n, d) by their centres (Eq. 5); None until the buffer has
+        enough rows."""
         filled = int(self.filled)
         if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.clusters):
             return None
         rows = self.rows[self.hyper.buffer - filled :]
         if not self.centres.any():
-            self.centres = rows[torch.randperm(filled, generator=step.generator("centres"))[: self.hyper.clusters]]
+            self.centres = rows[
+                torch.randperm(filled, generator=step.generator("centres"))[: self.hyper.clusters]
+            ]
         self.centres = cluster(rows, self.centres)
         nearest = (unit.detach() @ self.centres.T).argmax(1)
         return self.hyper.gamma * unit + (1 - self.hyper.gamma) * self.centres[nearest]
 
 
 def cluster(rows: Tensor, centres: Tensor) -> Tensor:
-    """Return centres (k, d) of unit rows (n, d) by spherical K-means, starting at the given centres."""
+    """Return centres (k, d) of unit rows (n, d) by spherical K-means, starting at the given
+    centres."""
     owners = None
     for _ in range(MOST_ROUNDS):
         nearest = (rows @ centres.T).argmax(1)

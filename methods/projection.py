@@ -1,4 +1,5 @@
-"""Linear projection of vectors to fewer dimensions, and the affine Encoder that it shares with trained heads."""
+"""Linear projection of vectors to fewer dimensions, and the affine Encoder that it shares with
+trained heads."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ PROJECTIONS = ("pca", "random")
 
 
 class Affine(Mapped):
-    """An Encoder that maps another one's vectors x to W x + b in float64, optionally followed by tanh.
+    """An Encoder that maps another one's vectors x to W x + b in float64, optionally followed by
+    tanh.
 
     Attributes:
         arrays: `weight`, W (k, d), and `bias`, b (k).
@@ -43,21 +45,26 @@ class Affine(Mapped):
         weight, bias = self.arrays["weight"].double(), self.arrays["bias"].double()
         chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
         mapped = [F.linear(chunk.double(), weight, bias) for chunk in chunks]
-        return np.concatenate([(rows.tanh() if self.tanh else rows).float().numpy() for rows in mapped])
+        return np.concatenate(
+            [(rows.tanh() if self.tanh else rows).float().numpy() for rows in mapped]
+        )
 
     def save(self, folder: Any) -> dict[str, Any]:
         return {"tanh": self.tanh}
 
     @classmethod
-    def load(cls, folder: Any, stored: dict[str, Any], *, base: Any, arrays: dict[str, Tensor], **_: Any) -> Affine:
+    def load(
+        cls, folder: Any, stored: dict[str, Any], *, base: Any, arrays: dict[str, Tensor], **_: Any
+    ) -> Affine:
         return cls(base, arrays["weight"], arrays["bias"], stored["tanh"])
 
 
 def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple[Tensor, Tensor]:
-    """Return orthonormal directions (k, d) with the largest sums of squares of vectors (n, d), and the centre (d).
+    """Return orthonormal directions (k, d) with the largest sums of squares of vectors (n, d), and
+    the centre (d).
 
-    Computed in float64. With `centred` the centre is the mean, so directions are principal components;
-    otherwise it is 0.
+    Computed in float64. With `centred` the centre is the mean, so directions are principal
+    components; otherwise it is 0.
     """
     width = vectors.shape[1]
     centre = torch.zeros(width, dtype=torch.float64, device=vectors.device)
@@ -75,7 +82,9 @@ def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple
 
 def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
     """Return orthonormal directions (k, d) of a uniformly random subspace, in float64."""
-    drawn = torch.randn(width, min(dimensions, width), dtype=torch.float64, generator=stream(seed, "projection"))
+    drawn = torch.randn(
+        width, min(dimensions, width), dtype=torch.float64, generator=stream(seed, "projection")
+    )
     return torch.linalg.qr(drawn).Q.T.contiguous()
 
 
@@ -89,10 +98,10 @@ class ProjectionHyper(TransformHyper):
 class Projection(Transform):
     """Projection on leading directions of a corpus, or on random directions (docs/methods.md#sscl).
 
-    SSCL reports BERT at 128 and 256 dimensions and does not say how the untrained model was projected; both
-    kinds are interpretations. By default the mean is not subtracted, since an orthonormal map without bias
-    that keeps all dimensions preserves all cosines; `centred` subtracts it. On an untrained Encoder a
-    random map is drawn once, not per seed.
+    SSCL reports BERT at 128 and 256 dimensions and does not say how the untrained model was
+    projected; both kinds are interpretations. By default the mean is not subtracted, since an
+    orthonormal map without bias that keeps all dimensions preserves all cosines; `centred`
+    subtracts it. On an untrained Encoder a random map is drawn once, not per seed.
     """
 
     name = "projection"
@@ -105,18 +114,26 @@ class Projection(Transform):
     def check(cls, hyper: ProjectionHyper) -> None:
         super().check(hyper)
         if hyper.kind not in PROJECTIONS:
-            raise Refusal(f"'kind' of 'projection' is one of {', '.join(PROJECTIONS)}, not '{hyper.kind}'")
+            raise Refusal(
+                f"'kind' of 'projection' is one of {', '.join(PROJECTIONS)}, not '{hyper.kind}'"
+            )
         if hyper.dimensions < 1:
             raise Refusal(f"'projection' keeps at least 1 dimension, not {hyper.dimensions}")
         if hyper.source == TARGET:
-            raise Refusal("'projection' is one map for all tasks; name a corpus as its source, not 'target'")
+            raise Refusal(
+                "'projection' is one map for all tasks; name a corpus as its source, not 'target'"
+            )
 
     @classmethod
     def clamp_to_backbone(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
         """Limit the dimensions to the width; a random map reads no corpus."""
         if shape.width:  # 0 for an Encoder without backbone, whose width is not known yet
             hyper = replace(hyper, dimensions=min(hyper.dimensions, shape.width))
-        return replace(hyper, source="none", sentences=None, centred=False) if hyper.kind == "random" else hyper
+        return (
+            replace(hyper, source="none", sentences=None, centred=False)
+            if hyper.kind == "random"
+            else hyper
+        )
 
     @classmethod
     def corpora(cls, hyper: ProjectionHyper) -> Sequence[str]:
@@ -129,7 +146,9 @@ class Projection(Transform):
     def transform(self, encoder: Any, context: Context) -> Affine:
         hyper = self.hyper
         if hyper.kind == "random":
-            weight = random_directions(encoder.encode(["a"]).shape[1], hyper.dimensions, context.seed)
+            weight = random_directions(
+                encoder.encode(["a"]).shape[1], hyper.dimensions, context.seed
+            )
             return Affine(encoder, weight, torch.zeros(len(weight), dtype=torch.float64))
         vectors = torch.from_numpy(np.ascontiguousarray(self.vectors(encoder, context)))
         weight, centre = leading_directions(vectors, hyper.dimensions, hyper.centred)

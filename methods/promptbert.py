@@ -13,7 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from methods.base import Context, Contrastive, ContrastiveHyper, Refusal, Step, Tokens, Views, overlay
+from methods.base import (
+    Context,
+    Contrastive,
+    ContrastiveHyper,
+    Refusal,
+    Step,
+    Tokens,
+    Views,
+    overlay,
+)
 
 SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
@@ -21,10 +30,14 @@ ENDINGS = ".?\"'"  # the released test script adds a period to sentences with an
 
 @dataclass(frozen=True)
 class PromptBERTHyper(ContrastiveHyper):
-    # Templates of BERT (RoBERTa: below), from the released script: of the first view and of scoring, and
-    # of the second view. They are too long for a label.
-    template: str = field(default=f'This sentence of "{SENTENCE}" means {MASK}.', metadata={"label": False})
-    template_2: str = field(default=f'This sentence : "{SENTENCE}" means {MASK}.', metadata={"label": False})
+    # Templates of BERT (RoBERTa: below), from the released script: of the first view and of
+    # scoring, and of the second view. They are too long for a label.
+    template: str = field(
+        default=f'This sentence of "{SENTENCE}" means {MASK}.', metadata={"label": False}
+    )
+    template_2: str = field(
+        default=f'This sentence : "{SENTENCE}" means {MASK}.', metadata={"label": False}
+    )
     denoise: bool = True  # subtract the template's own state in training
     denoise_scored: bool = False  # subtract it in scoring
     period: bool = True  # add a period in scoring to sentences that end with none of ENDINGS
@@ -44,7 +57,9 @@ class Prompt:
         parts = template.replace(MASK, tokenizer.mask_token).split(SENTENCE)
         before, behind = tokenizer(parts)["input_ids"]
         behind = behind[1:]
-        return cls(tuple(before[:-1]), tuple(behind), behind.index(tokenizer.mask_token_id) - len(behind))
+        return cls(
+            tuple(before[:-1]), tuple(behind), behind.index(tokenizer.mask_token_id) - len(behind)
+        )
 
     def __len__(self) -> int:
         return len(self.before) + len(self.behind)
@@ -58,11 +73,14 @@ class Prompt:
         return states[torch.arange(len(states), device=states.device), mask.sum(1) + self.place]
 
     def alone(self, lengths: Tensor, config: Any) -> tuple[list[list[int]], Tensor]:
-        """Return tokens and positions of the template alone, positioned as around a sentence of each length."""
+        """Return tokens and positions of the template alone, positioned as around a sentence of
+        each length."""
         first = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta") else 0
         places = torch.arange(len(self)) + first
         shift = (torch.arange(len(self)) >= len(self.before)).long()
-        return [[*self.before, *self.behind]] * len(lengths), places + shift * lengths.cpu().unsqueeze(1)
+        return [[*self.before, *self.behind]] * len(
+            lengths
+        ), places + shift * lengths.cpu().unsqueeze(1)
 
 
 class PromptEncoder:
@@ -85,13 +103,20 @@ class PromptEncoder:
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         if self.period:
-            sentences = [text if not text.strip() or text[-1] in ENDINGS else f"{text}." for text in sentences]
+            sentences = [
+                text if not text.strip() or text[-1] in ENDINGS else f"{text}."
+                for text in sentences
+            ]
         prompt = self._prompt
         # The template already includes the two special tokens of the sentence.
         tokens = prompt.around(self.base.tokenize(sentences, room=len(prompt) - 2))
-        vectors = self.base.encode_tokens(tokens, pool=lambda states, mask: prompt.at_mask(states[-1], mask))
+        vectors = self.base.encode_tokens(
+            tokens, pool=lambda states, mask: prompt.at_mask(states[-1], mask)
+        )
         if self.denoise and tokens:
-            lengths, own = np.unique([len(row) - len(prompt) for row in tokens], return_inverse=True)
+            lengths, own = np.unique(
+                [len(row) - len(prompt) for row in tokens], return_inverse=True
+            )
             vectors -= self._alone(torch.from_numpy(lengths))[own]
         return vectors
 
@@ -118,18 +143,20 @@ class PromptEncoder:
 
 
 class PromptBERT(Contrastive):
-    """SimCSE's loss between the mask states of two templates around one sentence (docs/methods.md#promptbert).
+    """SimCSE's loss between the mask states of two templates around one sentence
+    (docs/methods.md#promptbert).
 
-    The state of the template alone, with positions as if the sentence were there, is subtracted from each
-    view's state (denoising). Then follows the training head, which scoring omits. Sentences of equal
-    length share the template's state including its dropout mask, and gradients flow through it, as in the
-    released code. Scoring uses the first template. The released test script does not denoise and adds
-    periods, and so does `official`. `paper` adds no periods, since the paper does not mention them.
+    The state of the template alone, with positions as if the sentence were there, is subtracted
+    from each view's state (denoising). Then follows the training head, which scoring omits.
+    Sentences of equal length share the template's state including its dropout mask, and gradients
+    flow through it, as in the released code. Scoring uses the first template. The released test
+    script does not denoise and adds periods, and so does `official`. `paper` adds no periods, since
+    the paper does not mention them.
 
-    Deviations from the released code: selection, which there denoises and adds no periods, unlike its
-    test; on RoBERTa, positions of the template alone, which there start at 0 while those of sentences
-    start at 2; sentence and template are tokenized separately in scoring too, which matters only for
-    RoBERTa's tokenizer.
+    Deviations from the released code: selection, which there denoises and adds no periods, unlike
+    its test; on RoBERTa, positions of the template alone, which there start at 0 while those of
+    sentences start at 2; sentence and template are tokenized separately in scoring too, which
+    matters only for RoBERTa's tokenizer.
 
     A template is a text with <sentence> followed by <mask>. Extras of joined parts use the second
     template.
@@ -139,8 +166,9 @@ class PromptBERT(Contrastive):
     title = "PromptBERT"
     reference = "Jiang et al. 2022, arXiv 2201.04337; code kongds/Prompt-BERT@690ba6e"
     Hyper = PromptBERTHyper
-    # The released script, for both backbones: batch size 256, learning rate 1e-5, one epoch, selection
-    # every 125 steps, 32 tokens per sentence, or 34 with the special tokens that the recipe counts.
+    # The released script, for both backbones: batch size 256, learning rate 1e-5, one epoch,
+    # selection every 125 steps, 32 tokens per sentence, or 34 with the special tokens that the
+    # recipe counts.
     _roberta = {
         "template": f"This sentence : '{SENTENCE} ' means{MASK}.",
         "template_2": f"The sentence : '{SENTENCE} ' means{MASK}.",
@@ -158,21 +186,32 @@ class PromptBERT(Contrastive):
         for template in (hyper.template, hyper.template_2):
             before, *behind = template.split(SENTENCE)
             if len(behind) != 1 or MASK in before or behind[0].count(MASK) != 1:
-                raise Refusal(f"a template of 'promptbert' needs {SENTENCE} once, then {MASK} once, not '{template}'")
+                raise Refusal(
+                    f"a template of 'promptbert' needs {SENTENCE} once, then {MASK} once, not '{template}'"
+                )
 
     def prepare(self, context: Context) -> None:
         super().prepare(context)
-        self.prompts = [Prompt.read(text, context.tokenizer) for text in (self.hyper.template, self.hyper.template_2)]
+        self.prompts = [
+            Prompt.read(text, context.tokenizer)
+            for text in (self.hyper.template, self.hyper.template_2)
+        ]
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         corpus = context.tokens()
         tokens = [corpus[row] for row in step.rows]
         named = {part.name: part.extras(tokens, step) for part in self.slots}
-        rows = [*self.views(tokens, step), *(extra for extras in named.values() for extra in extras)]
+        rows = [
+            *self.views(tokens, step),
+            *(extra for extras in named.values() for extra in extras),
+        ]
         prompts = [self.prompts[min(row, 1)] for row in range(len(rows))]
         wrapped = [prompt.around(row) for prompt, row in zip(prompts, rows, strict=True)]
         states, mask = context.states([each[i] for i in range(len(tokens)) for each in wrapped])
-        alone = [self._alone(context, prompt, each) for prompt, each in zip(prompts, wrapped, strict=True)]
+        alone = [
+            self._alone(context, prompt, each)
+            for prompt, each in zip(prompts, wrapped, strict=True)
+        ]
 
         def at_layer(layer: int) -> list[Tensor]:
             heads = []
@@ -187,10 +226,13 @@ class PromptBERT(Contrastive):
         return self.loss(Views(vectors[:2], lambda layer: at_layer(layer)[:2], extras), step)
 
     def _alone(self, context: Context, prompt: Prompt, wrapped: Tokens) -> list[Tensor]:
-        """Return the template's own states in each layer, for each sentence; empty without denoising."""
+        """Return the template's own states in each layer, for each sentence; empty without
+        denoising."""
         if not self.hyper.denoise:
             return []
-        lengths, own = torch.tensor([len(row) - len(prompt) for row in wrapped]).unique(return_inverse=True)
+        lengths, own = torch.tensor([len(row) - len(prompt) for row in wrapped]).unique(
+            return_inverse=True
+        )
         tokens, positions = prompt.alone(lengths, context.backbone.config)
         states, mask = context.states(tokens, position_ids=positions.to(context.device))
         return [prompt.at_mask(layer, mask)[own.to(layer.device)] for layer in states]

@@ -10,16 +10,23 @@ from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
 
 @dataclass(frozen=True)
 class PublishedHyper(HyperParameters):
-    # A hub id or a folder. The default is an unsupervised SimCSE checkpoint, scored as by its authors (b.10).
-    model: str = field(default="princeton-nlp/unsup-simcse-bert-base-uncased", metadata={"label": True})
-    pooler: str | None = field(default="cls_before_pooler", metadata={"label": True})  # None: the checkpoint's own
+    # A hub id or a folder. The default is an unsupervised SimCSE checkpoint, scored as by its
+    # authors (b.10).
+    model: str = field(
+        default="princeton-nlp/unsup-simcse-bert-base-uncased", metadata={"label": True}
+    )
+    pooler: str | None = field(
+        default="cls_before_pooler", metadata={"label": True}
+    )  # None: the checkpoint's own
 
 
 class Published(Method):
-    """A checkpoint as its authors trained it (docs/methods.md#declutr, #published); it needs no backbone.
+    """A checkpoint as its authors trained it (docs/methods.md#declutr, #published); it needs no
+    backbone.
 
-    SimCSE's four unsupervised checkpoints (`princeton-nlp/unsup-simcse-...`) use `cls_before_pooler`, since
-    scoring omits the head. DeCLUTR's (`johngiorgi/declutr-base`) uses `avg`.
+    SimCSE's four unsupervised checkpoints (`princeton-nlp/unsup-simcse-...`) use
+    `cls_before_pooler`, since scoring omits the head. DeCLUTR's (`johngiorgi/declutr-base`) uses
+    `avg`.
     """
 
     name = "published"

@@ -1,4 +1,5 @@
-"""SimCSE: two dropout views of a sentence are a positive pair, other sentences of the batch are negatives."""
+"""SimCSE: two dropout views of a sentence are a positive pair, other sentences of the batch are
+negatives."""
 
 from __future__ import annotations
 
@@ -7,21 +8,33 @@ from dataclasses import dataclass, field
 
 import torch
 
-from methods.base import SHARED_RECIPE, Context, Contrastive, ContrastiveHyper, Step, Tokens, overlay, stream
+from methods.base import (
+    SHARED_RECIPE,
+    Context,
+    Contrastive,
+    ContrastiveHyper,
+    Step,
+    Tokens,
+    overlay,
+    stream,
+)
 
 
 @dataclass(frozen=True)
 class SimCSEHyper(ContrastiveHyper):
-    delete_word: bool = field(default=False, metadata={"later": True})  # delete a word in the second view
+    delete_word: bool = field(
+        default=False, metadata={"later": True}
+    )  # delete a word in the second view
 
 
 class SimCSE(Contrastive):
     """Plain InfoNCE over two dropout views (docs/methods.md#shared-recipe).
 
-    Paper and released code agree on the loss. The paper evaluates every 250 steps, the released script every 125.
-    `delete_word` is the paper's comparison with discrete augmentation, for which no code was released.
-    Interpretations: words are separated by spaces; the deleted word is drawn once per sentence; a sentence
-    of one word keeps it.
+    Paper and released code agree on the loss. The paper evaluates every 250 steps, the released
+    script every 125. `delete_word` is the paper's comparison with discrete augmentation, for which
+    no code was released.
+    Interpretations: words are separated by spaces; the deleted word is drawn once per sentence; a
+    sentence of one word keeps it.
     """
 
     name = "simcse"
@@ -40,8 +53,12 @@ class SimCSE(Contrastive):
     def prepare(self, context: Context) -> None:
         super().prepare(context)
         if self.hyper.delete_word:
-            texts = [without_a_word(text, context.seed, row) for row, text in enumerate(context.sentences())]
-            # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs truncation.
+            texts = [
+                without_a_word(text, context.seed, row)
+                for row, text in enumerate(context.sentences())
+            ]
+            # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs
+            # truncation.
             self.shorter = context.tokenize(texts, max(map(len, context.tokens())))
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:

@@ -17,17 +17,29 @@ from torch.nn import functional as F
 
 from methods.base import Context, HyperParameters, Method, Refusal, Step, stream
 
-END, UNKNOWN, FIRST = 0, 1, 2  # ids of the end token, of unknown words, and of the most frequent word [code]
+END, UNKNOWN, FIRST = (
+    0,
+    1,
+    2,
+)  # ids of the end token, of unknown words, and of the most frequent word [code]
 
 
 @dataclass(frozen=True)
 class SkipThoughtHyper(HyperParameters):
-    units: int = 2400  # hidden size of every GRU and of a sentence vector (uni-skip; paper and code)
+    units: int = (
+        2400  # hidden size of every GRU and of a sentence vector (uni-skip; paper and code)
+    )
     width: int = 620  # size of a word vector (code)
     vocabulary: int = 20_000  # words including the two special ids (paper and code)
-    longest: int = 30  # triples with a sentence of this many words are excluded (code; not in the paper)
-    condition: str = "every"  # decoders see the sentence at "every" word (paper) or as "first" state (code)
-    reset: str = "before"  # reset gate applied "before" (paper) or "after" (code) the recurrent matrix
+    longest: int = (
+        30  # triples with a sentence of this many words are excluded (code; not in the paper)
+    )
+    condition: str = (
+        "every"  # decoders see the sentence at "every" word (paper) or as "first" state (code)
+    )
+    reset: str = (
+        "before"  # reset gate applied "before" (paper) or "after" (code) the recurrent matrix
+    )
 
 
 _CHOICES = {"condition": ("every", "first"), "reset": ("before", "after")}
@@ -50,23 +62,31 @@ def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
 class GRU(nn.Module):
     """A gated recurrent unit that returns its state after every word.
 
-        r, z = sigmoid(W x + U h + C s)    c = tanh(W' x + U' (r * h) + C' s)    h <- (1 - z) h + z c
+        r, z = sigmoid(W x + U h + C s)    c = tanh(W' x + U' (r * h) + C' s)    h <- (1 - z) h + z
+        c
 
-    The terms C s are present if it decodes a sentence s and sees it at every word. All W have a bias. With
-    `reset` "after", U' (r * h) is r * (U' h).
+    The terms C s are present if it decodes a sentence s and sees it at every word. All W have a
+    bias. With `reset` "after", U' (r * h) is r * (U' h).
     """
 
-    def __init__(self, width: int, units: int, reset: str, seed: int, name: str, conditioned: bool = False) -> None:
+    def __init__(
+        self, width: int, units: int, reset: str, seed: int, name: str, conditioned: bool = False
+    ) -> None:
         super().__init__()
         self.reset = reset
 
         def uniform(kind: str, columns: int) -> nn.Parameter:
             generator = stream(seed, "skip-thought", name, kind)
-            return nn.Parameter(torch.empty(3 * units, columns).uniform_(-0.1, 0.1, generator=generator))
+            return nn.Parameter(
+                torch.empty(3 * units, columns).uniform_(-0.1, 0.1, generator=generator)
+            )
 
-        # Recurrent matrices are orthogonal, others uniform in [-0.1, 0.1] (paper and code), biases 0 (code).
+        # Recurrent matrices are orthogonal, others uniform in [-0.1, 0.1] (paper and code), biases
+        # 0 (code).
         generator = stream(seed, "skip-thought", name, "recurrent")
-        square = [nn.init.orthogonal_(torch.empty(units, units), generator=generator) for _ in range(3)]
+        square = [
+            nn.init.orthogonal_(torch.empty(units, units), generator=generator) for _ in range(3)
+        ]
         self.words = uniform("words", width)
         self.bias = nn.Parameter(torch.zeros(3 * units))
         self.gates = nn.Parameter(torch.cat(square[:2]))
@@ -84,7 +104,9 @@ class GRU(nn.Module):
         elif sentence is not None:
             state = sentence
         states = []
-        for gates, candidate in zip(given[..., : 2 * units].unbind(1), given[..., 2 * units :].unbind(1), strict=True):
+        for gates, candidate in zip(
+            given[..., : 2 * units].unbind(1), given[..., 2 * units :].unbind(1), strict=True
+        ):
             reset, update = (gates + F.linear(state, self.gates)).sigmoid().chunk(2, dim=1)
             if self.reset == "before":
                 new = torch.tanh(candidate + F.linear(reset * state, self.candidate))
@@ -101,14 +123,17 @@ class Reader(nn.Module):
     def __init__(self, vocabulary: int, width: int, units: int, reset: str, seed: int = 0) -> None:
         super().__init__()
         generator = stream(seed, "skip-thought", "embedding")
-        self.embedding = nn.Parameter(torch.empty(vocabulary, width).uniform_(-0.1, 0.1, generator=generator))
+        self.embedding = nn.Parameter(
+            torch.empty(vocabulary, width).uniform_(-0.1, 0.1, generator=generator)
+        )
         self.gru = GRU(width, units, reset, seed, "encoder")
 
     def embed(self, ids: Tensor) -> Tensor:
         return F.embedding(ids, self.embedding)
 
     def forward(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Return the state after the last word of each sentence, (n, units); zero for a sentence without words."""
+        """Return the state after the last word of each sentence, (n, units); zero for a sentence
+        without words."""
         ids, lengths = pad(rows, self.embedding.device)
         states = self.gru(self.embed(ids))
         last = states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]
@@ -124,14 +149,21 @@ class Decoders(nn.Module):
         self.before = GRU(hyper.width, hyper.units, hyper.reset, seed, "before", every)
         self.after = GRU(hyper.width, hyper.units, hyper.reset, seed, "after", every)
         generator = stream(seed, "skip-thought", "output")
-        self.output = nn.Parameter(torch.empty(vocabulary, hyper.units).uniform_(-0.1, 0.1, generator=generator))
+        self.output = nn.Parameter(
+            torch.empty(vocabulary, hyper.units).uniform_(-0.1, 0.1, generator=generator)
+        )
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
-    def loss(self, gru: GRU, reader: Reader, sentences: Tensor, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Return the summed -log P of all words and end tokens of the rows, each given the words before it."""
+    def loss(
+        self, gru: GRU, reader: Reader, sentences: Tensor, rows: Sequence[Sequence[int]]
+    ) -> Tensor:
+        """Return the summed -log P of all words and end tokens of the rows, each given the words
+        before it."""
         ids, lengths = pad([[*row, END] for row in rows], sentences.device)
         words = reader.embed(ids[:, :-1])
-        start = words.new_zeros(len(ids), 1, words.shape[-1])  # the first word has no predecessor [code]
+        start = words.new_zeros(
+            len(ids), 1, words.shape[-1]
+        )  # the first word has no predecessor [code]
         states = gru(torch.cat([start, words], dim=1), sentences)
         predicted = torch.arange(ids.shape[1], device=ids.device) < lengths.unsqueeze(1)
         logits = F.linear(states[predicted], self.output, self.bias)
@@ -194,24 +226,35 @@ class SkipThought(Method):
 
     Source: docs/methods.md#skip-thought.
 
-    An item is a sentence with both neighbours in its document. The loss is the paper's sum over words and
-    items, not a mean [code], which matters for gradient clipping. `paper` has the paper's equations;
-    `official` has the released trainer's reset gate, first state, batch size and clipping. The learning
-    rate of both is the code's. The code's error in Adam's bias correction is not reproduced.
+    An item is a sentence with both neighbours in its document. The loss is the paper's sum over
+    words and items, not a mean [code], which matters for gradient clipping. `paper` has the paper's
+    equations; `official` has the released trainer's reset gate, first state, batch size and
+    clipping. The learning rate of both is the code's. The code's error in Adam's bias correction is
+    not reproduced.
 
     Limits: this is only the uni-skip part of the published system, without combine-skip's 4,800
-    dimensions, BookCorpus or two weeks of training. Words outside the vocabulary share one vector, while
-    the original maps word2vec vectors into its space. Batches mix lengths. The encoder does not read the
-    end token, as in the paper; the code reads it in training but by default not in scoring. Vectors are
-    normalised to length 1, as in the code; a sentence without words gets the zero vector.
+    dimensions, BookCorpus or two weeks of training. Words outside the vocabulary share one vector,
+    while the original maps word2vec vectors into its space. Batches mix lengths. The encoder does
+    not read the end token, as in the paper; the code reads it in training but by default not in
+    scoring. Vectors are normalised to length 1, as in the code; a sentence without words gets the
+    zero vector.
     """
 
     name = "skip-thought"
     title = "Skip-thought"
     reference = "Kiros et al. 2015, arXiv 1506.06726; code ryankiros/skip-thoughts@8fc6ac7"
     Hyper = SkipThoughtHyper
-    # Paper: batch size 128, clipping at 10, Adam. Code: learning rate, five epochs, constant schedule.
-    paper = {"*": {"batch_size": 128, "clip": 10.0, "learning_rate": 2e-4, "schedule": "constant", "epochs": 5}}
+    # Paper: batch size 128, clipping at 10, Adam. Code: learning rate, five epochs, constant
+    # schedule.
+    paper = {
+        "*": {
+            "batch_size": 128,
+            "clip": 10.0,
+            "learning_rate": 2e-4,
+            "schedule": "constant",
+            "epochs": 5,
+        }
+    }
     official = {
         "*": {
             "batch_size": 64,
@@ -231,7 +274,9 @@ class SkipThought(Method):
     def check(cls, hyper: SkipThoughtHyper) -> None:
         for name, least in {"units": 1, "width": 1, "vocabulary": FIRST + 1, "longest": 2}.items():
             if getattr(hyper, name) < least:
-                raise Refusal(f"'{name}' of 'skip-thought' is at least {least}, not {getattr(hyper, name)}")
+                raise Refusal(
+                    f"'{name}' of 'skip-thought' is at least {least}, not {getattr(hyper, name)}"
+                )
         for name, choices in _CHOICES.items():
             if getattr(hyper, name) not in choices:
                 raise Refusal(
@@ -242,16 +287,23 @@ class SkipThought(Method):
         sentences = context.sentences()
         self.words = frequent(map(tokenize, sentences), self.hyper.vocabulary - FIRST)
         vocabulary = FIRST + len(self.words)
-        self.reader = Reader(vocabulary, self.hyper.width, self.hyper.units, self.hyper.reset, context.seed)
+        self.reader = Reader(
+            vocabulary, self.hyper.width, self.hyper.units, self.hyper.reset, context.seed
+        )
         self.decoders = Decoders(vocabulary, self.hyper, context.seed)
         number = SkipThoughtEncoder(self.reader, self.words).number
         self.rows = [number(sentence) for sentence in sentences]
         short = [len(row) < self.hyper.longest for row in self.rows]
         self.centres = [
-            row for document in context.documents() for row in document[1:-1] if all(short[row - 1 : row + 2])
+            row
+            for document in context.documents()
+            for row in document[1:-1]
+            if all(short[row - 1 : row + 2])
         ]
         if not self.centres:
-            raise Refusal(f"no document has three consecutive sentences of fewer than {self.hyper.longest} words")
+            raise Refusal(
+                f"no document has three consecutive sentences of fewer than {self.hyper.longest} words"
+            )
 
     def items(self, context: Context) -> int:
         return len(self.centres)
@@ -260,9 +312,9 @@ class SkipThought(Method):
         centres = [self.centres[row] for row in step.rows]
         sentences = self.reader([self.rows[row] for row in centres])
         before, after = ([self.rows[row + shift] for row in centres] for shift in (-1, 1))
-        return self.decoders.loss(self.decoders.before, self.reader, sentences, before) + self.decoders.loss(
-            self.decoders.after, self.reader, sentences, after
-        )
+        return self.decoders.loss(
+            self.decoders.before, self.reader, sentences, before
+        ) + self.decoders.loss(self.decoders.after, self.reader, sentences, after)
 
     def encoder(self, context: Context) -> SkipThoughtEncoder:
         return SkipThoughtEncoder(self.reader, self.words)

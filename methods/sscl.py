@@ -7,15 +7,29 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives, Refusal, Shape, Step, Views, overlay
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    Refusal,
+    Shape,
+    Step,
+    Views,
+    overlay,
+)
 
 
 @dataclass(frozen=True)
 class SSCLHyper(ContrastiveHyper):
     stack: int = 2  # number of last intermediate layers (Figure 3b: 2 is best)
-    layer: int | None = None  # one intermediate layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none
+    layer: int | None = (
+        None  # one intermediate layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none
+    )
     positive: str = "dropout"  # "dropout": the other view; "self": the vector itself (SSCL-BERT)
-    negatives: str = "all"  # layer vectors of "all" sentences of the batch, or only of the anchor's "own"
+    negatives: str = (
+        "all"  # layer vectors of "all" sentences of the batch, or only of the anchor's "own"
+    )
     sides: str = "both"  # layer vectors of "both" views, or of the anchor's view ("one")
     detach: bool = False  # no gradient of the negatives to the lower layers
     average: bool = False  # average the losses with and without layer negatives
@@ -25,12 +39,14 @@ _CHOICES = {"positive": ("dropout", "self"), "negatives": ("all", "own"), "sides
 
 
 class SSCL(Contrastive):
-    """Intermediate-layer vectors, with the same pooling and head, are additional negatives (docs/methods.md#sscl).
+    """Intermediate-layer vectors, with the same pooling and head, are additional negatives
+    (docs/methods.md#sscl).
 
     The paper has one negative per anchor and layer, of the anchor's own sentence. Its formula taken
-    literally would count it once for every sentence of the batch, which `paper` does not. The released
-    code uses both views of all sentences and averages two losses. SSCL-BERT ("no augmentation") is
-    `positive=self`, as in the development code: same-view positive and in-batch negatives, one loss.
+    literally would count it once for every sentence of the batch, which `paper` does not. The
+    released code uses both views of all sentences and averages two losses. SSCL-BERT ("no
+    augmentation") is `positive=self`, as in the development code: same-view positive and in-batch
+    negatives, one loss.
     """
 
     name = "sscl"
@@ -46,7 +62,9 @@ class SSCL(Contrastive):
         super().check(hyper)
         for name, choices in _CHOICES.items():
             if getattr(hyper, name) not in choices:
-                raise Refusal(f"'{name}' of 'sscl' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'")
+                raise Refusal(
+                    f"'{name}' of 'sscl' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'"
+                )
         if hyper.layer is not None and hyper.layer < 0:
             raise Refusal(f"'sscl' needs layer >= 1, or 0 for no negatives, not {hyper.layer}")
         if hyper.stack < 0:
@@ -91,6 +109,8 @@ class SSCL(Contrastive):
             chosen = list(vectors) if self.hyper.sides == "both" else [vectors[0]]
             if self.hyper.detach:
                 chosen = [vector.detach() for vector in chosen]
-            stacked = torch.cat(chosen) if self.hyper.negatives == "all" else torch.stack(chosen, dim=1)
+            stacked = (
+                torch.cat(chosen) if self.hyper.negatives == "all" else torch.stack(chosen, dim=1)
+            )
             groups.append(Negatives(stacked))
         return groups

@@ -1,4 +1,5 @@
-"""Named random streams: every draw has its own generator, so no draw shifts the stream of another."""
+"""Named random streams: every draw has its own generator, so no draw shifts the stream of
+another."""
 
 from __future__ import annotations
 

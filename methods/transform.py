@@ -30,7 +30,8 @@ class Mapped:
 
     @property
     def adapt(self) -> Callable[[Any], Any] | None:
-        """The map still to be applied to all vectors of a task; None if `encode` applies everything."""
+        """The map still to be applied to all vectors of a task; None if `encode` applies
+        everything."""
         return None if self.fixed and not getattr(self.base, "adapt", None) else self._adapt
 
     def encode(self, sentences: Sequence[str]) -> Any:
@@ -47,7 +48,9 @@ class TransformHyper(HyperParameters):
     # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table
     # (docs/methods.md#bert-flow, #bert-whitening).
     source: str = field(default="nli", metadata={"label": True})
-    sentences: int | None = None  # use the first so many sentences of the corpus; None uses all, as in the papers
+    sentences: int | None = (
+        None  # use the first so many sentences of the corpus; None uses all, as in the papers
+    )
 
 
 class Transform(Method):
@@ -63,7 +66,9 @@ class Transform(Method):
     @classmethod
     def check(cls, hyper: Any) -> None:
         if hyper.sentences is not None and hyper.sentences < 2:
-            raise Refusal(f"'{cls.name}' is fitted on at least 2 sentences, not on {hyper.sentences}")
+            raise Refusal(
+                f"'{cls.name}' is fitted on at least 2 sentences, not on {hyper.sentences}"
+            )
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
@@ -79,14 +84,22 @@ class Transform(Method):
         Raises:
             Refusal: the corpus has fewer than two different sentences.
         """
-        if self.hyper.source != TARGET and len(set(context.sentences(self.hyper.source)[: self.hyper.sentences])) < 2:
-            raise Refusal(f"'{self.name}' is fitted on at least 2 different sentences; '{self.hyper.source}' has fewer")
+        if (
+            self.hyper.source != TARGET
+            and len(set(context.sentences(self.hyper.source)[: self.hyper.sentences])) < 2
+        ):
+            raise Refusal(
+                f"'{self.name}' is fitted on at least 2 different sentences; '{self.hyper.source}' has fewer"
+            )
 
     def vectors(self, encoder: Any, context: Context) -> Any:
-        """Return an Encoder's vectors (n, d) of the corpus to fit on; None if each task is fitted on its own."""
+        """Return an Encoder's vectors (n, d) of the corpus to fit on; None if each task is fitted
+        on its own."""
         if self.hyper.source == TARGET:
             return None
-        vectors = context.encode(encoder, context.sentences(self.hyper.source)[: self.hyper.sentences])
+        vectors = context.encode(
+            encoder, context.sentences(self.hyper.source)[: self.hyper.sentences]
+        )
         adapt = getattr(encoder, "adapt", None)
         return adapt(vectors) if adapt else vectors
 

@@ -19,11 +19,14 @@ CHUNK = 8192  # vectors per float64 chunk: bounds memory on tasks of 100,000 sen
 
 @dataclass(frozen=True)
 class WhiteningHyper(TransformHyper):
-    dimensions: int | None = None  # columns of W; None keeps all. Su et al.: 256 (base), 384 (large)
+    dimensions: int | None = (
+        None  # columns of W; None keeps all. Su et al.: 256 (base), 384 (large)
+    )
 
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return the mean (d) and W = U S^(-1/2) (d, k) of vectors (n, d), in float64, ordered by decreasing variance.
+    """Return the mean (d) and W = U S^(-1/2) (d, k) of vectors (n, d), in float64, ordered by
+    decreasing variance.
 
     The column of a direction without variance, for which S^(-1/2) is undefined, is 0.
     """
@@ -36,9 +39,13 @@ def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tenso
         covariance += centred.T @ centred
     covariance /= max(count - 1, 1)
     if not torch.isfinite(covariance).all():  # reported when these vectors are scored
-        return mean, torch.full((width, kept), torch.nan, dtype=torch.float64, device=vectors.device)
+        return mean, torch.full(
+            (width, kept), torch.nan, dtype=torch.float64, device=vectors.device
+        )
     variances, directions = (part.flip(-1) for part in torch.linalg.eigh(covariance))
-    present = variances > variances[0] * width * torch.finfo(torch.float64).eps  # the threshold of numpy's matrix_rank
+    present = (
+        variances > variances[0] * width * torch.finfo(torch.float64).eps
+    )  # the threshold of numpy's matrix_rank
     if (rank := int(present.sum())) < kept:
         warnings.warn(
             f"whitening: {count} vectors vary in {rank} directions only, so {kept - rank} of {kept} dimensions are 0",
@@ -54,7 +61,8 @@ def whiten(vectors: Tensor, mean: Tensor, matrix: Tensor) -> Tensor:
 
 
 class Whitened(Mapped):
-    """An Encoder that whitens another one's vectors by `arrays`, or, if empty, by the vectors of each task."""
+    """An Encoder that whitens another one's vectors by `arrays`, or, if empty, by the vectors of
+    each task."""
 
     kind = "whitened"
 
@@ -77,14 +85,22 @@ class Whitened(Mapped):
 
     def _map(self, vectors: np.ndarray, mean: Tensor, matrix: Tensor) -> np.ndarray:
         chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
-        return np.concatenate([whiten(chunk.double(), mean, matrix).float().numpy() for chunk in chunks])
+        return np.concatenate(
+            [whiten(chunk.double(), mean, matrix).float().numpy() for chunk in chunks]
+        )
 
     def save(self, folder: Any) -> dict[str, Any]:
         return {"dimensions": self.dimensions}
 
     @classmethod
     def load(
-        cls, folder: Any, stored: dict[str, Any], *, base: Any, arrays: dict[str, Tensor] | None = None, **_: Any
+        cls,
+        folder: Any,
+        stored: dict[str, Any],
+        *,
+        base: Any,
+        arrays: dict[str, Tensor] | None = None,
+        **_: Any,
     ) -> Whitened:
         return cls(base, stored["dimensions"], arrays or {})
 
@@ -100,14 +116,14 @@ class Whitening(Transform):
 
     Source: docs/methods.md#bert-whitening.
 
-    Interpretations: the covariance is that of the sample (n - 1); the normalisation cancels this factor.
-    "target" is fitted on all sentences of one task, both sides of every pair, with repetitions; the test
-    and dev splits of STS-B and SICK-R are separate tasks. If a transform that is fitted on each task
-    precedes one that is fitted on a corpus, the corpus counts as a task.
+    Interpretations: the covariance is that of the sample (n - 1); the normalisation cancels this
+    factor. "target" is fitted on all sentences of one task, both sides of every pair, with
+    repetitions; the test and dev splits of STS-B and SICK-R are separate tasks. If a transform that
+    is fitted on each task precedes one that is fitted on a corpus, the corpus counts as a task.
 
-    Deviations: sentences are not truncated to 64 tokens, and an empty one stays empty, where the code
-    inserts a period. The paper's vectors are those of `untrained[pooler=avg_first_last]`; any Encoder may
-    precede the `+`.
+    Deviations: sentences are not truncated to 64 tokens, and an empty one stays empty, where the
+    code inserts a period. The paper's vectors are those of `untrained[pooler=avg_first_last]`; any
+    Encoder may precede the `+`.
     """
 
     name = "whitening"
@@ -120,12 +136,16 @@ class Whitening(Transform):
     def check(cls, hyper: WhiteningHyper) -> None:
         super().check(hyper)
         if hyper.dimensions is not None and hyper.dimensions < 0:
-            raise Refusal(f"'whitening' needs dimensions >= 1, or none or 0 for all, not {hyper.dimensions}")
+            raise Refusal(
+                f"'whitening' needs dimensions >= 1, or none or 0 for all, not {hyper.dimensions}"
+            )
 
     @classmethod
     def clamp_to_backbone(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
         dimensions = hyper.dimensions or None
-        if dimensions and shape.width:  # 0 for an Encoder without backbone, whose width is not known yet
+        if (
+            dimensions and shape.width
+        ):  # 0 for an Encoder without backbone, whose width is not known yet
             dimensions = min(dimensions, shape.width)
         return replace(super().clamp_to_backbone(hyper, shape), dimensions=dimensions)
 

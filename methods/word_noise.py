@@ -20,32 +20,37 @@ CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 @dataclass(frozen=True)
 class WordNoiseHyper(HyperParameters):
-    noise: str | None = field(default="swap", metadata={"label": True})  # one of NOISES; the report does not say which
+    noise: str | None = field(
+        default="swap", metadata={"label": True}
+    )  # one of NOISES; the report does not say which
     probability: float = 0.1  # probability that a sentence is edited, once
     reading: str = "shared"  # one of READINGS
     temperature: float = 0.05  # base code
 
 
 class WordNoise(Method):
-    """SimCSE with one in ten sentences edited: two words swapped, or one word deleted (docs/methods.md#word-noise).
+    """SimCSE with one in ten sentences edited: two words swapped, or one word deleted
+    (docs/methods.md#word-noise).
 
-    Edits are made once, before training. `reading` is the interpretation of the listing. "shared" edits a
-    sentence before both views are made, the apparent intention, which changes the corpus rather than the
-    pair. "second" edits only the second view. "corpus" follows the listing literally: one draw decides for
-    all sentences; with probability 0.9 none is edited, otherwise (where the listing would fail) all are.
-    Words are jieba's in sentences with Chinese characters, and separated by spaces elsewhere. A sentence of
-    one word is unchanged by `swap` and empty after `delete`, as in the listing. The report does not say
-    which of the two its number is for.
+    Edits are made once, before training. `reading` is the interpretation of the listing. "shared"
+    edits a sentence before both views are made, the apparent intention, which changes the corpus
+    rather than the pair. "second" edits only the second view. "corpus" follows the listing
+    literally: one draw decides for all sentences; with probability 0.9 none is edited, otherwise
+    (where the listing would fail) all are. Words are jieba's in sentences with Chinese characters,
+    and separated by spaces elsewhere. A sentence of one word is unchanged by `swap` and empty after
+    `delete`, as in the listing. The report does not say which of the two its number is for.
 
-    The loss is the base code's NT-Xent over 2n vectors. Deviations: the base code's mean of the first and
-    last layer includes padding up to 64 tokens, here only the sentence; the base code selects on the test
-    set, here the dev set is used. On Chinese BERT, corpus and dev set are those of CNSD STS-B, elsewhere
-    the suite's.
+    The loss is the base code's NT-Xent over 2n vectors. Deviations: the base code's mean of the
+    first and last layer includes padding up to 64 tokens, here only the sentence; the base code
+    selects on the test set, here the dev set is used. On Chinese BERT, corpus and dev set are those
+    of CNSD STS-B, elsewhere the suite's.
     """
 
     name = "word-noise"
     title = "SimCSE+noise"
-    reference = "SimCSE reproduction in Chinese with noise; base code shuxinyin/SimCSE-Pytorch@c5bc95a"
+    reference = (
+        "SimCSE reproduction in Chinese with noise; base code shuxinyin/SimCSE-Pytorch@c5bc95a"
+    )
     Hyper = WordNoiseHyper
     # From the base code; the report's own code was not released.
     paper = {
@@ -76,23 +81,33 @@ class WordNoise(Method):
         for name, known in (("noise", NOISES), ("reading", READINGS)):
             if getattr(hyper, name) not in known:
                 names = ", ".join(str(one).lower() for one in known)
-                raise Refusal(f"'{name}' of 'word-noise' is one of {names}, not '{getattr(hyper, name)}'")
+                raise Refusal(
+                    f"'{name}' of 'word-noise' is one of {names}, not '{getattr(hyper, name)}'"
+                )
 
     def prepare(self, context: Context) -> None:
-        """Edit randomly chosen sentences; an edit is a function of the seed, the row and the sentence."""
+        """Edit randomly chosen sentences; an edit is a function of the seed, the row and the
+        sentence."""
         sentences, tokens = context.sentences(), context.tokens()
         rows = self.edited_rows(len(sentences), context.seed)
         noise = self.hyper.noise or ""  # without noise no rows are edited
-        edited = [edit(sentences[row], noise, stream(context.seed, "word-noise", row)) for row in rows]
-        # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs truncation.
+        edited = [
+            edit(sentences[row], noise, stream(context.seed, "word-noise", row)) for row in rows
+        ]
+        # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs
+        # truncation.
         longest = max(map(len, tokens))
-        self.edited = dict(zip(rows, context.tokenize(edited, longest) if edited else [], strict=True))
+        self.edited = dict(
+            zip(rows, context.tokenize(edited, longest) if edited else [], strict=True)
+        )
 
     def edited_rows(self, count: int, seed: int) -> list[int]:
         """Return which of `count` sentences are edited; the same for both kinds of noise."""
         if self.hyper.noise is None:
             return []
-        draws = torch.rand(1 if self.hyper.reading == "corpus" else count, generator=stream(seed, "word-noise"))
+        draws = torch.rand(
+            1 if self.hyper.reading == "corpus" else count, generator=stream(seed, "word-noise")
+        )
         return (draws.expand(count) < self.hyper.probability).nonzero().flatten().tolist()
 
     def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, Tokens]:
@@ -135,9 +150,12 @@ def _segmenter() -> Any:
     try:
         import jieba
     except ModuleNotFoundError:
-        raise Refusal("Chinese sentences need the package jieba for word segmentation; install it") from None
+        raise Refusal(
+            "Chinese sentences need the package jieba for word segmentation; install it"
+        ) from None
     segmenter = jieba.Tokenizer()
-    # Loaded here, since jieba would otherwise read a cache from a folder that other users may write to.
+    # Loaded here, since jieba would otherwise read a cache from a folder that other users may write
+    # to.
     segmenter.FREQ, segmenter.total = segmenter.gen_pfdict(segmenter.get_dict_file())
     segmenter.initialized = True
     return segmenter

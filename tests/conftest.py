@@ -1,7 +1,8 @@
-"""Shared by all tests: two tiny random backbones in Hugging Face format, a tiny data folder, a tiny corpus.
+"""Shared by all tests: two tiny random backbones in Hugging Face format, a tiny data folder, a tiny
+corpus.
 
-Nothing here knows anything: weights are random and gold scores are made up, so numbers only serve to be
-compared with each other.
+Nothing here knows anything: weights are random and gold scores are made up, so numbers only serve
+to be compared with each other.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from hypothesis import settings
 
 from tests.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 - pytest finds hooks by name
 
-# No deadline: a busy machine is no failure. The same examples every time: a red test is red for everybody.
+# No deadline: a busy machine is no failure. The same examples every time: a red test is red for
+# everybody.
 settings.register_profile("sentbench", deadline=None, derandomize=True)
 settings.load_profile("sentbench")
 
@@ -29,7 +31,8 @@ _TEXT = (
 )
 WORDS = _TEXT.split()
 LAYERS, WIDTH = 4, 32
-# Vectors of these backbones by two ways through float32: 7e-7 apart at most, whatever the processor.
+# Vectors of these backbones by two ways through float32: 7e-7 apart at most, whatever the
+# processor.
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
@@ -62,7 +65,8 @@ def _bert_tokenizer():
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]
+        single="[CLS] $A [SEP]",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -119,7 +123,8 @@ def _write_backbone(kind: str, folder: Path) -> Path:
         if kind == "bert":
             tokenizer = _bert_tokenizer()
             model = BertModel(
-                BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **common), add_pooling_layer=False
+                BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **common),
+                add_pooling_layer=False,
             )
         else:
             tokenizer = _roberta_tokenizer()
@@ -139,7 +144,8 @@ def _write_backbone(kind: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a random BERT, 4 layers of width 32, with a lower-casing WordPiece tokenizer and no stored pooler."""
+    """Folder of a random BERT, 4 layers of width 32, with a lower-casing WordPiece tokenizer and no
+    stored pooler."""
     return _write_backbone("bert", tmp_path_factory.mktemp("models") / "tiny-bert")
 
 
@@ -157,7 +163,8 @@ def tiny_backbone(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with all seven STS tasks in their file formats, 12 pairs a file, and its manifest."""
+    """A data folder with all seven STS tasks in their file formats, 12 pairs a file, and its
+    manifest."""
     from bench.utils.files import write_json
 
     folder = tmp_path_factory.mktemp("data")
@@ -176,13 +183,21 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, name in enumerate(counts[f"STS{year}"]):
             rows = pairs(100 * year + number)
             # A pair without a gold score, as STS15 and STS16 have them.
-            (task / f"STS.input.{name}.txt").write_text("".join(f"{a}\t{b}\n" for a, b, _ in rows) + "blank\tblank\n")
-            (task / f"STS.gs.{name}.txt").write_text("".join(f"{gold}\n" for *_, gold in rows) + "\n")
+            (task / f"STS.input.{name}.txt").write_text(
+                "".join(f"{a}\t{b}\n" for a, b, _ in rows) + "blank\tblank\n"
+            )
+            (task / f"STS.gs.{name}.txt").write_text(
+                "".join(f"{gold}\n" for *_, gold in rows) + "\n"
+            )
     (sts / "STSBenchmark").mkdir()
     sick.mkdir()
-    for number, (split, sick_name) in enumerate({"train": "train", "dev": "trial", "test": "test_annotated"}.items()):
+    for number, (split, sick_name) in enumerate(
+        {"train": "train", "dev": "trial", "test": "test_annotated"}.items()
+    ):
         rows = pairs(10 + number)
-        text = "".join(f"main\tfile\tyear\t{i}\t{gold}\t{a}\t{b}\n" for i, (a, b, gold) in enumerate(rows))
+        text = "".join(
+            f"main\tfile\tyear\t{i}\t{gold}\t{a}\t{b}\n" for i, (a, b, gold) in enumerate(rows)
+        )
         (sts / "STSBenchmark" / f"sts-{split}.csv").write_text(text)
         rows = pairs(20 + number)
         text = "".join(f"{i}\t{a}\t{b}\t{gold}\tNEUTRAL\n" for i, (a, b, gold) in enumerate(rows))
@@ -209,7 +224,8 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train_tiny(
     tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
-    """Train a run's text on the tiny BERT and return its folder; equal settings share one unless `fresh`."""
+    """Train a run's text on the tiny BERT and return its folder; equal settings share one unless
+    `fresh`."""
     from bench.runs.resolve import resolve
     from bench.training.loop import train
 
@@ -239,13 +255,16 @@ def train_tiny(
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The embedded world of the smoke suite, to be read only; built once for all pytest-xdist workers."""
+    """The embedded world of the smoke suite, to be read only; built once for all pytest-xdist
+    workers."""
     from filelock import FileLock
 
     from bench.world import build
 
     base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "world"  # workers have folders of their own below it
+    folder = (
+        base if worker_id == "master" else base.parent
+    ) / "world"  # workers have folders of their own below it
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             build(folder)

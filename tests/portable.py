@@ -1,9 +1,11 @@
 """The fast tests and the smoke suite's scores under several arithmetics of one processor.
 
-    python -m tests.portable [--only NAME ...] [--tests | --scores]     # a table; what is done is not done again
-    python -m tests.portable --quick                                    # what continuous integration runs
+    python -m tests.portable [--only NAME ...] [--tests | --scores]     # a table; what is done is
+    not done again python -m tests.portable --quick                                    # what
+    continuous integration runs
 
-The smoke suite's inputs have to be in results/smoke, where make portable puts them. docs/portability.md has the rest.
+The smoke suite's inputs have to be in results/smoke, where make portable puts them.
+docs/portability.md has the rest.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from bench.utils.progress import Progress
 
-# Each by what it sets; `threads` are those of trainings, scorings and tests. On other processors than x86-64 the
-# variables change nothing.
+# Each by what it sets; `threads` are those of trainings, scorings and tests. On other processors
+# than x86-64 the variables change nothing.
 THREADS = "OMP_NUM_THREADS"
 OLD = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 ARITHMETICS = {
@@ -76,16 +78,28 @@ def threads_of(name: str) -> int:
 
 
 def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, Any]:
-    """Run the fast tests: how many passed and failed, which, and the largest part of a tolerance that one used."""
+    """Run the fast tests: how many passed and failed, which, and the largest part of a tolerance
+    that one used."""
     folder.mkdir(parents=True, exist_ok=True)
     report, used = folder / "tests.xml", folder / "tolerances.jsonl"
     used.unlink(missing_ok=True)
-    words = ["-m", "not slow and not reported", "-n", str(CORES), "--dist", "loadfile", "--benchmark-disable", "-q"]
+    words = [
+        "-m",
+        "not slow and not reported",
+        "-n",
+        str(CORES),
+        "--dist",
+        "loadfile",
+        "--benchmark-disable",
+        "-q",
+    ]
     measured = find_spec("tests.tolerances") is not None
     words += ["-p", "tests.tolerances", "--tolerances", str(used)] if measured else []
     with open(folder / "tests.log", "w") as log:
         command = [sys.executable, "-m", "pytest", *words, f"--junitxml={report}", *chosen]
-        subprocess.run(command, cwd=ROOT, env=environment(name), stdout=log, stderr=log, check=False)
+        subprocess.run(
+            command, cwd=ROOT, env=environment(name), stdout=log, stderr=log, check=False
+        )
     cases = list(ElementTree.parse(report).iter("testcase"))
     skipped = sum(case.find("skipped") is not None for case in cases)
     failed = [
@@ -108,11 +122,14 @@ def plan_of(name: str) -> dict[str, Any]:
 
 
 def run_scores(name: str, folder: Path, plan: dict[str, Any]) -> None:
-    """Train and score a plan with the smoke suite's own world and backbones; what is there is not done again."""
+    """Train and score a plan with the smoke suite's own world and backbones; what is there is not
+    done again."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("world", "inputs"):
         if not (SMOKE / part).is_dir():
-            raise UserError(f"{SMOKE / part} is not there; start this with make portable, which makes it")
+            raise UserError(
+                f"{SMOKE / part} is not there; start this with make portable, which makes it"
+            )
         if not (folder / part).is_symlink():
             (folder / part).symlink_to(SMOKE / part)
     write_json(folder / "plan.json", plan)
@@ -122,10 +139,25 @@ def run_scores(name: str, folder: Path, plan: dict[str, Any]) -> None:
     with Progress(len(files), f"{name}, scores", "run", done) as progress:
         try:
             for share in range(1, count + 1):
-                words = ["runs", "--suite", str(folder), "--share", f"{share}/{count}", "--stages", "train", "score"]
+                words = [
+                    "runs",
+                    "--suite",
+                    str(folder),
+                    "--share",
+                    f"{share}/{count}",
+                    "--stages",
+                    "train",
+                    "score",
+                ]
                 with open(folder / f"runs-{share}.log", "a") as log:
                     processes.append(
-                        subprocess.Popen([*bench, *words], cwd=ROOT, env=environment(name), stdout=log, stderr=log)
+                        subprocess.Popen(
+                            [*bench, *words],
+                            cwd=ROOT,
+                            env=environment(name),
+                            stdout=log,
+                            stderr=log,
+                        )
                     )
             while any(process.poll() is None for process in processes):
                 time.sleep(1)
@@ -159,10 +191,13 @@ def head(*names: str) -> list[str]:
 
 
 def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[str, int]:
-    """What was found under each arithmetic, as Markdown; and how many tests failed and scores left their intervals."""
+    """What was found under each arithmetic, as Markdown; and how many tests failed and scores left
+    their intervals."""
     scored = {name: cells_of(folder) for name, folder in suites.items()}
     known, faults = read_json(REFERENCE), 0
-    lines = head("arithmetic", "set by", "torch", "tests passed", "failed", "nearest", "scores", "outside")
+    lines = head(
+        "arithmetic", "set by", "torch", "tests passed", "failed", "nearest", "scores", "outside"
+    )
     for name, settings in ARITHMETICS.items():
         if name not in tests and name not in suites:
             continue
@@ -176,12 +211,23 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
         nearest = f"{found['nearest']:.2g}" if "nearest" in found else ""
         by = " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing"
         failed = len(found["failed"]) if found else ""
-        lines.append(row([name, by, capability, found.get("passed", ""), failed, nearest, *numbers]))
-    if failures := [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]:
+        lines.append(
+            row([name, by, capability, found.get("passed", ""), failed, nearest, *numbers])
+        )
+    if failures := [
+        f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]
+    ]:
         lines, faults = [*lines, "", "Failed:", "", *failures], faults + len(failures)
     if PLAIN in scored:
-        lines += ["", f"The largest movement of a score from the one under `{PLAIN}`, in points:", ""]
-        lines += moved({name: {"cells": cells} for name, (cells, *_) in scored.items()}, kinds_of(suites[PLAIN]))
+        lines += [
+            "",
+            f"The largest movement of a score from the one under `{PLAIN}`, in points:",
+            "",
+        ]
+        lines += moved(
+            {name: {"cells": cells} for name, (cells, *_) in scored.items()},
+            kinds_of(suites[PLAIN]),
+        )
     return "\n".join(lines) + "\n", faults
 
 
@@ -194,21 +240,30 @@ def moved(arithmetics: dict[str, Any], kinds: dict[str, str]) -> list[str]:
             of_kind[metric] = max(of_kind.get(metric, 0.0), points)
     return head("arithmetic", "runs", *METRICS) + [
         row([*of, *(f"{found[metric]:.3f}" if metric in found else "" for metric in METRICS)])
-        for of, found in sorted(largest.items(), key=lambda item: (list(ARITHMETICS).index(item[0][0]), item[0][1]))
+        for of, found in sorted(
+            largest.items(), key=lambda item: (list(ARITHMETICS).index(item[0][0]), item[0][1])
+        )
     ]
 
 
 def quick() -> int:
-    """A part of the tests and of the smoke suite under the oldest arithmetic; status 1 where either fails."""
+    """A part of the tests and of the smoke suite under the oldest arithmetic; status 1 where either
+    fails."""
     folder, name = OUT / "quick", "oldest"
     shutil.rmtree(folder, ignore_errors=True)
     found = run_tests(name, folder, QUICK_TESTS)
-    print(f"{name}: {found['passed']} tests passed, {len(found['failed'])} failed", *found["failed"], sep="\n  ")
+    print(
+        f"{name}: {found['passed']} tests passed, {len(found['failed'])} failed",
+        *found["failed"],
+        sep="\n  ",
+    )
     plan = plan_of(name)
     plan["runs"] = [
         run
         for run in plan["runs"]
-        if run["method"] in QUICK_RUNS and run["backbone"] == QUICK_BACKBONE and run["seed"] in (None, 1)
+        if run["method"] in QUICK_RUNS
+        and run["backbone"] == QUICK_BACKBONE
+        and run["seed"] in (None, 1)
     ]
     run_scores(name, folder / "scores", plan)
     print(check(folder / "scores", REFERENCE))
@@ -216,12 +271,20 @@ def quick() -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.portable", description=__doc__.split("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=ARITHMETICS, default=list(ARITHMETICS), metavar="NAME")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.portable", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=ARITHMETICS, default=list(ARITHMETICS), metavar="NAME"
+    )
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--tests", action="store_true", help="the tests alone")
-    part.add_argument("--scores", action="store_true", help="the scores alone, compared with no reference")
-    part.add_argument("--quick", action="store_true", help="some of both under the oldest arithmetic")
+    part.add_argument(
+        "--scores", action="store_true", help="the scores alone, compared with no reference"
+    )
+    part.add_argument(
+        "--quick", action="store_true", help="some of both under the oldest arithmetic"
+    )
     arguments = parser.parse_args()
     if arguments.quick:
         return quick()
@@ -238,8 +301,14 @@ def main() -> int:
             run_scores(name, folder, plan_of(name))
     if arguments.scores:
         return 0
-    tests = {name: read_json(path) for name in ARITHMETICS if (path := OUT / name / "tests.json").is_file()}
-    suites = {name: path.parent for name in ARITHMETICS if (path := OUT / name / "plan.json").is_file()}
+    tests = {
+        name: read_json(path)
+        for name in ARITHMETICS
+        if (path := OUT / name / "tests.json").is_file()
+    }
+    suites = {
+        name: path.parent for name in ARITHMETICS if (path := OUT / name / "plan.json").is_file()
+    }
     text, faults = table(tests, suites)
     (OUT / "portable.md").write_text(text, encoding="utf-8")
     print(text)

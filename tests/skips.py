@@ -1,4 +1,5 @@
-"""Which tests may be skipped where `SENTBENCH_SKIPS=listed` is set, as in `.ci/run`; any other skip is a failure there.
+"""Which tests may be skipped where `SENTBENCH_SKIPS=listed` is set, as in `.ci/run`; any other skip
+is a failure there.
 
 So a test that needs a program or a package cannot stay silent because nothing installed it.
 """
@@ -37,7 +38,9 @@ def allowed() -> dict[str, str]:
 
 def _refuse(report: pytest.TestReport | pytest.CollectReport, reasons: Mapping[str, str]) -> None:
     """Turn a skip that no pattern allows into a failure."""
-    if report.skipped and isinstance(report.longrepr, tuple):  # of an expected failure it is something else
+    if report.skipped and isinstance(
+        report.longrepr, tuple
+    ):  # of an expected failure it is something else
         reason = report.longrepr[2].removeprefix("Skipped: ")
         if not any(re.fullmatch(pattern, reason) for pattern in reasons):
             report.outcome = "failed"
@@ -45,7 +48,9 @@ def _refuse(report: pytest.TestReport | pytest.CollectReport, reasons: Mapping[s
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     # A printed number without a verdict is skipped too, for which nothing is missing.
     if os.environ.get("SENTBENCH_SKIPS") == "listed" and not item.get_closest_marker("reported"):

@@ -17,7 +17,8 @@ OUTSIDE_THE_CORE = ("pandas", "matplotlib", "snakemake", "yaml", "jinja2")
 
 
 def gpu_smoke(suite: Path, out: Path) -> None:
-    """Train and score the first seed of every run of a finished suite on a GPU, and print both scores.
+    """Train and score the first seed of every run of a finished suite on a GPU, and print both
+    scores.
 
     Args:
         suite: the folder of the finished suite, with its plan, world and backbones.
@@ -27,7 +28,10 @@ def gpu_smoke(suite: Path, out: Path) -> None:
         UserError: there is no GPU, or a library outside the core was imported.
     """
     plan = read_plan(suite / "plan.json")
-    first = {(entry["method"], entry["setting"], entry["backbone"]): entry for entry in reversed(plan["runs"])}
+    first = {
+        (entry["method"], entry["setting"], entry["backbone"]): entry
+        for entry in reversed(plan["runs"])
+    }
     with gpu_lease.lease() as device:
         if device == "cpu":
             raise UserError("no GPU is visible; make gpu-smoke needs one")
@@ -40,10 +44,15 @@ def gpu_smoke(suite: Path, out: Path) -> None:
         print(f"{'Avg on the GPU':>16}{'on the CPU':>12}  run")
         for run in run_plan(out, plan, planned(plan), device):
             here, there = (_average(paths.scores_file(folder, run.id)) for folder in (out, suite))
-            print(f"{here:16.2f}{there:12.2f}  {run.text}@{run.setting} on {run.backbone.name}", flush=True)
+            print(
+                f"{here:16.2f}{there:12.2f}  {run.text}@{run.setting} on {run.backbone.name}",
+                flush=True,
+            )
     foreign = [name for name in OUTSIDE_THE_CORE if name in sys.modules]
     if foreign:
-        raise UserError(f"the core imported {', '.join(foreign)}; remove these imports from the core")
+        raise UserError(
+            f"the core imported {', '.join(foreign)}; remove these imports from the core"
+        )
 
 
 def _average(scores: Path) -> float:

@@ -1,4 +1,5 @@
-"""The checks of a method against the contract (methods/contract.py); each returns if its claim holds."""
+"""The checks of a method against the contract (methods/contract.py); each returns if its claim
+holds."""
 
 from __future__ import annotations
 
@@ -43,7 +44,11 @@ def _seed_all(seed: int) -> None:
 
 
 def _tensors(training: Training) -> dict[str, Tensor]:
-    return {name: value for name, value in training.state.state_dict().items() if isinstance(value, Tensor)}
+    return {
+        name: value
+        for name, value in training.state.state_dict().items()
+        if isinstance(value, Tensor)
+    }
 
 
 def _different(first: Training, second: Training) -> str | None:
@@ -63,16 +68,27 @@ def check_table_keys(trial: Trial) -> None:
                 elif key in RECIPE_FIELDS:
                     convert_recipe({key: value})
                 else:
-                    raise Fault(f"the row '{row}' of '{setting}' has an unknown key '{key}'{did_you_mean(key, known)}")
+                    raise Fault(
+                        f"the row '{row}' of '{setting}' has an unknown key '{key}'{did_you_mean(key, known)}"
+                    )
 
 
 def check_text(trial: Trial) -> None:
     defaults = asdict(trial.cls.Hyper())
-    texts = [trial.text(), *(trial.text(**{key: _word(value)}) for key, value in defaults.items() if _word(value))]
+    texts = [
+        trial.text(),
+        *(trial.text(**{key: _word(value)}) for key, value in defaults.items() if _word(value)),
+    ]
     for text in texts:
-        run = resolve(text, backbone_name=trial.run().backbone.name, corpus="world", data="world", seed=1)
+        run = resolve(
+            text, backbone_name=trial.run().backbone.name, corpus="world", data="world", seed=1
+        )
         again = resolve(
-            run.arguments[0], backbone_name=run.backbone.reference, corpus="world", data="world", seed=run.seed
+            run.arguments[0],
+            backbone_name=run.backbone.reference,
+            corpus="world",
+            data="world",
+            seed=run.seed,
         )
         if again.id != run.id:
             raise Fault(
@@ -81,8 +97,11 @@ def check_text(trial: Trial) -> None:
 
 
 def _word(value: Any) -> str:
-    """Return a hyper-parameter's value as written in a run's text; empty if it cannot be written there."""
-    word = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    """Return a hyper-parameter's value as written in a run's text; empty if it cannot be written
+    there."""
+    word = (
+        "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    )
     return "" if set(word) & set("[],=") else word
 
 
@@ -105,7 +124,9 @@ def check_gradient(trial: Trial) -> None:
     words = trial.cls.backbone_free or trial.cls.backbone_kind == "words"
     weights = training.weights if words else list(training.context.backbone.parameters())
     if not any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights):
-        raise Fault("no weight of the backbone has a gradient; compute the loss from the vectors of context.embed")
+        raise Fault(
+            "no weight of the backbone has a gradient; compute the loss from the vectors of context.embed"
+        )
 
 
 def check_same_seed(trial: Trial) -> None:
@@ -160,7 +181,9 @@ def check_resume(trial: Trial) -> None:
     equal_losses = advance(resumed, STEPS - HALF) == rows[HALF:]
     if not equal_losses or _different(whole, resumed):
         what = _different(whole, resumed) or "the loss"
-        raise Fault(f"{what} differs; keep state in buffers (register_buffer), not in plain attributes")
+        raise Fault(
+            f"{what} differs; keep state in buffers (register_buffer), not in plain attributes"
+        )
 
 
 def check_float64(trial: Trial) -> None:
@@ -184,13 +207,23 @@ def check_refusals(trial: Trial) -> None:
         for word in (word for kind in written.split("|") for word in UNLIKELY[kind.strip()]):
             text = trial.text(**{key: word})
             try:
-                run = resolve(text, backbone_name=trial.run().backbone.name, corpus="world", data="world", seed=1)
+                run = resolve(
+                    text,
+                    backbone_name=trial.run().backbone.name,
+                    corpus="world",
+                    data="world",
+                    seed=1,
+                )
             except UserError as refused:
                 if "\n" in str(refused):
-                    raise Fault(f"'{text}' is refused in several lines; raise Refusal with one sentence") from None
+                    raise Fault(
+                        f"'{text}' is refused in several lines; raise Refusal with one sentence"
+                    ) from None
                 continue
             except FAILURES as error:
-                raise Fault(f"'{text}' raises {describe_error(error)}; raise Refusal in check()") from error
+                raise Fault(
+                    f"'{text}' raises {describe_error(error)}; raise Refusal in check()"
+                ) from error
             if not trial.cls.trained or run.skip:
                 continue
             try:
@@ -198,12 +231,18 @@ def check_refusals(trial: Trial) -> None:
             except UserError:  # a Refusal of prepare
                 continue
             except FAILURES as error:
-                raise Fault(f"'{text}' is accepted, and then {_clause(error)}; raise Refusal in check()") from error
+                raise Fault(
+                    f"'{text}' is accepted, and then {_clause(error)}; raise Refusal in check()"
+                ) from error
 
 
 def _clause(error: BaseException) -> str:
     """Return an error as a clause of a sentence, without the remedy of a fault."""
-    return str(error).partition(";")[0] if isinstance(error, Fault) else f"fails with {describe_error(error)}"
+    return (
+        str(error).partition(";")[0]
+        if isinstance(error, Fault)
+        else f"fails with {describe_error(error)}"
+    )
 
 
 def check_joins(trial: Trial) -> None:
@@ -212,7 +251,9 @@ def check_joins(trial: Trial) -> None:
     except UserError:  # refused in a sentence
         return
     if advance(joined, HALF) == advance(trial.training("simcse"), HALF):
-        raise Fault("'simcse' with it is 'simcse' alone; let its defaults change a slot, or let joins() return False")
+        raise Fault(
+            "'simcse' with it is 'simcse' alone; let its defaults change a slot, or let joins() return False"
+        )
     advance(trial.training(f"{trial.cls.name}+gs-infonce"), HALF)
 
 
@@ -233,5 +274,7 @@ def check_encoder(trial: Trial) -> None:
         vectors, loaded = encoded(encoder, tasks), load_encoder(stored)
         texts = [text for task in tasks for text in task.sentences()]
         if not np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)):
-            raise Fault("its vectors differ; store everything that encode() uses in save(), 'arrays' or 'base'")
+            raise Fault(
+                "its vectors differ; store everything that encode() uses in save(), 'arrays' or 'base'"
+            )
         score_tasks(encoder, tasks, vectors)  # raises if they are not finite or all equal

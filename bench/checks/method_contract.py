@@ -1,4 +1,5 @@
-"""Checks of a method against the contract (methods/contract.py), from the command line and from pytest."""
+"""Checks of a method against the contract (methods/contract.py), from the command line and from
+pytest."""
 
 from __future__ import annotations
 
@@ -16,7 +17,13 @@ import torch
 from bench.checks import method_checks as checks
 from bench.checks.method_trial import Fault, Trial, make_inputs
 from bench.registry.methods import method_class, method_classes
-from bench.registry.plugins import FAILURES, add_method_paths, describe_error, load_file, python_files
+from bench.registry.plugins import (
+    FAILURES,
+    add_method_paths,
+    describe_error,
+    load_file,
+    python_files,
+)
 from bench.utils.errors import UserError
 from methods.base import Contrastive, Method
 
@@ -83,7 +90,8 @@ class Check:
 
 
 def parametrize_with_checks(methods: Sequence[str]) -> pytest.MarkDecorator:
-    """Return a pytest decorator that runs every check of the contract on every method, one test each.
+    """Return a pytest decorator that runs every check of the contract on every method, one test
+    each.
 
     >>> @parametrize_with_checks(["my-method"])
     ... def test_method(method, check):
@@ -159,7 +167,8 @@ def _deterministic() -> Iterator[None]:
 
 
 def clauses(trial: Trial) -> Iterator[Clause]:
-    """Run the checks of one method and yield the results, up to the first required check that fails."""
+    """Run the checks of one method and yield the results, up to the first required check that
+    fails."""
     for check in checks_of(trial.cls):
         fault = check.fault(trial)
         yield Clause(f"{trial.cls.name}: {check.claim}", fault)
@@ -175,7 +184,11 @@ def checks_of(cls: type[Method]) -> list[Check]:
     ]
     if cls.trained:
         applicable += [
-            Check("the loss of a batch is a finite scalar with a gradient", checks.check_loss, required=True),
+            Check(
+                "the loss of a batch is a finite scalar with a gradient",
+                checks.check_loss,
+                required=True,
+            ),
             Check("a batch of one item has a finite loss", checks.check_single_item_batch),
             Check("the gradient reaches what is trained", checks.check_gradient),
             Check("the same seed gives the same weights bit for bit", checks.check_same_seed),
@@ -184,10 +197,20 @@ def checks_of(cls: type[Method]) -> list[Check]:
             Check("a resumed training gives the same weights", checks.check_resume),
             Check("the loss in float64 is the same to 1e-4", checks.check_float64),
         ]
-    applicable += [Check("an invalid hyper-parameter is refused in one sentence", checks.check_refusals)]
+    applicable += [
+        Check("an invalid hyper-parameter is refused in one sentence", checks.check_refusals)
+    ]
     if issubclass(cls, Contrastive) and cls.joins():
-        applicable += [Check("it joins another method with '+', or is refused in one sentence", checks.check_joins)]
+        applicable += [
+            Check(
+                "it joins another method with '+', or is refused in one sentence",
+                checks.check_joins,
+            )
+        ]
     return [
         *applicable,
-        Check("its encoder, saved and loaded, gives equal vectors and finite scores", checks.check_encoder),
+        Check(
+            "its encoder, saved and loaded, gives equal vectors and finite scores",
+            checks.check_encoder,
+        ),
     ]

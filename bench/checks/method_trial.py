@@ -50,7 +50,9 @@ class _Context(RunContext):
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
         folder = backbone("toy-bert").folder()
-        return TransformerEncoder.load(folder, {"pooler": pooler or "cls_before_pooler"}, device=self.device)
+        return TransformerEncoder.load(
+            folder, {"pooler": pooler or "cls_before_pooler"}, device=self.device
+        )
 
 
 def make_inputs(suite_dir: Path) -> None:
@@ -74,7 +76,8 @@ class Trial:
         self.fields = {item.name: type_name(item.type) for item in fields(cls.Hyper)}
 
     def text(self, **keys: str) -> str:
-        """Return the text of a run of the method with these hyper-parameters; a transform follows `untrained`."""
+        """Return the text of a run of the method with these hyper-parameters; a transform follows
+        `untrained`."""
         written = ",".join(f"{key}={value}" for key, value in keys.items())
         own = f"{self.cls.name}[{written}]" if keys else self.cls.name
         return f"untrained+{own}" if issubclass(self.cls, Transform) else own
@@ -137,7 +140,9 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
         raise Fault(f"the loss is {shape}, not a scalar tensor; take its mean over the batch")
     if not torch.isfinite(loss):
-        raise Fault(f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0")
+        raise Fault(
+            f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0"
+        )
     if not loss.requires_grad:
         raise Fault("the loss has no gradient; remove detach, item or no_grad from its computation")
     with torch.no_grad():
@@ -158,4 +163,6 @@ def advance(training: Training, count: int) -> list[dict[str, Any]]:
             rows += training.sync()
         return rows
     except Diverged as diverged:
-        raise Fault(f"in step {diverged.step}, {diverged}; correct the loss or lower its scale") from None
+        raise Fault(
+            f"in step {diverged.step}, {diverged}; correct the loss or lower its scale"
+        ) from None

@@ -1,7 +1,7 @@
 """Comparison with the original SentEval on the same vectors.
 
-SentEval is not a dependency: it is code of 2018 that trains its classifiers only on a GPU. If a copy
-can be imported, it reads the data files itself and gets our vectors of their sentences.
+SentEval is not a dependency: it is code of 2018 that trains its classifiers only on a GPU. If a
+copy can be imported, it reads the data files itself and gets our vectors of their sentences.
 """
 
 from __future__ import annotations
@@ -26,18 +26,24 @@ from bench.results.records import CellKey
 from bench.utils.errors import UserError
 
 REPOSITORY = "https://github.com/princeton-nlp/SimCSE"
-NAMES = {"STS-B": "STSBenchmark", "SICK-R": "SICKRelatedness"}  # SentEval's names where they differ from ours
+NAMES = {
+    "STS-B": "STSBenchmark",
+    "SICK-R": "SICKRelatedness",
+}  # SentEval's names where they differ from ours
 
 
-def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path, device: str) -> str:
-    """Score an encoder with the original SentEval and with ours, as papers report, and return a table of both.
+def crosscheck(
+    model: str, pooler: str | None, tasks: Sequence[str], data: Path, device: str
+) -> str:
+    """Score an encoder with the original SentEval and with ours, as papers report, and return a
+    table of both.
 
-    Vectors and our finished tasks are kept in the cache folder until the end, so an interrupted check
-    resumes.
+    Vectors and our finished tasks are kept in the cache folder until the end, so an interrupted
+    check resumes.
 
     Raises:
-        UserError: SentEval cannot be imported, lacks a task, needs a GPU and there is none, or fails;
-            or the model, the pooler, a task or a data file is invalid.
+        UserError: SentEval cannot be imported, lacks a task, needs a GPU and there is none, or
+            fails; or the model, the pooler, a task or a data file is invalid.
     """
     names = expand_tasks(tasks)
     if unknown := [name for name in names if name not in GROUPS["all"]]:
@@ -47,7 +53,9 @@ def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path,
     encoder = load_encoder(model, pooler=pooler, device=device)
     work = cache_folder() / "crosscheck"
     with closing(VectorStore(work / "vectors", encoder)) as store:
-        theirs = {cell: value for name in names for cell, value in _original(engine, name, data, store)}
+        theirs = {
+            cell: value for name in names for cell, value in _original(engine, name, data, store)
+        }
     records = score_encoder(encoder, read, "test", device, work)
     shutil.rmtree(work)
     ours = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in records}
@@ -55,14 +63,22 @@ def crosscheck(model: str, pooler: str | None, tasks: Sequence[str], data: Path,
 
 
 def table(ours: dict[CellKey, float], theirs: dict[CellKey, float]) -> str:
-    """Return a line per number that both sides have, and a line for tasks without comparable numbers."""
+    """Return a line per number that both sides have, and a line for tasks without comparable
+    numbers."""
     shared = [cell for cell in ours if cell in theirs]
     rows = [("task", "split", "metric", "aggregation", "ours", "SentEval", "difference")]
-    rows += [(*c, f"{ours[c]:.4f}", f"{theirs[c]:.4f}", f"{ours[c] - theirs[c]:+.4f}") for c in shared]
+    rows += [
+        (*c, f"{ours[c]:.4f}", f"{theirs[c]:.4f}", f"{ours[c] - theirs[c]:+.4f}") for c in shared
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(7)]
-    lines = ["  ".join(f"{word:{'<' if i < 4 else '>'}{widths[i]}}" for i, word in enumerate(row)) for row in rows]
+    lines = [
+        "  ".join(f"{word:{'<' if i < 4 else '>'}{widths[i]}}" for i, word in enumerate(row))
+        for row in rows
+    ]
     if shared:
-        lines.append(f"largest difference: {max(abs(ours[cell] - theirs[cell]) for cell in shared):.4f}")
+        lines.append(
+            f"largest difference: {max(abs(ours[cell] - theirs[cell]) for cell in shared):.4f}"
+        )
     alone = sorted({cell[0] for cell in ours} - {cell[0] for cell in shared} - {"Avg"})
     if alone:
         lines.append(
@@ -76,15 +92,21 @@ def _engine() -> Callable[..., Any]:
         return import_module("senteval.engine").SE
     except ModuleNotFoundError as error:
         if error.name not in ("senteval", "senteval.engine"):
-            raise UserError(f"SentEval needs the package {error.name}; install it beside this suite") from None
+            raise UserError(
+                f"SentEval needs the package {error.name}; install it beside this suite"
+            ) from None
     except (ImportError, AttributeError) as error:
-        raise UserError(f"the copy of SentEval on PYTHONPATH cannot be imported ({error}); use {REPOSITORY}") from None
+        raise UserError(
+            f"the copy of SentEval on PYTHONPATH cannot be imported ({error}); use {REPOSITORY}"
+        ) from None
     raise UserError(
         f"the original SentEval cannot be imported; clone {REPOSITORY} and put its folder SentEval on PYTHONPATH"
     )
 
 
-def _original(engine: Callable[..., Any], task: str, data: Path, store: VectorStore) -> list[tuple[CellKey, float]]:
+def _original(
+    engine: Callable[..., Any], task: str, data: Path, store: VectorStore
+) -> list[tuple[CellKey, float]]:
     settings = MODES["test"]
 
     def texts(batch: Sequence[Sequence[str]]) -> list[str]:
@@ -121,7 +143,9 @@ def _original(engine: Callable[..., Any], task: str, data: Path, store: VectorSt
                 f"SentEval runs {name} on a GPU only, and none can be used here ({reason}); "
                 f"run this where there is one, or check the tasks STS12 to STS16 alone"
             ) from None
-        raise UserError(f"SentEval failed on {name} ({reason}); fix that copy, or use {REPOSITORY}") from None
+        raise UserError(
+            f"SentEval failed on {name} ({reason}); fix that copy, or use {REPOSITORY}"
+        ) from None
 
 
 @contextmanager
@@ -147,6 +171,10 @@ def _numbers(task: str, result: dict[str, Any]) -> Iterator[tuple[CellKey, float
         for aggregation, value in result["all"]["spearman"].items():
             yield (task, "test", "spearman", aggregation), 100 * float(value)
     else:
-        for key, split, metric in (("acc", "test", "accuracy"), ("devacc", "dev", "accuracy"), ("f1", "test", "f1")):
+        for key, split, metric in (
+            ("acc", "test", "accuracy"),
+            ("devacc", "dev", "accuracy"),
+            ("f1", "test", "f1"),
+        ):
             if key in result:
                 yield (task, split, metric, "all"), float(result[key])

@@ -1,14 +1,15 @@
 """The smoke suite's regression test: every score lies within an interval, on any CPU.
 
-* The interval of a score is the 99.9 % prediction interval of the seeds of its run, or one value for a
-  deterministic run.
+* The interval of a score is the 99.9 % prediction interval of the seeds of its run, or one value
+  for a deterministic run.
 * It is widened on both sides by twice the largest change of any score of this metric in this run
   between arithmetics, measured on one machine.
-* The widening is at least that of nine in ten runs, and at least two test samples (for a correlation,
-  0.01 points).
-* The correlations of a run are also compared with those of the same seed in the reference. A change of
-  the code that stays within the seeds' intervals, such as training without dropout, moves most runs by
-  more than ten times what arithmetic does. One run may do so: its model selection can tip over.
+* The widening is at least that of nine in ten runs, and at least two test samples (for a
+  correlation, 0.01 points).
+* The correlations of a run are also compared with those of the same seed in the reference. A change
+  of the code that stays within the seeds' intervals, such as training without dropout, moves most
+  runs by more than ten times what arithmetic does. One run may do so: its model selection can tip
+  over.
 
 docs/portability.md describes how arithmetics are measured, and the results.
 """
@@ -33,17 +34,30 @@ SAME_SEED_ROOM = 10.0  # factor on measured changes where the seed is the same
 MAX_APART = 1  # runs that may exceed it
 SHARE = 0.9  # share of the runs whose widening every run has at least
 PLAIN = "plain"  # the default arithmetic of the CPU, which the others are compared with
-# Minimal widening in points: the second decimal, as printed in papers; two of the 150 samples of the
-# world's smallest test split.
+# Minimal widening in points: the second decimal, as printed in papers; two of the 150 samples of
+# the world's smallest test split.
 LEAST = {"spearman": 0.01, "accuracy": 200 / 150, "accuracy_mlp": 200 / 150, "f1": 200 / 150}
 LISTED = 8  # scores listed in a message
-KEPT = ("code", "versions", "device", "arithmetic", "date", "data", "corpora")  # parts of the provenance
+KEPT = (
+    "code",
+    "versions",
+    "device",
+    "arithmetic",
+    "date",
+    "data",
+    "corpora",
+)  # parts of the provenance
 
-Cells = dict[str, dict[str, list[float]]]  # run -> "task metric" -> one value per seed, in the plan's order
+Cells = dict[
+    str, dict[str, list[float]]
+]  # run -> "task metric" -> one value per seed, in the plan's order
 
 
-def interval(values: Sequence[float], widening: float = 0.0, coverage: float = COVERAGE) -> tuple[float, float]:
-    """Return the widened prediction interval of one further draw from the normal distribution of `values`.
+def interval(
+    values: Sequence[float], widening: float = 0.0, coverage: float = COVERAGE
+) -> tuple[float, float]:
+    """Return the widened prediction interval of one further draw from the normal distribution of
+    `values`.
 
     It is m -+ (t s sqrt(1 + 1/n) + widening), with t the quantile of Student's distribution with
     n - 1 degrees of freedom; for one value m -+ widening.
@@ -60,12 +74,17 @@ def metric_of(cell: str) -> str:
     return cell.rpartition(" ")[2]
 
 
-def movements(arithmetics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, str, float]]:
-    """Yield (arithmetic, run, cell, points) for each score: its distance from that under `PLAIN`."""
+def movements(
+    arithmetics: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[str, str, str, float]]:
+    """Yield (arithmetic, run, cell, points) for each score: its distance from that under
+    `PLAIN`."""
     for name, measured in arithmetics.items():
         for run, cells in measured["cells"].items():
             for cell, values in cells.items():
-                for value, plain in zip(values, arithmetics[PLAIN]["cells"][run][cell], strict=True):
+                for value, plain in zip(
+                    values, arithmetics[PLAIN]["cells"][run][cell], strict=True
+                ):
                     yield name, run, cell, abs(value - plain)
 
 
@@ -77,12 +96,15 @@ def widenings(arithmetics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[st
     widened: dict[str, dict[str, float]] = {}
     for metric, of_runs in largest.items():
         usual = sorted(of_runs.values())[int(SHARE * (len(of_runs) - 1))]
-        widened[metric] = {run: max(ROOM * points, ROOM * usual, LEAST[metric]) for run, points in of_runs.items()}
+        widened[metric] = {
+            run: max(ROOM * points, ROOM * usual, LEAST[metric]) for run, points in of_runs.items()
+        }
     return widened
 
 
 def cells_of(suite: Path) -> tuple[Cells, dict[str, Any], list[str]]:
-    """Return test scores by run and cell, the provenance of the last run, and the runs that did not finish."""
+    """Return test scores by run and cell, the provenance of the last run, and the runs that did not
+    finish."""
     cells: Cells = defaultdict(lambda: defaultdict(list))
     provenance: dict[str, Any] = {}
     unfinished = []
@@ -111,7 +133,8 @@ def _measured(suite: Path) -> dict[str, Any]:
 
 
 def write(suite: Path, arithmetics: Path, reference: Path) -> None:
-    """Write the reference of a suite: its scores over many seeds, and those of a few seeds per arithmetic.
+    """Write the reference of a suite: its scores over many seeds, and those of a few seeds per
+    arithmetic.
 
     Args:
         suite: a suite with many seeds.
@@ -129,10 +152,12 @@ def write(suite: Path, arithmetics: Path, reference: Path) -> None:
 
 
 def check(suite: Path, reference: Path) -> str:
-    """Compare every test score of a suite with its interval in the reference and return a one-line summary.
+    """Compare every test score of a suite with its interval in the reference and return a one-line
+    summary.
 
     Raises:
-        UserError: a score is outside its interval or missing in the reference, or a run did not finish.
+        UserError: a score is outside its interval or missing in the reference, or a run did not
+            finish.
     """
     known = read_json(reference)
     cells, provenance, unfinished = cells_of(suite)
@@ -159,8 +184,11 @@ def check(suite: Path, reference: Path) -> str:
     return f"reference: {compared} scores, each within its interval of {reference}"
 
 
-def runs_apart(cells: Cells, arithmetics: Mapping[str, Mapping[str, Any]]) -> list[tuple[float, str]]:
-    """Return (points, message) for each run with a correlation too far from that of the same seed under `PLAIN`.
+def runs_apart(
+    cells: Cells, arithmetics: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[float, str]]:
+    """Return (points, message) for each run with a correlation too far from that of the same seed
+    under `PLAIN`.
 
     Values are compared in the plan's order of seeds; a run with more seeds than there is skipped.
     """
@@ -177,11 +205,18 @@ def runs_apart(cells: Cells, arithmetics: Mapping[str, Mapping[str, Any]]) -> li
         points, cell = max(distances, default=(0.0, ""))
         limit = SAME_SEED_ROOM / ROOM * widened.get(run, 0.0)
         if points > limit:
-            apart.append((points, f"{run}, {cell}: {points:.2f} points from the same seed, more than {limit:.2f}"))
+            apart.append(
+                (
+                    points,
+                    f"{run}, {cell}: {points:.2f} points from the same seed, more than {limit:.2f}",
+                )
+            )
     return apart
 
 
-def judged(cells: Cells, known: Mapping[str, Any], reference: Path) -> Iterator[tuple[str, str, float, float, float]]:
+def judged(
+    cells: Cells, known: Mapping[str, Any], reference: Path
+) -> Iterator[tuple[str, str, float, float, float]]:
     """Yield (run, cell, value, low, high) of every score.
 
     Raises:
@@ -195,7 +230,9 @@ def judged(cells: Cells, known: Mapping[str, Any], reference: Path) -> Iterator[
             try:
                 low, high = interval(known["cells"][run][cell], widened[metric_of(cell)][run])
             except KeyError:
-                raise UserError(f"{reference} has no {cell} of {run}; update it with make reference") from None
+                raise UserError(
+                    f"{reference} has no {cell} of {run}; update it with make reference"
+                ) from None
             yield from ((run, cell, value, low, high) for value in values)
 
 

@@ -27,7 +27,8 @@ class PublishedShape:
         width, depth, heads: hidden size, layers and attention heads.
         words: size of the vocabulary.
         batch: batch size.
-        official: seconds of the released code on its authors' GPU, by its log; None if no log is public.
+        official: seconds of the released code on its authors' GPU, by its log; None if no log is
+            public.
     """
 
     kind: str
@@ -39,8 +40,9 @@ class PublishedShape:
     official: float | None = None
 
 
-# Sizes of the published models. The seconds are from the released logs of GS-InfoNCE, which trains like
-# SimCSE with a few more negatives, on a million sentences at batch size 64 (docs/methods.md#gs-infonce).
+# Sizes of the published models. The seconds are from the released logs of GS-InfoNCE, which trains
+# like SimCSE with a few more negatives, on a million sentences at batch size 64
+# (docs/methods.md#gs-infonce).
 SHAPES = {
     "bert-base": PublishedShape("bert", 768, 12, 12, 30_522, 64, 3835),
     "bert-large": PublishedShape("bert", 1024, 24, 16, 30_522, 64, 9226),
@@ -49,7 +51,10 @@ SHAPES = {
     "toy": PublishedShape("bert", 64, 4, 4, 1500, 64),
 }
 SENTENCES = 1_000_000  # size of wiki1m, the papers' training corpus
-DRAWN = (11, 31)  # words per sentence: 23 tokens on average, with special tokens and a cut at 32, as in wiki1m
+DRAWN = (
+    11,
+    31,
+)  # words per sentence: 23 tokens on average, with special tokens and a cut at 32, as in wiki1m
 PAIRS = 1500  # size of STS-B's dev set, whose sentences have 13 tokens on average
 DRAWN_DEV = (5, 17)
 EVERY = 125  # steps between two selections (the released script)
@@ -64,8 +69,8 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
         device: torch device.
 
     Returns:
-        `{"shape", "steps", "batch", "seconds", "million", "official", "work"}`: seconds of these steps,
-        seconds of a million sentences at this rate, and the work that the training recorded.
+        `{"shape", "steps", "batch", "seconds", "million", "official", "work"}`: seconds of these
+        steps, seconds of a million sentences at this rate, and the work that the training recorded.
 
     Raises:
         UserError: the shape is unknown, or `steps` is not a multiple of 125.
@@ -76,7 +81,9 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     if name not in SHAPES:
         raise UserError(f"unknown shape '{name}'{did_you_mean(name, SHAPES)}")
     if steps < EVERY or steps % EVERY:
-        raise UserError(f"--steps is {steps}; write a multiple of {EVERY}, the steps between two selections")
+        raise UserError(
+            f"--steps is {steps}; write a multiple of {EVERY}, the steps between two selections"
+        )
     shape = SHAPES[name]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -87,10 +94,20 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
             return " ".join(draw.choices(words, k=draw.randint(low, high)))
 
         _backbone(shape, words, folder / "backbone")
-        write_text(folder / "made-up.txt", "".join(f"{sentence(*DRAWN)}\n" for _ in range(steps * shape.batch)))
-        dev = [f"a\tb\tdev\t{row}\t{row % 6}\t{sentence(*DRAWN_DEV)}\t{sentence(*DRAWN_DEV)}\n" for row in range(PAIRS)]
-        write_text(folder / "data" / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev))
-        write_json(folder / "data" / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": PAIRS}}})
+        write_text(
+            folder / "made-up.txt",
+            "".join(f"{sentence(*DRAWN)}\n" for _ in range(steps * shape.batch)),
+        )
+        dev = [
+            f"a\tb\tdev\t{row}\t{row % 6}\t{sentence(*DRAWN_DEV)}\t{sentence(*DRAWN_DEV)}\n"
+            for row in range(PAIRS)
+        ]
+        write_text(
+            folder / "data" / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev)
+        )
+        write_json(
+            folder / "data" / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": PAIRS}}}
+        )
         run = resolve(
             "simcse",
             backbone_name=str(folder / "backbone"),
@@ -103,7 +120,13 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     if outcome["status"] != "finished":
         raise UserError(f"the training of '{name}' ended early: {outcome['reason']}; report this")
     million = outcome["seconds"] * -(-SENTENCES // shape.batch) / steps
-    result = {"shape": name, "steps": steps, "batch": shape.batch, "seconds": outcome["seconds"], "million": million}
+    result = {
+        "shape": name,
+        "steps": steps,
+        "batch": shape.batch,
+        "seconds": outcome["seconds"],
+        "million": million,
+    }
     return result | {"official": shape.official, "work": outcome["work"]}
 
 
@@ -117,7 +140,9 @@ def _backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 (a word)
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     ends = [(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
     named = {f"{token.strip('[]').lower()}_token": token for token in special}
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named)
     config = AutoConfig.for_model(
@@ -144,5 +169,7 @@ def report(result: dict[str, Any]) -> str:
         f"{work['ratio']:.2f} times the floor; a million sentences: {result['million']:.0f} s"
     )
     return (
-        line if result["official"] is None else f"{line} (released code, its authors' GPU: {result['official']:.0f} s)"
+        line
+        if result["official"] is None
+        else f"{line} (released code, its authors' GPU: {result['official']:.0f} s)"
     )

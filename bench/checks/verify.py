@@ -36,14 +36,14 @@ from bench.stages.jobs import run_encoder
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 
-# Points by which rounding may change a correlation. Cosines of float32 vectors have an error of about
-# e = 1e-6. Of n pairs with similarities spread over a range of 1, about n^2 e pairs of ranks are then
-# swapped. Each swap changes the correlation by at most 12 / (n (n + 1)): 0.0012 points in total, even
-# if all changes had the same sign.
+# Points by which rounding may change a correlation. Cosines of float32 vectors have an error of
+# about e = 1e-6. Of n pairs with similarities spread over a range of 1, about n^2 e pairs of ranks
+# are then swapped. Each swap changes the correlation by at most 12 / (n (n + 1)): 0.0012 points in
+# total, even if all changes had the same sign.
 CORRELATION = 0.01
-# Samples whose predicted label may change with vectors of that error. Measured with 4-layer encoders on
-# TREC, MRPC and CR and on probing and transfer tasks of the generated language: relative errors of 1e-6
-# and 1e-5 changed none.
+# Samples whose predicted label may change with vectors of that error. Measured with 4-layer
+# encoders on TREC, MRPC and CR and on probing and transfer tasks of the generated language:
+# relative errors of 1e-6 and 1e-5 changed none.
 ITEMS = 1
 HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are of rounded scores
 
@@ -118,15 +118,24 @@ class Verification:
             + "".join(f"  {text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=True))
             for row in rows
         ]
-        origin = [f"  {name}: {_text(then)}, now {_text(now)}" for name, then, now in self.differences]
-        return "\n".join([str(self.result), *(table if len(rows) > 1 else []), *origin, f"  {self.verdict}"])
+        origin = [
+            f"  {name}: {_text(then)}, now {_text(now)}" for name, then, now in self.differences
+        ]
+        return "\n".join(
+            [str(self.result), *(table if len(rows) > 1 else []), *origin, f"  {self.verdict}"]
+        )
 
 
 def _row(score: Score) -> tuple[str, ...]:
     stored, recomputed = score.stored, score.recomputed
     difference = "" if stored is None or recomputed is None else f"{recomputed - stored:+.2g}"
     values = ("none" if value is None else f"{value:.4f}" for value in (stored, recomputed))
-    return (" ".join(word for word in score.cell if word != "all"), *values, difference, f"{score.tolerance:.2g}")
+    return (
+        " ".join(word for word in score.cell if word != "all"),
+        *values,
+        difference,
+        f"{score.tolerance:.2g}",
+    )
 
 
 def _text(value: Any) -> str:
@@ -140,14 +149,17 @@ def _text(value: Any) -> str:
     return ", ".join(map(_text, value)) or "nothing" if isinstance(value, list) else str(value)
 
 
-def verify(result: Path, suite: Path | None = None, data: str | None = None, device: str = "cpu") -> Verification:
-    """Score a result's encoder again on the same tasks, mode and data, with the same number of threads.
+def verify(
+    result: Path, suite: Path | None = None, data: str | None = None, device: str = "cpu"
+) -> Verification:
+    """Score a result's encoder again on the same tasks, mode and data, with the same number of
+    threads.
 
     Args:
         result: scores/<run id>.json of a suite, or a file of `score_model`.
         suite: the suite with the run's encoder; by default the one that contains `result`.
-        data: an argument of `paths.data_folder`; by default the data that the result names. Checksums
-            tell whether they are the same.
+        data: an argument of `paths.data_folder`; by default the data that the result names.
+            Checksums tell whether they are the same.
         device: torch device.
 
     Raises:
@@ -158,20 +170,31 @@ def verify(result: Path, suite: Path | None = None, data: str | None = None, dev
     described, stored, run_faults = _read(result)
     suite = suite or result.absolute().parent.parent
     folder = _data(described, result, suite, data)
-    names = [name for name in {cell[0]: None for cell in stored} | described.get("tasks", {}) if name != AVERAGE]
+    names = [
+        name
+        for name in {cell[0]: None for cell in stored} | described.get("tasks", {})
+        if name != AVERAGE
+    ]
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, _set_as(described):
         tasks = read_tasks(names, folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
-        records = score_encoder(encoder, tasks, described.get("mode", "test"), device, Path(work) / "scoring")
+        records = score_encoder(
+            encoder, tasks, described.get("mode", "test"), device, Path(work) / "scoring"
+        )
         present = provenance(device, torch.get_num_threads())
     differences, same = _origins(described, present)
     allowed = {} if same else tolerances(tasks)
     recomputed = _cells(records)
     scores = [
-        Score(cell, stored.get(cell), recomputed.get(cell), allowed.get(cell, 0.0)) for cell in stored | recomputed
+        Score(cell, stored.get(cell), recomputed.get(cell), allowed.get(cell, 0.0))
+        for cell in stored | recomputed
     ]
     run_faults += _training_faults(described, suite)
-    faults = [*run_faults, *_data_faults(described, folder, tasks), *_encoder_faults(described, encoder)]
+    faults = [
+        *run_faults,
+        *_data_faults(described, folder, tasks),
+        *_encoder_faults(described, encoder),
+    ]
     return Verification(result, scores, differences, faults)
 
 
@@ -179,7 +202,8 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     """Return the points by which different rounding may change each score of some tasks.
 
     * Correlation of n pairs: `CORRELATION`, or one swap of neighbouring ranks, at most
-      1200 / (n (n + 1)), if that is larger (below 346 pairs). Mean over subsets: that of the smallest.
+      1200 / (n (n + 1)), if that is larger (below 346 pairs). Mean over subsets: that of the
+      smallest.
     * Accuracy: `ITEMS` samples of its split, and a hundredth.
     * F1: `ITEMS` samples, each at most 200 / (samples with label 1), and a hundredth.
     * Average: the mean of the tolerances of its scores, and a hundredth.
@@ -188,7 +212,11 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     for task in tasks:
         if isinstance(task, StsTask):
             sizes = [len(subset.gold) for subset in task.subsets]
-            for aggregation, pairs in {"all": sum(sizes), "mean": min(sizes), "wmean": min(sizes)}.items():
+            for aggregation, pairs in {
+                "all": sum(sizes),
+                "mean": min(sizes),
+                "wmean": min(sizes),
+            }.items():
                 exchange = 1200 / (pairs * (pairs + 1))
                 allowed[task.name, task.split, "spearman", aggregation] = max(CORRELATION, exchange)
             continue
@@ -202,7 +230,11 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
             one = 200 / int((task.splits["test"].labels == 1).sum())
             allowed[task.name, "test", "f1", "all"] = ITEMS * one + HUNDREDTH
     for group, metric in ((STS_TASKS, "spearman"), (TRANSFER_TASKS, "accuracy")):
-        own = [allowed[name, "test", metric, "all"] for name in group if (name, "test", metric, "all") in allowed]
+        own = [
+            allowed[name, "test", metric, "all"]
+            for name in group
+            if (name, "test", metric, "all") in allowed
+        ]
         if len(own) == len(group):
             allowed[AVERAGE, "test", metric, "all"] = fmean(own) + HUNDREDTH
     return allowed
@@ -215,17 +247,27 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[CellKey, float], list[str]
         outcome = described.get("outcome", {"status": "finished"})
         if outcome["status"] != "finished":
             why = f"{outcome['status']} ({_text(outcome['reason'])})"
-            raise UserError(f"{result} holds no scores to verify, since its run was {why}; name a result that has some")
+            raise UserError(
+                f"{result} holds no scores to verify, since its run was {why}; name a result that has some"
+            )
         stored = _cells(records)
         if not any(cell[0] != AVERAGE for cell in stored):
             raise ValueError("it has no score of a task")
-        if not isinstance(described["encoder"], str) or not isinstance(described["data"].get("name"), str):
+        if not isinstance(described["encoder"], str) or not isinstance(
+            described["data"].get("name"), str
+        ):
             raise ValueError("it does not name its encoder and data")
         if not all(isinstance(described.get(part, {}), dict) for part in (*_SHOWN, "tasks")):
             raise ValueError("its provenance has another form")
         run = described.get("run")
-        named = [run[name] for name in ("id", "method", "setting", "backbone", "data")] if run else [described["model"]]
-        if not all(isinstance(name, str) for name in named) or (run and not isinstance(run["trained"], bool)):
+        named = (
+            [run[name] for name in ("id", "method", "setting", "backbone", "data")]
+            if run
+            else [described["model"]]
+        )
+        if not all(isinstance(name, str) for name in named) or (
+            run and not isinstance(run["trained"], bool)
+        ):
             raise ValueError("it does not name what was scored")
         if not 0 < described["device"]["threads"] < 2**16:
             raise ValueError(f"{described['device']['threads']} is not a number of threads")
@@ -239,7 +281,12 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[CellKey, float], list[str]
 def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> Iterator[str]:
     """Yield differences between the labels of the records and the run of the provenance."""
     if run := described.get("run"):
-        for column, key in {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}.items():
+        for column, key in {
+            "method": "method",
+            "backbone": "backbone",
+            "variant": "setting",
+            "seed": "seed",
+        }.items():
             if others := {record.get(column) for record in records} - {run.get(key)}:
                 yield f"its records name {column} {min(map(_text, others))}, its provenance {_text(run.get(key))}"
 
@@ -269,14 +316,22 @@ def _cells(records: Sequence[Record]) -> dict[CellKey, float]:
 
 def _data(described: Mapping[str, Any], result: Path, suite: Path, given: str | None) -> Path:
     """Return the data folder of a result."""
-    name = described["run"]["data"] if "run" in described else described["data"].get("folder", "senteval")
+    name = (
+        described["run"]["data"]
+        if "run" in described
+        else described["data"].get("folder", "senteval")
+    )
     try:
         return paths.data_folder(given or name, suite)
     except UserError as error:
-        raise UserError(f"the data of {result} were not found ({error}); name their folder with --data") from None
+        raise UserError(
+            f"the data of {result} were not found ({error}); name their folder with --data"
+        ) from None
 
 
-def _encoder(described: Mapping[str, Any], result: Path, suite: Path, work: Path, device: str) -> Encoder:
+def _encoder(
+    described: Mapping[str, Any], result: Path, suite: Path, work: Path, device: str
+) -> Encoder:
     """Return the scored encoder: loaded if it was trained, otherwise made again."""
     if "run" not in described:
         return Model.stored(described).load(device)
@@ -310,7 +365,8 @@ def _encoder(described: Mapping[str, Any], result: Path, suite: Path, work: Path
 
 @contextmanager
 def _set_as(described: Mapping[str, Any]) -> Iterator[None]:
-    """Set threads and determinism as in the result, at most the machine's CPUs, and restore them afterwards."""
+    """Set threads and determinism as in the result, at most the machine's CPUs, and restore them
+    afterwards."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
     asked = described.get("arithmetic", {}).get("deterministic", deterministic)
@@ -323,8 +379,11 @@ def _set_as(described: Mapping[str, Any]) -> Iterator[None]:
         torch.use_deterministic_algorithms(deterministic, warn_only=warns)
 
 
-def _origins(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[list[tuple[str, Any, Any]], bool]:
-    """Return the differences of two provenances, and whether the parts that determine the last bits are equal."""
+def _origins(
+    then: Mapping[str, Any], now: Mapping[str, Any]
+) -> tuple[list[tuple[str, Any, Any]], bool]:
+    """Return the differences of two provenances, and whether the parts that determine the last bits
+    are equal."""
     differences, same = [], True
     for part in _SHOWN:
         before, after = then.get(part, {}), now[part]
@@ -335,8 +394,11 @@ def _origins(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[list[tupl
     return differences, same
 
 
-def _data_faults(described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield differences of the data: by the checksums of the tasks, or of the folder for results without them."""
+def _data_faults(
+    described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
+) -> Iterator[str]:
+    """Yield differences of the data: by the checksums of the tasks, or of the folder for results
+    without them."""
     then, name = described["data"], manifest(folder)["name"]
     if name != then["name"]:
         yield f"it was scored on {then['name']}, and {folder} is {name}"

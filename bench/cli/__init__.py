@@ -11,7 +11,9 @@ from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.version import __version__
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with this setting
+os.environ.setdefault(
+    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+)  # cuBLAS is deterministic only with this setting
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -21,8 +23,9 @@ def main(words: Sequence[str] | None = None) -> int:
         words: the command line without the program's name; by default that of this process.
 
     Returns:
-        The exit status: 0 on success, 1 if the command found a fault, 2 for a user's mistake, 75 if SIGTERM or SIGUSR1
-        stopped it (the same command continues the work), 130 if it was interrupted.
+        The exit status: 0 on success, 1 if the command found a fault, 2 for a user's mistake, 75 if
+        SIGTERM or SIGUSR1 stopped it (the same command continues the work), 130 if it was
+        interrupted.
     """
     words = list(sys.argv[1:] if words is None else words)
     if words == ["--version"]:  # without loading the parser
@@ -40,7 +43,10 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; run the same command again to continue from what is finished", file=sys.stderr)
+        print(
+            "interrupted; run the same command again to continue from what is finished",
+            file=sys.stderr,
+        )
         return 130
     except PermissionError as error:
         print(

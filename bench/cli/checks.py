@@ -15,17 +15,24 @@ app = typer.Typer()
 @app.command(cls=Command)
 def reference(
     suite: Suite,
-    reference: Annotated[Path, typer.Option(metavar="FILE.json", help="The reference distribution.")],
-    check: Annotated[bool, typer.Option("--check", help="Check that the suite is within the reference.")] = False,
+    reference: Annotated[
+        Path, typer.Option(metavar="FILE.json", help="The reference distribution.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Check that the suite is within the reference.")
+    ] = False,
     arithmetics: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Write the reference, with the suites that make portable left here."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the reference, with the suites that make portable left here.",
+        ),
     ] = None,
 ) -> None:
     """Check a suite against a reference, or write one.
 
-    A reference is a distribution of scores over seeds and processors. Exactly one of --check and --arithmetics is
-    needed.
+    A reference is a distribution of scores over seeds and processors. Exactly one of --check and
+    --arithmetics is needed.
     """
     from bench.checks import regression
 
@@ -71,9 +78,14 @@ def gpu_smoke(
 @app.command(cls=Command)
 def timing(
     shape: Annotated[
-        list[str], typer.Argument(metavar="SHAPE", help="bert-base, bert-large, roberta-base, roberta-large, toy")
+        list[str],
+        typer.Argument(
+            metavar="SHAPE", help="bert-base, bert-large, roberta-base, roberta-large, toy"
+        ),
     ],
-    steps: Annotated[int, typer.Option(metavar="N", help="Number of steps to time, a multiple of 125.")] = 500,
+    steps: Annotated[
+        int, typer.Option(metavar="N", help="Number of steps to time, a multiple of 125.")
+    ] = 500,
 ) -> None:
     """Time training on published model shapes on this device.
 

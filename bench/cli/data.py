@@ -11,18 +11,28 @@ from bench.cli.parameters import Command, Suite, WorldSeed, one_of, read_tasks
 
 app = typer.Typer()
 
-World = Annotated[Path, typer.Option(metavar="FOLDER", help="The embedded world, as the command world writes it.")]
+World = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="The embedded world, as the command world writes it.")
+]
 
 
 @app.command(cls=Command)
 def fetch(
-    kind: Annotated[str, typer.Argument(**one_of(["data", "corpus", "backbone"]), help="What the input is.")],
+    kind: Annotated[
+        str, typer.Argument(**one_of(["data", "corpus", "backbone"]), help="What the input is.")
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as in configurations.")],
     suite: Suite,
-    out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where the description of the input is written.")],
-    tasks: Annotated[list[str], typer.Option(metavar="NAME ...", help="For data: tasks that will be scored.")] = [],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE.json", help="Where the description of the input is written."),
+    ],
+    tasks: Annotated[
+        list[str], typer.Option(metavar="NAME ...", help="For data: tasks that will be scored.")
+    ] = [],
     data: Annotated[
-        str, typer.Option(metavar="NAME", help="For a corpus derived from evaluation data: that data.")
+        str,
+        typer.Option(metavar="NAME", help="For a corpus derived from evaluation data: that data."),
     ] = "senteval",
 ) -> None:
     """Fetch and verify one input of a suite, and describe it."""
@@ -46,7 +56,10 @@ def world(
 @app.command(cls=Command)
 def pretrain(
     world: World,
-    kind: Annotated[str, typer.Option(**one_of(["bert", "roberta", "chinese"]), help="Architecture and language.")],
+    kind: Annotated[
+        str,
+        typer.Option(**one_of(["bert", "roberta", "chinese"]), help="Architecture and language."),
+    ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write.")],
     seed: WorldSeed = 0,
     threads: Annotated[int, typer.Option(metavar="N", help="Number of threads.")] = 1,

@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.parameters import Command, Data, Mode, OptionalSuite, Pooler, Tasks, one_of, read_tasks
+from bench.cli.parameters import (
+    Command,
+    Data,
+    Mode,
+    OptionalSuite,
+    Pooler,
+    Tasks,
+    one_of,
+    read_tasks,
+)
 from bench.utils.errors import UserError
 
 app = typer.Typer()
@@ -24,14 +33,25 @@ def evaluate(
             "have options of their own: MODEL[pooler=avg,prompt=query,normalize].",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="PATH", help="FILE.json for the records; a folder for several models.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH", help="FILE.json for the records; a folder for several models."
+        ),
+    ],
     pooler: Pooler = None,
     prompt: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="One of the model's prompts, '' for none; its default prompt if omitted."),
+        typer.Option(
+            metavar="NAME",
+            help="One of the model's prompts, '' for none; its default prompt if omitted.",
+        ),
     ] = None,
     normalize: Annotated[
-        bool, typer.Option("--normalize", help="Scale vectors to length 1, which changes what classifiers see.")
+        bool,
+        typer.Option(
+            "--normalize", help="Scale vectors to length 1, which changes what classifiers see."
+        ),
     ] = False,
     tasks: Tasks = ["sts"],
     mode: Mode = "test",
@@ -66,18 +86,24 @@ def evaluate(
 def verify(
     result: Annotated[
         list[Path],
-        typer.Argument(metavar="RESULT", help="results/<suite>/scores/<run>.json, or a file written by evaluate."),
+        typer.Argument(
+            metavar="RESULT",
+            help="results/<suite>/scores/<run>.json, or a file written by evaluate.",
+        ),
     ],
     suite: OptionalSuite = None,
-    data: Annotated[str | None, typer.Option(metavar="NAME", help="The data, if not where RESULT says.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The data, if not where RESULT says.")
+    ] = None,
     device: Annotated[
-        str | None, typer.Option(**one_of(["cpu", "cuda"]), help="By default a GPU if one is available.")
+        str | None,
+        typer.Option(**one_of(["cpu", "cuda"]), help="By default a GPU if one is available."),
     ] = None,
 ) -> int:
     """Recompute results from their encoders and compare.
 
-    --suite names the folder with the run's encoder if RESULT is not in it. The exit status is 0 if all results are
-    confirmed, 1 if one is not, and 2 if one cannot be recomputed.
+    --suite names the folder with the run's encoder if RESULT is not in it. The exit status is 0 if
+    all results are confirmed, 1 if one is not, and 2 if one cannot be recomputed.
     """
     from contextlib import nullcontext
 
@@ -102,7 +128,10 @@ def verify(
 @app.command(cls=Command)
 def crosscheck(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Hub id, Hugging Face folder, or the folder of a suite's run.")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="Hub id, Hugging Face folder, or the folder of a suite's run."
+        ),
     ],
     pooler: Pooler = None,
     tasks: Tasks = ["sts"],

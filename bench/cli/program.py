@@ -19,7 +19,9 @@ from bench.utils.version import __version__
 
 CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-COMPLETION = "_SENTBENCH_COMPLETE"  # set by the shell's completion script, with the name that typer derives
+COMPLETION = (
+    "_SENTBENCH_COMPLETE"  # set by the shell's completion script, with the name that typer derives
+)
 
 
 def _show_version(asked: bool) -> None:
@@ -30,7 +32,10 @@ def _show_version(asked: bool) -> None:
 
 def _program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Benchmark suite for unsupervised sentence embeddings."""
@@ -38,7 +43,8 @@ def _program(
 
 @cache
 def commands() -> TyperGroup:
-    """The parser with all commands. Without rich, which takes longer to load than everything else here."""
+    """The parser with all commands. Without rich, which takes longer to load than everything else
+    here."""
     app = typer.Typer(
         callback=_program,
         epilog="COMMAND --help shows the arguments of a command. README.md has examples.",
@@ -71,7 +77,9 @@ def run(words: list[str]) -> int:
         raise UserError(
             f"unknown command '{words[0]}'{did_you_mean(words[0], group.commands)}; {name} --help lists all commands"
         )
-    if command is not group:  # not through the group, whose own options would load pydantic: 0.15 s for --help
+    if (
+        command is not group
+    ):  # not through the group, whose own options would load pydantic: 0.15 s for --help
         name, words = f"{name} {words[0]}", words[1:]
     try:
         with command.make_context(name, words, **CONTEXT) as context:
@@ -84,12 +92,20 @@ def run(words: list[str]) -> int:
 
 def _program_name(words: list[str]) -> str:
     """How this program was started. Shells complete only the console command."""
-    completion = any(word.startswith(("--install-completion", "--show-completion")) for word in words[:1])
-    return CONSOLE_COMMAND if completion or Path(sys.argv[0]).name == CONSOLE_COMMAND else "python -m bench"
+    completion = any(
+        word.startswith(("--install-completion", "--show-completion")) for word in words[:1]
+    )
+    return (
+        CONSOLE_COMMAND
+        if completion or Path(sys.argv[0]).name == CONSOLE_COMMAND
+        else "python -m bench"
+    )
 
 
 def _sentence(error: typer.TyperException, name: str) -> str:
     """The message of a parser's error in the form of the other messages."""
     message = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
-    return f"{message[0].lower()}{message[1:]}; see {context.command_path if context else name} --help"
+    return (
+        f"{message[0].lower()}{message[1:]}; see {context.command_path if context else name} --help"
+    )

@@ -48,7 +48,10 @@ def page(
 def compare(
     suite: Suite,
     baseline: Annotated[
-        str, typer.Option(metavar="METHOD", help="The baseline, as in configurations: method[key=value,...].")
+        str,
+        typer.Option(
+            metavar="METHOD", help="The baseline, as in configurations: method[key=value,...]."
+        ),
     ],
     method: Annotated[
         list[str] | None, typer.Option(metavar="METHOD ...", help="By default all planned methods.")
@@ -56,8 +59,12 @@ def compare(
     backbone: Annotated[
         list[str] | None, typer.Option(metavar="NAME ...", help="By default all planned backbones.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A folder for tables and figures.")] = None,
-    figures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Another folder for the figures.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A folder for tables and figures.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Another folder for the figures.")
+    ] = None,
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
@@ -72,25 +79,35 @@ def compare(
 def coverage(
     suite: Annotated[
         list[Path] | None,
-        typer.Option(parser=suite_dir, metavar="FOLDER ...", help="results/<suite>; without it, no run has finished."),
+        typer.Option(
+            parser=suite_dir,
+            metavar="FOLDER ...",
+            help="results/<suite>; without it, no run has finished.",
+        ),
     ] = None,
     config: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE.yaml ...", help="Planned suites, without --suite; by default paper and chinese."),
+        typer.Option(
+            metavar="FILE.yaml ...",
+            help="Planned suites, without --suite; by default paper and chinese.",
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="FILE.md, or FILE.csv with one row per printed number.")
+        Path | None,
+        typer.Option(metavar="FILE", help="FILE.md, or FILE.csv with one row per printed number."),
     ] = None,
 ) -> None:
     """Show which printed numbers are covered.
 
-    Counts the numbers that have a recipe, a place in a plan, a score of ours and a verdict, with the reasons why
-    others have none.
+    Counts the numbers that have a recipe, a place in a plan, a score of ours and a verdict, with
+    the reasons why others have none.
     """
     from bench.report.coverage import CONFIGS, render_coverage
 
     if suite and config:
-        raise UserError("--suite has a plan of its own; leave --config out, or name the configuration alone")
+        raise UserError(
+            "--suite has a plan of its own; leave --config out, or name the configuration alone"
+        )
     print(render_coverage(suite or [], config or CONFIGS, out))
 
 
@@ -112,18 +129,26 @@ def audit(
 def export(
     suite: Suite,
     what: Annotated[
-        str, typer.Option(**one_of(["sentence-transformers", "mteb", "table", "tensorboard"]), help="The format.")
+        str,
+        typer.Option(
+            **one_of(["sentence-transformers", "mteb", "table", "tensorboard"]), help="The format."
+        ),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="A folder used for nothing else; a later export may replace it.")
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="A folder used for nothing else; a later export may replace it."
+        ),
     ],
     run: Annotated[
-        list[str] | None, typer.Option(metavar="ID ...", help="By default all runs with the necessary results.")
+        list[str] | None,
+        typer.Option(metavar="ID ...", help="By default all runs with the necessary results."),
     ] = None,
 ) -> None:
     """Export results of a suite in a format of other tools.
 
-    The formats are model folders of sentence-transformers, results of mteb, tidy tables, and logs for TensorBoard.
+    The formats are model folders of sentence-transformers, results of mteb, tidy tables, and logs
+    for TensorBoard.
     """
     from bench.export import export as export_suite
 

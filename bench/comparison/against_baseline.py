@@ -1,6 +1,8 @@
-"""Methods of a suite compared with a baseline, paired by seed, and the gains over it that papers print.
+"""Methods of a suite compared with a baseline, paired by seed, and the gains over it that papers
+print.
 
-`against` is the only path from a suite to these comparisons: tables and figures show what it returns.
+`against` is the only path from a suite to these comparisons: tables and figures show what it
+returns.
 """
 
 from __future__ import annotations
@@ -12,14 +14,27 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.paired import Decision, PairedDifferences, Scores, decide, pair_scores, strictest_level
+from bench.comparison.paired import (
+    Decision,
+    PairedDifferences,
+    Scores,
+    decide,
+    pair_scores,
+    strictest_level,
+)
 from bench.comparison.verdict import tolerance
 from bench.datasets.tasks import Board, average_of_all
 from bench.reported import mapped, prior_sd
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError, did_you_mean
 
-IDENTITY = ["board", "backbone", "method", "setting", "task"]  # the columns that identify a comparison
+IDENTITY = [
+    "board",
+    "backbone",
+    "method",
+    "setting",
+    "task",
+]  # the columns that identify a comparison
 
 
 @dataclass(frozen=True)
@@ -50,19 +65,24 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
     for run in suite.runs:
         plan = run.plan
         candidate = by_name.setdefault(
-            (plan["method"], plan["setting"]), Candidate(plan["method"], plan["setting"], plan["label"])
+            (plan["method"], plan["setting"]),
+            Candidate(plan["method"], plan["setting"], plan["label"]),
         )
         runs = candidate.runs.setdefault(plan["backbone"], [])
-        if not runs or all(plan.get(key) == runs[0].plan.get(key) for key in ("corpus", "recipe_changes")):
+        if not runs or all(
+            plan.get(key) == runs[0].plan.get(key) for key in ("corpus", "recipe_changes")
+        ):
             runs.append(run)
     return list(by_name.values())
 
 
 def find(suite: SuiteResults, text: str) -> Candidate:
-    """The planned method with a name as in configurations; without `@`, its official setting if that is planned.
+    """The planned method with a name as in configurations; without `@`, its official setting if
+    that is planned.
 
     Raises:
-        UserError: the name cannot be parsed, or no such method is planned. The message lists the closest names.
+        UserError: the name cannot be parsed, or no such method is planned. The message lists the
+            closest names.
     """
     from bench.runs.resolve import parse
 
@@ -75,13 +95,23 @@ def find(suite: SuiteResults, text: str) -> Candidate:
     def canonical(text: str) -> tuple[Any, str | None]:
         (first, *rest), setting = parse(text)
         parts = [first, *sorted(rest, key=lambda part: part[0])]
-        return [(name, {key: value(given) for key, given in keys.items()}) for name, keys in parts], setting
+        return [
+            (name, {key: value(given) for key, given in keys.items()}) for name, keys in parts
+        ], setting
 
     parts, setting = canonical(text)
     planned = candidates(suite)
-    matches = [one for one in planned if canonical(one.method)[0] == parts and setting in (None, one.setting)]
+    matches = [
+        one
+        for one in planned
+        if canonical(one.method)[0] == parts and setting in (None, one.setting)
+    ]
     if not matches:
-        names = [one.text for one in planned] if setting else dict.fromkeys(one.method for one in planned)
+        names = (
+            [one.text for one in planned]
+            if setting
+            else dict.fromkeys(one.method for one in planned)
+        )
         raise UserError(f"'{text}' is not in suite {suite.name}{did_you_mean(text, names)}")
     return min(matches, key=lambda one: one.setting != "official")
 
@@ -90,7 +120,9 @@ def _scores(runs: Iterable[RunResults], board: Board, task: str) -> Scores:
     """Points by seed on a task, or on the average of the board's tasks."""
     by_seed: dict[int | None, float] = {}
     for run in runs:
-        keys = [(name, "test", board.metric) for name in (board.tasks if task == "Avg" else (task,))]
+        keys = [
+            (name, "test", board.metric) for name in (board.tasks if task == "Avg" else (task,))
+        ]
         values = [run.scores.get(key) for key in keys]
         value = average_of_all(values) if task == "Avg" else values[0]
         if value is not None:
@@ -124,7 +156,8 @@ class Comparison:
 
     @property
     def has_scores(self) -> bool:
-        """Whether both sides have scores; if a training diverged, one side is enough, so that this is reported."""
+        """Whether both sides have scores; if a training diverged, one side is enough, so that this
+        is reported."""
         sides = (self.row["n_a"] > 0, self.row["n_b"] > 0)
         return all(sides) or bool(self.diverged and any(sides))
 
@@ -133,16 +166,22 @@ class Comparison:
         self.row |= {"reason": decision.reason, "seeds": decision.seeds}
 
 
-def _compare(board: Board, backbone: str, ours: Candidate, theirs: Candidate, task: str) -> Comparison:
+def _compare(
+    board: Board, backbone: str, ours: Candidate, theirs: Candidate, task: str
+) -> Comparison:
     metric = board.metric
     a, b = (_scores(candidate.on(backbone), board, task) for candidate in (ours, theirs))
     transfer = "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
     allowed = tolerance("untrained" if metric == "spearman" else transfer, task)
     has_prior = metric == "spearman" and board.is_in_print(task)
-    pair = pair_scores(a, b, tolerance=allowed, prior_sd=prior_sd(backbone, task) if has_prior else None)
+    pair = pair_scores(
+        a, b, tolerance=allowed, prior_sd=prior_sd(backbone, task) if has_prior else None
+    )
 
     def paired_values(own: Scores, other: Scores) -> list[float]:
-        return [value for seed, value in own.items() if seed is None or None in other or seed in other]
+        return [
+            value for seed, value in own.items() if seed is None or None in other or seed in other
+        ]
 
     values_a, values_b = paired_values(a, b), paired_values(b, a)
     low, high = pair.improvement_interval
@@ -179,11 +218,15 @@ Printed = dict[tuple[str, str, str, str], list[dict[str, Any]]]
 
 
 def _printed(suite: SuiteResults) -> Printed:
-    """The printed scores of a suite's methods. A printed number belongs to both settings of its method."""
+    """The printed scores of a suite's methods. A printed number belongs to both settings of its
+    method."""
     printed: Printed = {}
     numbers = mapped()
     for number in numbers[(numbers["split"] == "test") & (numbers["run"] != "")].to_dict("records"):
-        method, backbone = number["run"].partition("@")[0], number["suite_backbone"] or number["backbone"]
+        method, backbone = (
+            number["run"].partition("@")[0],
+            number["suite_backbone"] or number["backbone"],
+        )
         for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
             key = (method, name, number["task"], number["metric"])
             printed.setdefault(key, []).append(number | {"in_suite": name})
@@ -208,14 +251,19 @@ def _same_settings(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return all(other.get(key, mine[key]) == mine[key] for key in mine)
 
 
-def _claims(suite: SuiteResults, compared: Comparison, level: float, printed: Printed) -> list[dict[str, Any]]:
-    """The printed numbers that belong to a comparison, as rows of the second frame that `against` returns."""
+def _claims(
+    suite: SuiteResults, compared: Comparison, level: float, printed: Printed
+) -> list[dict[str, Any]]:
+    """The printed numbers that belong to a comparison, as rows of the second frame that `against`
+    returns."""
     row, board = compared.row, suite.boards[compared.row["board"]]
     if not board.is_in_print(row["task"]):
         return []
 
     def numbers(method: str) -> list[dict[str, Any]]:
-        keys = ((method, backbone, row["task"], board.metric) for backbone in (row["backbone"], "none"))
+        keys = (
+            (method, backbone, row["task"], board.metric) for backbone in (row["backbone"], "none")
+        )
         return next(filter(None, (printed.get(key) for key in keys)), [])
 
     ours, theirs = numbers(row["method"]), numbers(row["baseline"].partition("@")[0])
@@ -224,14 +272,20 @@ def _claims(suite: SuiteResults, compared: Comparison, level: float, printed: Pr
         beside = [b for b in theirs if _same_table(a, b)]
         if any(_same_settings(other, b) for other in ours if _same_table(other, a) for b in beside):
             beside = [b for b in beside if _same_settings(a, b)]
-        # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the printed rows do.
+        # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
+        # printed rows do.
         for b in beside or [{}]:
             claimed = a["value"] - b["value"] if b else None
-            claim = {name: row[name] for name in IDENTITY} | {name: a[name] for name in ("source", "table")}
+            claim = {name: row[name] for name in IDENTITY} | {
+                name: a[name] for name in ("source", "table")
+            }
             claim |= {"printed_on": a["backbone"]}
             claim |= {"printed_a": a["value"], "printed_b": b.get("value"), "claimed": claimed}
             claim |= {"comparable": not suite.remark}
-            claims.append(claim | {"seeds_claimed": compared.pair.seeds_for(claimed, level) if claimed else None})
+            claims.append(
+                claim
+                | {"seeds_claimed": compared.pair.seeds_for(claimed, level) if claimed else None}
+            )
     # A number of A alone adds nothing if a table prints both.
     return [claim for claim in claims if claim["claimed"] is not None] or claims
 
@@ -240,7 +294,9 @@ def _chosen_backbones(suite: SuiteResults, backbones: Sequence[str]) -> list[str
     planned = list(dict.fromkeys(run.plan["backbone"] for run in suite.runs))
     for name in backbones:
         if name not in planned:
-            raise UserError(f"backbone '{name}' is not in suite {suite.name}{did_you_mean(name, planned)}")
+            raise UserError(
+                f"backbone '{name}' is not in suite {suite.name}{did_you_mean(name, planned)}"
+            )
     return list(backbones or planned)
 
 
@@ -255,7 +311,9 @@ def _chosen_methods(
         if ours.text == theirs.text:
             raise UserError(f"'{ours.text}' would be compared with itself; pass another baseline")
         if not any(ours.on(name) and theirs.on(name) for name in backbones):
-            raise UserError(f"'{ours.text}' and '{theirs.text}' have no backbone in common; pass others")
+            raise UserError(
+                f"'{ours.text}' and '{theirs.text}' have no backbone in common; pass others"
+            )
     return chosen or [one for one in candidates(suite) if one.text != theirs.text]
 
 
@@ -276,12 +334,16 @@ def _comparisons(
                             yield compared
 
 
-def _families(comparisons: Iterable[Comparison], boards: Mapping[str, Board]) -> list[list[Comparison]]:
+def _families(
+    comparisons: Iterable[Comparison], boards: Mapping[str, Board]
+) -> list[list[Comparison]]:
     """The families of Holm's correction: per board, its overall score, and its single tasks."""
     families: dict[tuple[str, bool], list[Comparison]] = {}
     for compared in comparisons:
         board = compared.row["board"]
-        families.setdefault((board, compared.row["task"] == boards[board].overall), []).append(compared)
+        families.setdefault((board, compared.row["task"] == boards[board].overall), []).append(
+            compared
+        )
     return list(families.values())
 
 
@@ -294,29 +356,36 @@ def against(
         suite: the suite.
         baseline: name of a method.
         methods: names of methods; empty takes every planned one.
-        backbones: empty takes every planned one. A method is compared on the backbones that it shares with the
-            baseline.
+        backbones: empty takes every planned one. A method is compared on the backbones that it
+            shares with the baseline.
 
     Returns:
-        Two frames, in points. The first has a row for each board, backbone, method and task (or `Avg`) that both have
-        scores on: the columns `IDENTITY`, `label`, `baseline`, `kind` (as in `PairedDifferences`), `n` (pairs), `n_a`,
-        `n_b` (seeds), `mean_a`, `sd_a`, `mean_b`, `sd_b` (over the paired seeds), `differences` (tuple), `difference`,
-        `half_width`, `improvement`, `improvement_low`, `improvement_high`, `permutation_p`, `p`, `p_adjusted`,
-        `verdict`, `reason`, `seeds` (that would decide). The families of Holm's correction are, per board, its overall
-        scores and its single tasks.
+        Two frames, in points. The first has a row for each board, backbone, method and task (or
+        `Avg`) that both have
+        scores on: the columns `IDENTITY`, `label`, `baseline`, `kind` (as in `PairedDifferences`),
+        `n` (pairs), `n_a`, `n_b` (seeds), `mean_a`, `sd_a`, `mean_b`, `sd_b` (over the paired
+        seeds), `differences` (tuple), `difference`, `half_width`, `improvement`, `improvement_low`,
+        `improvement_high`, `permutation_p`, `p`, `p_adjusted`, `verdict`, `reason`, `seeds` (that
+        would decide). The families of Holm's correction are, per board, its overall scores and its
+        single tasks.
 
-        The second has a row for each printed number of a method, with that of the baseline from the same table: the
-        columns `IDENTITY`, `source`, `table`, `printed_on` (the backbone), `printed_a`, `printed_b`, `claimed` (their
-        difference), `comparable`, `seeds_claimed` (that would show such a difference).
+        The second has a row for each printed number of a method, with that of the baseline from the
+        same table: the columns `IDENTITY`, `source`, `table`, `printed_on` (the backbone),
+        `printed_a`, `printed_b`, `claimed` (their difference), `comparable`, `seeds_claimed` (that
+        would show such a difference).
 
     Raises:
         UserError: a name is unknown, or nothing can be compared.
     """
     theirs = find(suite, baseline)
     names = _chosen_backbones(suite, backbones)
-    comparisons = list(_comparisons(suite, theirs, _chosen_methods(suite, theirs, methods, names), names))
+    comparisons = list(
+        _comparisons(suite, theirs, _chosen_methods(suite, theirs, methods, names), names)
+    )
     if not comparisons:
-        raise UserError(f"suite {suite.name} has no scores to compare with '{theirs.text}'; run its missing runs first")
+        raise UserError(
+            f"suite {suite.name} has no scores to compare with '{theirs.text}'; run its missing runs first"
+        )
     printed = _printed(suite)
     claims = []
     for family in _families(comparisons, suite.boards):
@@ -324,14 +393,27 @@ def against(
         decisions, level = iter(decide(tested)), strictest_level(tested)
         for compared in family:
             # The seeds that did not diverge would be a biased sample.
-            compared.decided(Decision("undecided", compared.diverged) if compared.diverged else next(decisions))
+            compared.decided(
+                Decision("undecided", compared.diverged) if compared.diverged else next(decisions)
+            )
             claims += _claims(suite, compared, level, printed)
-    measured = ["mean_a", "sd_a", "mean_b", "sd_b", "half_width", "permutation_p", "p", "p_adjusted"]
+    measured = [
+        "mean_a",
+        "sd_a",
+        "mean_b",
+        "sd_b",
+        "half_width",
+        "permutation_p",
+        "p",
+        "p_adjusted",
+    ]
     numbers = ["printed_a", "printed_b", "claimed"]
     columns = [*IDENTITY, "source", "table", "printed_on", *numbers, "comparable", "seeds_claimed"]
     return (
         pd.DataFrame([compared.row for compared in comparisons]).astype(
             {**dict.fromkeys(measured, float), "seeds": "Int64"}
         ),
-        pd.DataFrame(claims, columns=columns).astype({**dict.fromkeys(numbers, float), "seeds_claimed": "Int64"}),
+        pd.DataFrame(claims, columns=columns).astype(
+            {**dict.fromkeys(numbers, float), "seeds_claimed": "Int64"}
+        ),
     )

@@ -1,8 +1,10 @@
-"""Whether method A beats method B: statistics of scores paired by seed. docs/statistics.md states the rule.
+"""Whether method A beats method B: statistics of scores paired by seed. docs/statistics.md states
+the rule.
 
-Two runs with the same seed see the same batches from the same initialisation, so the effect of the seed cancels in
-their difference. The paired t test decides. The sign-flip permutation test is shown beside it and decides nothing: with
-n differences its smallest two-sided p is 2 / 2^n, so with 5 seeds (0.0625) it can never reject at 5 %.
+Two runs with the same seed see the same batches from the same initialisation, so the effect of the
+seed cancels in their difference. The paired t test decides. The sign-flip permutation test is shown
+beside it and decides nothing: with n differences its smallest two-sided p is 2 / 2^n, so with 5
+seeds (0.0625) it can never reject at 5 %.
 """
 
 from __future__ import annotations
@@ -34,10 +36,13 @@ Word = Literal["better", "worse", "undecided"]
 
 COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecided": "?"}
 
-# All sign patterns are enumerated if they are at most this many (up to 13 differences); otherwise this many are drawn.
+# All sign patterns are enumerated if they are at most this many (up to 13 differences); otherwise
+# this many are drawn.
 PATTERNS = 9999
 
-Scores = Mapping[int | None, float]  # points by seed; the single score of an untrained method has the seed None
+Scores = Mapping[
+    int | None, float
+]  # points by seed; the single score of an untrained method has the seed None
 
 
 @dataclass(frozen=True)
@@ -45,12 +50,14 @@ class PairedDifferences:
     """The differences A - B, and the statistics of them.
 
     Attributes:
-        kind: "paired"; "one-sample" if one side is untrained, so that its single score is compared with every seed of
-            the other; "deterministic" if both are untrained, so that there is one difference and no spread.
+        kind: "paired"; "one-sample" if one side is untrained, so that its single score is compared
+            with every seed of the other; "deterministic" if both are untrained, so that there is
+            one difference and no spread.
         differences: points, one per seed that both sides have, in the order of the seeds.
-        tolerance: for a deterministic pair, the difference that rounding and other hardware may cause, in points.
-        prior_sd: standard deviation of one run over seeds known from elsewhere, in points. Only used to estimate the
-            number of seeds needed while there are fewer than 3 pairs.
+        tolerance: for a deterministic pair, the difference that rounding and other hardware may
+            cause, in points.
+        prior_sd: standard deviation of one run over seeds known from elsewhere, in points. Only
+            used to estimate the number of seeds needed while there are fewer than 3 pairs.
     """
 
     kind: Literal["paired", "one-sample", "deterministic"]
@@ -79,12 +86,14 @@ class PairedDifferences:
 
     @property
     def half_width(self) -> float:
-        """Half the width of the 95 % t interval of the mean in points; NaN with fewer than 3 pairs."""
+        """Half the width of the 95 % t interval of the mean in points; NaN with fewer than 3
+        pairs."""
         return mean_half_width(self.sd, self.n) if self.tested else nan
 
     @property
     def p_value(self) -> float:
-        """Two-sided p of the paired (one-sample) t test against mean 0; NaN with fewer than 3 pairs."""
+        """Two-sided p of the paired (one-sample) t test against mean 0; NaN with fewer than 3
+        pairs."""
         if not self.tested:
             return nan
         if self.sd <= ROUNDING:  # the same difference at every seed
@@ -93,23 +102,28 @@ class PairedDifferences:
 
     @cached_property
     def permutation_p(self) -> float:
-        """Two-sided p of the permutation test that flips the signs of the differences; NaN without pairs.
+        """Two-sided p of the permutation test that flips the signs of the differences; NaN without
+        pairs.
 
-        Exact up to 13 differences, and then at least 2 / 2^n. Beyond, it is estimated from `PATTERNS` seeded draws; the
-        observed signs count as one more draw, so that p is never 0.
+        Exact up to 13 differences, and then at least 2 / 2^n. Beyond, it is estimated from
+        `PATTERNS` seeded draws; the observed signs count as one more draw, so that p is never 0.
         """
         if not self.n or self.kind == "deterministic":
             return nan
         if self.n == 1:
             return 1.0
-        # Sorted, so that neither the seeds' names nor the direction of the comparison changes the draws.
+        # Sorted, so that neither the seeds' names nor the direction of the comparison changes the
+        # draws.
         ordered = sorted(self.differences, key=abs)
-        result = permutation_test((ordered,), np.mean, permutation_type="samples", n_resamples=PATTERNS, rng=0)
+        result = permutation_test(
+            (ordered,), np.mean, permutation_type="samples", n_resamples=PATTERNS, rng=0
+        )
         return float(result.pvalue)
 
     @property
     def improvement(self) -> float:
-        """Share of the seeds at which A scores higher than B; a tie counts half. NaN without pairs."""
+        """Share of the seeds at which A scores higher than B; a tie counts half. NaN without
+        pairs."""
         return float(np.mean(np.sign(self.differences)) + 1) / 2 if self.n else nan
 
     @property
@@ -122,8 +136,8 @@ class PairedDifferences:
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
         """The number of seeds that would show a mean difference of `gain` points.
 
-        The spread is that of the differences. With fewer than 3 pairs it is sqrt(2) `prior_sd` if that is known, as for
-        independent runs.
+        The spread is that of the differences. With fewer than 3 pairs it is sqrt(2) `prior_sd` if
+        that is known, as for independent runs.
 
         Returns:
             None if the spread is unknown or if more than 1,000 seeds would be needed.
@@ -151,17 +165,22 @@ def pair_scores(
 ) -> PairedDifferences:
     """Pair the scores of two methods by seed, over the seeds that both have.
 
-    An untrained method has a single score, under the seed None, which is compared with every seed of the other method.
-    For `tolerance` and `prior_sd` see `PairedDifferences`.
+    An untrained method has a single score, under the seed None, which is compared with every seed
+    of the other method. For `tolerance` and `prior_sd` see `PairedDifferences`.
     """
     if None in ours and None in theirs:
         return PairedDifferences("deterministic", (ours[None] - theirs[None],), tolerance, prior_sd)
     if None in ours or None in theirs:
         trained = theirs if None in ours else ours
-        pairs = [(ours.get(None, trained[seed]), theirs.get(None, trained[seed])) for seed in _seeds(trained)]
+        pairs = [
+            (ours.get(None, trained[seed]), theirs.get(None, trained[seed]))
+            for seed in _seeds(trained)
+        ]
         return PairedDifferences("one-sample", tuple(a - b for a, b in pairs), tolerance, prior_sd)
     common = [seed for seed in _seeds(ours) if seed in theirs]
-    return PairedDifferences("paired", tuple(ours[seed] - theirs[seed] for seed in common), tolerance, prior_sd)
+    return PairedDifferences(
+        "paired", tuple(ours[seed] - theirs[seed] for seed in common), tolerance, prior_sd
+    )
 
 
 def _seeds(scores: Scores) -> list[int]:
@@ -189,7 +208,9 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
     word: Word = "better" if pair.mean > 0 else "worse"
     if pair.kind == "deterministic":
         differ = abs(pair.mean) > pair.tolerance + ROUNDING
-        return Decision(word if differ else "undecided", f"deterministic; tolerance {pair.tolerance:.2f}")
+        return Decision(
+            word if differ else "undecided", f"deterministic; tolerance {pair.tolerance:.2f}"
+        )
     if p_adjusted < LEVEL:
         return Decision(word, f"adjusted p = {p_adjusted:.2g}", p_adjusted)
     if not pair.n:
@@ -208,17 +229,20 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
 
 
 def strictest_level(family: Sequence[PairedDifferences]) -> float:
-    """The Bonferroni level of a family: a p below it rejects whatever the other comparisons give."""
+    """The Bonferroni level of a family: a p below it rejects whatever the other comparisons
+    give."""
     return LEVEL / max(1, sum(pair.kind != "deterministic" for pair in family))
 
 
 def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
-    """The verdicts on the comparisons of one family, with Holm's correction over those with at least 3 pairs.
+    """The verdicts on the comparisons of one family, with Holm's correction over those with at
+    least 3 pairs.
 
-    The verdict is `better` or `worse` if the adjusted p of the t test is below 5 %, else `undecided`. The number of
-    seeds that would decide assumes that mean and spread stay as they are, and holds whatever the rest of the family
-    gives. Two untrained methods differ if their difference exceeds the tolerance. Comparisons with a diverged seed must
-    be left out of the family.
+    The verdict is `better` or `worse` if the adjusted p of the t test is below 5 %, else
+    `undecided`. The number of seeds that would decide assumes that mean and spread stay as they
+    are, and holds whatever the rest of the family gives. Two untrained methods differ if their
+    difference exceeds the tolerance. Comparisons with a diverged seed must be left out of the
+    family.
     """
     adjusted = iter(holm([pair.p_value for pair in family if pair.tested]))
     level = strictest_level(family)

@@ -26,22 +26,29 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     Args:
         suite: where to look.
         run: method and setting as in recipes.yaml, such as `simcse@official`.
-        backbone: as printed; its stand-in in the suite is used if the backbone itself is not planned.
+        backbone: as printed; its stand-in in the suite is used if the backbone itself is not
+            planned.
 
     Returns:
-        The runs that are comparable with print if there are any, else those that come first in the plan.
+        The runs that are comparable with print if there are any, else those that come first in the
+        plan.
     """
     method, _, setting = run.partition("@")
     for name in (backbone, suite.stand_ins.get(backbone)):
         matches = [
             run
             for run in suite.runs
-            if (run.plan["method"], run.plan["setting"], run.plan["backbone"]) == (method, setting, name)
+            if (run.plan["method"], run.plan["setting"], run.plan["backbone"])
+            == (method, setting, name)
         ]
         if matches:
             first = next((run for run in matches if not _deviations(run, backbone)), matches[0])
             shared = ("corpus", "recipe_changes")
-            return [run for run in matches if all(run.plan.get(key) == first.plan.get(key) for key in shared)]
+            return [
+                run
+                for run in matches
+                if all(run.plan.get(key) == first.plan.get(key) for key in shared)
+            ]
     return []
 
 
@@ -91,10 +98,14 @@ class _OurScores:
 
         A side without seeds is paired with every seed of the other.
         """
-        ours = {run.plan["seed"]: run.scores[self.key] for run in self.runs if self.key in run.scores}
+        ours = {
+            run.plan["seed"]: run.scores[self.key] for run in self.runs if self.key in run.scores
+        }
         if self.minus is None:
             return [self.sign * value for value in ours.values()]
-        minus = {run.plan["seed"]: run.scores[self.key] for run in self.minus if self.key in run.scores}
+        minus = {
+            run.plan["seed"]: run.scores[self.key] for run in self.minus if self.key in run.scores
+        }
         if set(minus) == {None}:
             minus = dict.fromkeys(ours, minus[None])
         elif set(ours) == {None}:
@@ -108,7 +119,9 @@ def _why_missing(runs: list[RunResults], key: Key) -> str:
     if "diverged" in statuses or any(key in run.scores for run in runs):
         return ""
     reasons = [run.reason for run in runs if run.status != "finished" and run.reason]
-    default = "this score is not in the suite" if "finished" in statuses else "no scores in this suite"
+    default = (
+        "this score is not in the suite" if "finished" in statuses else "no scores in this suite"
+    )
     return next(iter(reasons), default)
 
 
@@ -119,7 +132,9 @@ def _verdict_without_test(ours: _OurScores, backbone: str) -> Verdict | None:
         return Verdict("not run", missing)
     statuses = [run.status for run in ours.all_runs]
     ended = len(statuses) - statuses.count("missing")
-    diverged = f"{statuses.count('diverged')} of {ended} seeds diverged" if "diverged" in statuses else ""
+    diverged = (
+        f"{statuses.count('diverged')} of {ended} seeds diverged" if "diverged" in statuses else ""
+    )
     if not ours.values and not diverged:
         return Verdict("not run", "the two runs have no seed in common")
     deviations = next(filter(None, (_deviations(run, backbone) for run in ours.all_runs)), [])
@@ -136,7 +151,9 @@ def _tolerance_kind(ours: _OurScores, task: str, metric: str, backbone: str) -> 
         return "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
     if ours.deterministic:
         last = ours.runs[0].plan["method"].rpartition("+")[2].partition("[")[0]
-        return {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}.get(last, "untrained")
+        return {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}.get(
+            last, "untrained"
+        )
     if ours.minus is not None:
         return "difference"
     return "trained large" if "large" in backbone else "trained base"
@@ -164,7 +181,8 @@ class Cell:
     """A printed number with our side of it: one row of `cells`.
 
     Attributes:
-        source, table, method, backbone, variant, task, split, metric, quoted_from: as in `bench.reported.printed`.
+        source, table, method, backbone, variant, task, split, metric, quoted_from: as in
+        `bench.reported.printed`.
         ours_split: split of our scores, if it differs from what print names.
         printed: the printed number, in points.
         run, minus: as in recipes.yaml, or empty. `minus` is subtracted from `run`.
@@ -173,7 +191,8 @@ class Cell:
         measured_on: backbone of our runs.
         deterministic: whether our runs have no seed.
         difference: mean - printed.
-        other_setting, other, other_n, other_mean, other_sd: the same for the method's other setting, if it has scores.
+        other_setting, other, other_n, other_mean, other_sd: the same for the method's other
+        setting, if it has scores.
         half_width: of the 95 % prediction interval, for trained cells that are judged.
         verdict, reason, seeds: as in `Verdict`.
     """
@@ -238,14 +257,16 @@ def _cell(number: Mapping[str, Any], split: str, ours: _OurScores, other: _OurSc
 
 def _verdict_input(cell: Cell, ours: _OurScores, backbone: str) -> VerdictInput:
     task, split, metric = ours.key
-    # The public seeds are Spearman correlations of a single method, so they are no prior for anything else.
+    # The public seeds are Spearman correlations of a single method, so they are no prior for
+    # anything else.
     prior = prior_sd(backbone, task, split) if metric == "spearman" and not cell.minus else None
     allowed = tolerance(_tolerance_kind(ours, task, metric, backbone), task, prior)
     return VerdictInput(cell.printed, list(cell.ours), allowed, ours.deterministic, prior)
 
 
 def cells(suite: SuiteResults) -> pd.DataFrame:
-    """One row per printed number that measures something, in the order of print; the columns are those of `Cell`.
+    """One row per printed number that measures something, in the order of print; the columns are
+    those of `Cell`.
 
     Holm's correction covers the cells of one printed table.
     """
@@ -260,9 +281,16 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         metric, sign = MEASURES[number["metric"]]
         key = (number["task"], split, metric)
         run, minus = number["run"], number["minus"]
-        ours = _OurScores(runs_of(run, backbone), runs_of(minus, backbone) if minus else None, key, sign)
-        # A method with a single setting, such as an untrained encoder, is subtracted from both settings.
-        other_minus = (runs_of(_other_setting(minus), backbone) or runs_of(minus, backbone)) if minus else None
+        ours = _OurScores(
+            runs_of(run, backbone), runs_of(minus, backbone) if minus else None, key, sign
+        )
+        # A method with a single setting, such as an untrained encoder, is subtracted from both
+        # settings.
+        other_minus = (
+            (runs_of(_other_setting(minus), backbone) or runs_of(minus, backbone))
+            if minus
+            else None
+        )
         other = _OurScores(runs_of(_other_setting(run), backbone), other_minus, key, sign)
         cell = _cell(number, split, ours, other)
         all_cells.append(cell)
@@ -276,28 +304,38 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
             tested.setdefault((cell.source, cell.table), []).append((cell, judged))
 
     for table in tested.values():
-        for (cell, _), verdict in zip(table, verdicts([judged for _, judged in table]), strict=True):
+        for (cell, _), verdict in zip(
+            table, verdicts([judged for _, judged in table]), strict=True
+        ):
             cell.set_verdict(verdict)
     frame = pd.DataFrame([vars(cell) for cell in all_cells])  # asdict would copy deeply
     numeric = ["mean", "sd", "difference", "half_width", "other_mean", "other_sd"]
     return frame.astype({**dict.fromkeys(numeric, float), "seeds": "Int64"})
 
 
-_BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")  # of a leaderboard's row, beside the recipe
+_BOARD_GROUP = (
+    "backbone",
+    "label",
+    "method",
+    "setting",
+    "corpus",
+)  # of a leaderboard's row, beside the recipe
 
 
 def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
-    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe, best average first.
+    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe, best
+    average first.
 
     Args:
         suite: the suite.
         name: a key of `suite.boards`.
 
     Returns:
-        Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark` (why other seeds
-        have no scores), `run_ids` (tuple, in the order of the plan), `averages` (tuple, one per seed), and for each
-        task and `Avg`: `<task>`, the mean in points, `<task> sd` (NaN with fewer than 2 seeds) and `<task> n`, the
-        number of seeds. Rows are sorted within a backbone.
+        Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark`
+        (why other seeds have no scores), `run_ids` (tuple, in the order of the plan), `averages`
+        (tuple, one per seed), and for each
+        task and `Avg`: `<task>`, the mean in points, `<task> sd` (NaN with fewer than 2 seeds) and
+        `<task> n`, the number of seeds. Rows are sorted within a backbone.
     """
     board = suite.boards[name]
     groups: dict[tuple[str, ...], list[RunResults]] = {}
@@ -310,9 +348,12 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     scores = [name for task in columns for name in (task, f"{task} sd")]
     counts = [f"{task} n" for task in columns]
     rows = [
-        dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | _board_row(runs, board) for group, runs in groups.items()
+        dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | _board_row(runs, board)
+        for group, runs in groups.items()
     ]
-    frame = pd.DataFrame(rows, columns=[*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts])
+    frame = pd.DataFrame(
+        rows, columns=[*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts]
+    )
     frame = frame.astype(dict.fromkeys(scores, float) | dict.fromkeys(counts, int))
     order = {name: index for index, name in enumerate(frame["backbone"].unique())}
     return frame.sort_values(
@@ -324,8 +365,13 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
 def _board_row(runs: list[RunResults], board: Board) -> dict[str, Any]:
     """The columns of a leaderboard that are computed from the runs of one row."""
     unfinished = [run for run in runs if run.status != "finished"]
-    fates = Counter(run.status if run.status == "missing" else f"{run.status}: {run.reason}" for run in unfinished)
-    points = [[run.scores.get((task, "test", board.metric)) for task in board.tasks] for run in runs]
+    fates = Counter(
+        run.status if run.status == "missing" else f"{run.status}: {run.reason}"
+        for run in unfinished
+    )
+    points = [
+        [run.scores.get((task, "test", board.metric)) for task in board.tasks] for run in runs
+    ]
     averages = _present(map(average_of_all, points))
     row: dict[str, Any] = {
         "n": len(runs) - len(unfinished),
@@ -333,7 +379,9 @@ def _board_row(runs: list[RunResults], board: Board) -> dict[str, Any]:
         "run_ids": tuple(run.plan["id"] for run in runs),
         "averages": tuple(averages),
     }
-    by_task = dict(zip(board.tasks, map(_present, zip(*points, strict=True)), strict=True)) | {"Avg": averages}
+    by_task = dict(zip(board.tasks, map(_present, zip(*points, strict=True)), strict=True)) | {
+        "Avg": averages
+    }
     for task, values in by_task.items():
         row |= {task: _mean(values), f"{task} sd": _sd(values), f"{task} n": len(values)}
     return row

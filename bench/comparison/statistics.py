@@ -1,4 +1,5 @@
-"""Intervals, quantiles and corrections behind the verdicts; docs/statistics.md derives them and their error rates."""
+"""Intervals, quantiles and corrections behind the verdicts; docs/statistics.md derives them and
+their error rates."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ LEVEL = 0.05  # two-sided; the family-wise error rate of a table
 FEWEST_SEEDS = 3  # below, no interval and no test
 MOST_SEEDS = 1000  # limit of every search for a number of seeds
 ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0.02
-# Weight of the prior standard deviation, in degrees of freedom. The prior comes from another code base and from SimCSE
-# alone, so it counts as a few seeds and no more; docs/statistics.md shows the error rates that led to 5.
+# Weight of the prior standard deviation, in degrees of freedom. The prior comes from another code
+# base and from SimCSE alone, so it counts as a few seeds and no more; docs/statistics.md shows the
+# error rates that led to 5.
 PRIOR_DF = 5
 
 
@@ -65,7 +67,8 @@ def pooled_sd(sd: float, n: int, prior_sd: float | None) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictive t distribution of one further score: location `mean`, scale `scale`, `df` degrees of freedom."""
+    """Predictive t distribution of one further score: location `mean`, scale `scale`, `df` degrees
+    of freedom."""
 
     mean: float
     scale: float
@@ -84,7 +87,8 @@ class Prediction:
 
 
 def prediction_from_moments(mean: float, sd: float, n: int, prior_sd: float | None) -> Prediction:
-    """The predictive distribution given mean and standard deviation of n scores, and the prior if there is one."""
+    """The predictive distribution given mean and standard deviation of n scores, and the prior if
+    there is one."""
     df = n - 1 + (0 if prior_sd is None else PRIOR_DF)
     return Prediction(mean, pooled_sd(sd, n, prior_sd) * sqrt(1 + 1 / n), df)
 
@@ -102,7 +106,9 @@ def predict(scores: Sequence[float], prior_sd: float | None = None) -> Predictio
     n = len(scores)
     if n < (2 if prior_sd is None else 1):
         raise ValueError(f"the spread of {n} scores is unknown; pass more scores or a prior")
-    return prediction_from_moments(fmean(scores), standard_deviation(scores) if n > 1 else 0.0, n, prior_sd)
+    return prediction_from_moments(
+        fmean(scores), standard_deviation(scores) if n > 1 else 0.0, n, prior_sd
+    )
 
 
 def mean_half_width(sd: float, n: int, level: float = LEVEL) -> float:
@@ -111,7 +117,8 @@ def mean_half_width(sd: float, n: int, level: float = LEVEL) -> float:
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval (1927) of a probability, given its share in n draws; ties may count half."""
+    """Wilson's 95 % interval (1927) of a probability, given its share in n draws; ties may count
+    half."""
     z = float(ndtri(1 - LEVEL / 2))
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
@@ -119,7 +126,8 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def fewest_seeds(suffices: Callable[[int], bool]) -> int | None:
-    """The smallest number of seeds from `FEWEST_SEEDS` to `MOST_SEEDS` that suffices; None if none does.
+    """The smallest number of seeds from `FEWEST_SEEDS` to `MOST_SEEDS` that suffices; None if none
+    does.
 
     Args:
         suffices: monotone, as intervals only get narrower with more seeds.

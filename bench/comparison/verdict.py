@@ -1,4 +1,5 @@
-"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule and its error rates."""
+"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule and its
+error rates."""
 
 from __future__ import annotations
 
@@ -21,7 +22,16 @@ from bench.comparison.statistics import (
 )
 from bench.utils.errors import UserError, did_you_mean
 
-Kind = Literal["reproduced", "consistent", "lower", "higher", "inconclusive", "diverged", "not comparable", "not run"]
+Kind = Literal[
+    "reproduced",
+    "consistent",
+    "lower",
+    "higher",
+    "inconclusive",
+    "diverged",
+    "not comparable",
+    "not run",
+]
 
 VERDICT_SYMBOLS: dict[Kind, str] = {
     "reproduced": "=",
@@ -53,7 +63,8 @@ class Tolerance:
 
     Attributes:
         average, task: tolerance of an average and of a single task, in points.
-        spreads_average, spreads_task: the same in prior standard deviations of the cell. The larger of the two applies.
+        spreads_average, spreads_task: the same in prior standard deviations of the cell. The larger
+        of the two applies.
         reason: where the numbers come from.
     """
 
@@ -65,26 +76,54 @@ class Tolerance:
 
 
 TOLERANCES = {
-    "checkpoint": Tolerance(0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"),
-    "untrained": Tolerance(0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"),
+    "checkpoint": Tolerance(
+        0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"
+    ),
+    "untrained": Tolerance(
+        0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"
+    ),
     "whitening": Tolerance(
-        0.1, 0.1, 0, 0, "a decomposition of few sentences: order of summation, float32 against float64"
+        0.1,
+        0.1,
+        0,
+        0,
+        "a decomposition of few sentences: order of summation, float32 against float64",
     ),
     "flow": Tolerance(
-        1.0, 1.0, 0, 0, "fitted by gradient descent from a single random start: treated as a trained model"
+        1.0,
+        1.0,
+        0,
+        0,
+        "fitted by gradient descent from a single random start: treated as a trained model",
     ),
-    "transfer": Tolerance(0.3, 0.3, 0, 0, "same vectors, classifier trained by stochastic gradient descent"),
-    "transfer, small test": Tolerance(1.0, 1.0, 0, 0, "as transfer, on 500 (TREC) or 1,725 (MRPC) items"),
-    "trained base": Tolerance(1.0, 1.0, 0, 2, "mean of 5 or more seeds; single tasks vary more than the average"),
-    "trained large": Tolerance(1.0, 1.0, 2, 2, "two standard deviations over public seeds, at least 1 point"),
+    "transfer": Tolerance(
+        0.3, 0.3, 0, 0, "same vectors, classifier trained by stochastic gradient descent"
+    ),
+    "transfer, small test": Tolerance(
+        1.0, 1.0, 0, 0, "as transfer, on 500 (TREC) or 1,725 (MRPC) items"
+    ),
+    "trained base": Tolerance(
+        1.0, 1.0, 0, 2, "mean of 5 or more seeds; single tasks vary more than the average"
+    ),
+    "trained large": Tolerance(
+        1.0, 1.0, 2, 2, "two standard deviations over public seeds, at least 1 point"
+    ),
     # No prior exists for differences: how much variance pairing removes depends on the two methods.
     "difference": Tolerance(
-        0.5, 1.0, 0, 0, "seeds are paired; printed gains start at 0.28, so a larger tolerance would accept a loss"
+        0.5,
+        1.0,
+        0,
+        0,
+        "seeds are paired; printed gains start at 0.28, so a larger tolerance would accept a loss",
     ),
     # The last two are not in points.
     "uniformity": Tolerance(0.1, 0.1, 0, 0, "separates the two printed differences, 0.04 and 0.31"),
     "best step": Tolerance(
-        3125, 3125, 0, 0, "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on bert-base"
+        3125,
+        3125,
+        0,
+        0,
+        "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on bert-base",
     ),
 }
 
@@ -103,19 +142,28 @@ def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
     if kind not in TOLERANCES:
         raise UserError(f"there is no tolerance for {kind!r}{did_you_mean(kind, TOLERANCES)}")
     entry = TOLERANCES[kind]
-    points, spreads = (entry.average, entry.spreads_average) if task == "Avg" else (entry.task, entry.spreads_task)
+    points, spreads = (
+        (entry.average, entry.spreads_average)
+        if task == "Avg"
+        else (entry.task, entry.spreads_task)
+    )
     return max(points, spreads * (prior_sd or 0.0))
 
 
-def seeds_to_decide(scores: Sequence[float], tolerance: float, prior_sd: float | None = None) -> int | None:
-    """The number of seeds at which the prediction interval is narrow enough for a verdict, given their spread so far.
+def seeds_to_decide(
+    scores: Sequence[float], tolerance: float, prior_sd: float | None = None
+) -> int | None:
+    """The number of seeds at which the prediction interval is narrow enough for a verdict, given
+    their spread so far.
 
     None if the spread is unknown or if 1,000 seeds are not enough.
     """
     sd = standard_deviation(scores) if len(scores) > 1 else prior_sd
     if sd is None:
         return None
-    return fewest_seeds(lambda n: prediction_from_moments(0.0, sd, n, prior_sd).half_width <= 2 * tolerance)
+    return fewest_seeds(
+        lambda n: prediction_from_moments(0.0, sd, n, prior_sd).half_width <= 2 * tolerance
+    )
 
 
 @dataclass(frozen=True)
@@ -138,7 +186,8 @@ class VerdictInput:
 
     @property
     def prediction(self) -> Prediction | None:
-        """Predictive distribution of one further seed; None for deterministic cells and below 3 seeds."""
+        """Predictive distribution of one further seed; None for deterministic cells and below 3
+        seeds."""
         if self.deterministic or len(self.ours) < FEWEST_SEEDS:
             return None
         return predict(self.ours, self.prior_sd)
@@ -172,8 +221,14 @@ def _judge(cell: VerdictInput, prediction: Prediction | None, p_adjusted: float)
     half_width = prediction.half_width if prediction else inf
     if half_width > 2 * cell.tolerance:
         needed = seeds_to_decide(cell.ours, cell.tolerance, cell.prior_sd)
-        remedy = f"about {needed} seeds would decide" if needed else "no number of seeds would decide"
-        why = f"n = {n}" if n < FEWEST_SEEDS else f"interval ±{half_width:.2f} above 2 x {cell.tolerance:.2f}"
+        remedy = (
+            f"about {needed} seeds would decide" if needed else "no number of seeds would decide"
+        )
+        why = (
+            f"n = {n}"
+            if n < FEWEST_SEEDS
+            else f"interval ±{half_width:.2f} above 2 x {cell.tolerance:.2f}"
+        )
         return Verdict("inconclusive", f"{why}; {remedy}", needed)
     if p_adjusted < LEVEL:
         return Verdict(direction, f"interval ±{half_width:.2f}, adjusted p = {p_adjusted:.2g}")
@@ -182,13 +237,17 @@ def _judge(cell: VerdictInput, prediction: Prediction | None, p_adjusted: float)
 
 
 def verdicts(table: Sequence[VerdictInput]) -> list[Verdict]:
-    """The verdicts on the cells of one table, with Holm's correction over those with at least 3 seeds.
+    """The verdicts on the cells of one table, with Holm's correction over those with at least 3
+    seeds.
 
-    Cells that were not run, diverged or are not comparable must be left out of `table`: they need no test.
+    Cells that were not run, diverged or are not comparable must be left out of `table`: they need
+    no test.
     """
     predictions = [cell.prediction for cell in table]
     p_values = [
-        prediction.p_value(cell.printed) for cell, prediction in zip(table, predictions, strict=True) if prediction
+        prediction.p_value(cell.printed)
+        for cell, prediction in zip(table, predictions, strict=True)
+        if prediction
     ]
     adjusted = iter(holm(p_values))
     return [

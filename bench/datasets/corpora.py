@@ -22,15 +22,19 @@ __all__ = [
     "sts_sentences",
 ]
 
-NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]  # header of nli_for_simcse.csv: premise, entailment, contradiction
+NLI_COLUMNS = [
+    "sent0",
+    "sent1",
+    "hard_neg",
+]  # header of nli_for_simcse.csv: premise, entailment, contradiction
 
 
 def read_sentences(path: Path, limit: int | None = None) -> list[str]:
     """Read the sentences of a corpus.
 
-    No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as in
-    SimCSE. Long lines are kept; the tokenizer truncates them. Of a `.csv[.gz]` table, the distinct
-    sentences are read (`_table_sentences`).
+    No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as
+    in SimCSE. Long lines are kept; the tokenizer truncates them. Of a `.csv[.gz]` table, the
+    distinct sentences are read (`_table_sentences`).
 
     Args:
         path: the corpus.
@@ -40,7 +44,9 @@ def read_sentences(path: Path, limit: int | None = None) -> list[str]:
         UserError: the file is missing, damaged, not UTF-8, has a line above 1 MiB or no sentence.
     """
     if limit is not None and limit < 1:
-        raise UserError(f"{path}: a limit of {limit} sentences leaves no training data; use at least 1")
+        raise UserError(
+            f"{path}: a limit of {limit} sentences leaves no training data; use at least 1"
+        )
     sentences = list(islice(_rows(path), limit))
     if not any(not sentence.isspace() for sentence in sentences):
         raise UserError(f"{path} contains no sentence; expected one sentence per line")
@@ -56,8 +62,8 @@ def _rows(path: Path) -> Iterator[str]:
 def _table_sentences(path: Path) -> Iterator[str]:
     """Yield the distinct sentences of `nli_for_simcse.csv`, row by row.
 
-    "All NLI sentences" (docs/methods.md#bert-whitening) is taken to mean all three columns. A premise occurs in several
-    rows and is read once.
+    "All NLI sentences" (docs/methods.md#bert-whitening) is taken to mean all three columns. A
+    premise occurs in several rows and is read once.
 
     Raises:
         UserError: the file is not such a table.
@@ -66,7 +72,9 @@ def _table_sentences(path: Path) -> Iterator[str]:
     seen: set[str] = set()
     try:
         if (header := next(reader, [])) != NLI_COLUMNS:
-            raise UserError(f"{path}: the header is {','.join(header)}, not {','.join(NLI_COLUMNS)}; name a .txt file")
+            raise UserError(
+                f"{path}: the header is {','.join(header)}, not {','.join(NLI_COLUMNS)}; name a .txt file"
+            )
         for row in reader:
             if len(row) != len(NLI_COLUMNS):
                 raise UserError(
@@ -81,7 +89,8 @@ def _table_sentences(path: Path) -> Iterator[str]:
 
 
 def sts_sentences(data: Path) -> list[str]:
-    """Return all sentences of the seven STS tasks, with duplicates: the corpus "sts" (docs/methods.md#consert).
+    """Return all sentences of the seven STS tasks, with duplicates: the corpus "sts"
+    (docs/methods.md#consert).
 
     This includes the test sets and the pairs of 2015 and 2016 without gold score.
 
@@ -105,7 +114,8 @@ def sts_sentences(data: Path) -> list[str]:
 
 
 def cnsd_sentences(data: Path) -> list[str]:
-    """Return both sentences of each training pair of Chinese STS-B: the corpus "cnsd" (docs/methods.md#word-noise).
+    """Return both sentences of each training pair of Chinese STS-B: the corpus "cnsd"
+    (docs/methods.md#word-noise).
 
     Raises:
         UserError: the data folder lacks the task, or its file is invalid.
@@ -127,7 +137,8 @@ def check_name(name: str) -> None:
 
 
 def corpus_identity(path: Path) -> dict[str, Any]:
-    """Return `{"name", "sha256", "rows"}` of a corpus; the digest is that of the file, compressed or not.
+    """Return `{"name", "sha256", "rows"}` of a corpus; the digest is that of the file, compressed
+    or not.
 
     Raises:
         UserError: the file cannot be read, or is not the published corpus of that name.
@@ -136,39 +147,54 @@ def corpus_identity(path: Path) -> dict[str, Any]:
     pins = read_json(PINS)["corpora"].get(name, {})
     remedy = "fetch it again, or give another corpus another name"
     if pins and rows not in pins["rows"]:
-        raise UserError(f"{path} has {rows} rows, {name} has {' or '.join(map(str, pins['rows']))}; {remedy}")
+        raise UserError(
+            f"{path} has {rows} rows, {name} has {' or '.join(map(str, pins['rows']))}; {remedy}"
+        )
     sums = pins.get("sha256") or [pinned(DATASET)["files"].get(Path(path).name, {}).get("sha256")]
     if any(sums) and digest not in sums:
-        raise UserError(f"{path} has the SHA-256 {digest}, {name} has {' or '.join(filter(None, sums))}; {remedy}")
+        raise UserError(
+            f"{path} has the SHA-256 {digest}, {name} has {' or '.join(filter(None, sums))}; {remedy}"
+        )
     return {"name": name, "sha256": digest, "rows": rows}
 
 
 def read_documents(path: Path, rows: int) -> list[range]:
     """Return the documents of a corpus as ranges of rows, counted from 0.
 
-    They are listed in `NAME.docs.tsv[.gz]` beside the corpus `NAME.txt[.gz]`: a header, then the first
-    line (from 1) and the number of lines of each document. Further columns are ignored.
+    They are listed in `NAME.docs.tsv[.gz]` beside the corpus `NAME.txt[.gz]`: a header, then the
+    first line (from 1) and the number of lines of each document. Further columns are ignored.
 
     Args:
         path: the corpus.
-        rows: number of sentences in use. Later documents are dropped; one that crosses the end is cut.
+        rows: number of sentences in use. Later documents are dropped; one that crosses the end is
+            cut.
 
     Raises:
         UserError: the list of documents is missing or has an invalid line.
     """
     stem = Path(path).parent / corpus_name(path)
-    lists = [list_path for suffix in ("", ".gz") if (list_path := Path(f"{stem}.docs.tsv{suffix}")).is_file()]
+    lists = [
+        list_path
+        for suffix in ("", ".gz")
+        if (list_path := Path(f"{stem}.docs.tsv{suffix}")).is_file()
+    ]
     if not lists:
-        raise UserError(f"corpus {stem.name} has no list of documents; add {stem.name}.docs.tsv or use another corpus")
+        raise UserError(
+            f"corpus {stem.name} has no list of documents; add {stem.name}.docs.tsv or use another corpus"
+        )
     documents: list[range] = []
     end = 0
     for number, line in islice(enumerate(read_lines(lists[0]), start=1), 1, None):
         try:
             first, length = map(int, line.split("\t")[:2])
         except ValueError:
-            raise UserError(f"{lists[0]}, line {number}: expected a first line and a number of lines; fix it") from None
+            raise UserError(
+                f"{lists[0]}, line {number}: expected a first line and a number of lines; fix it"
+            ) from None
         if first <= end or length < 1:
-            raise UserError(f"{lists[0]}, line {number}: the document overlaps the one before or is empty; fix it")
+            raise UserError(
+                f"{lists[0]}, line {number}: the document overlaps the one before or is empty; fix it"
+            )
         end = first - 1 + length
         if first <= rows:
             documents.append(range(first - 1, min(end, rows)))

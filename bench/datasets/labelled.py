@@ -16,7 +16,8 @@ NESTED, KFOLD, SPLIT = "nested", "kfold", "split"
 
 @dataclass(frozen=True)
 class Samples:
-    """Labelled sentences in SentEval's order: by number of tokens, then label, then line of the file.
+    """Labelled sentences in SentEval's order: by number of tokens, then label, then line of the
+    file.
 
     Folds are drawn by position, so the order changes scores.
 
@@ -35,8 +36,8 @@ class LabelledTask:
 
     Attributes:
         name: of the task.
-        protocol: "nested" (nested k-fold, one split "all"), "kfold" (train, test) or "split" (train,
-            dev, test).
+        protocol: "nested" (nested k-fold, one split "all"), "kfold" (train, test) or "split"
+            (train, dev, test).
         classes: number of labels, which are 0 to classes - 1.
         splits: samples by split.
     """
@@ -48,19 +49,29 @@ class LabelledTask:
 
     def sentences(self) -> Iterable[str]:
         """Return all sentences, with duplicates."""
-        return (text for samples in self.splits.values() for column in samples.columns for text in column)
+        return (
+            text
+            for samples in self.splits.values()
+            for column in samples.columns
+            for text in column
+        )
 
     def features(self, split: str, vectors: Vectors) -> np.ndarray:
-        """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v] (docs/methods.md#protocols).
+        """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]
+        (docs/methods.md#protocols).
 
         Raises:
             UserError: the vectors have a wrong shape, are not finite, or are all equal.
         """
         columns = self.splits[split].columns
-        encoded = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), dtype=np.float32))
+        encoded = look_up(
+            self.name, columns, lambda texts: np.asarray(vectors(texts), dtype=np.float32)
+        )
         features = encoded[0]
         if len(encoded) == 2:
-            features = np.concatenate([np.abs(encoded[0] - encoded[1]), encoded[0] * encoded[1]], axis=1)
+            features = np.concatenate(
+                [np.abs(encoded[0] - encoded[1]), encoded[0] * encoded[1]], axis=1
+            )
         if len(features) > 1 and not np.ptp(features, axis=0).any():
             raise UserError(f"{self.name}: all vectors are equal; the encoder has collapsed")
         return features

@@ -12,7 +12,16 @@ from bench.datasets.tasks import kind_of
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 
-KEYS = ("name", "version", "source", "seed", "sts", "sts_files", "transfer", "probing")  # allowed in a manifest
+KEYS = (
+    "name",
+    "version",
+    "source",
+    "seed",
+    "sts",
+    "sts_files",
+    "transfer",
+    "probing",
+)  # allowed in a manifest
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
 
 
@@ -20,9 +29,10 @@ def manifest(data: Path) -> dict[str, Any]:
     """Read the folder's own `manifest.json`, or SentEval's if there is none.
 
     Returns:
-        `{"name", "version", "sts": {task: {subset or split: pairs}}, "transfer": {task: {file or split: samples}},
-        "probing": {task: {split: samples}}}`, with at least one of the three tables; and optionally
-        "sts_files": {task: {"path", "separator", "columns", "header"}}, read by `bench.datasets.sts`.
+        `{"name", "version", "sts": {task: {subset or split: pairs}}, "transfer": {task: {file or
+        split: samples}}, "probing": {task: {split: samples}}}`, with at least one of the three
+        tables; and optionally "sts_files": {task: {"path", "separator", "columns", "header"}}, read
+        by `bench.datasets.sts`.
 
     Raises:
         UserError: the folder's own manifest is malformed.
@@ -30,13 +40,18 @@ def manifest(data: Path) -> dict[str, Any]:
     own = Path(data) / "manifest.json"
     path = own if own.exists() else Path(__file__).with_name("senteval.json")
     content = read_json(path)
-    kinds = [kind for kind in ("sts", "transfer", "probing") if isinstance(content, dict) and kind in content]
+    kinds = [
+        kind
+        for kind in ("sts", "transfer", "probing")
+        if isinstance(content, dict) and kind in content
+    ]
     tables = [content[kind] for kind in kinds]
     if (
         not tables
         or not isinstance(content.get("name"), str)
         or not all(
-            isinstance(table, dict) and all(isinstance(counts, dict) for counts in table.values()) for table in tables
+            isinstance(table, dict) and all(isinstance(counts, dict) for counts in table.values())
+            for table in tables
         )
     ):
         raise UserError(
@@ -51,17 +66,24 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     """Return the sizes of the parts of a task from the manifest of a data folder.
 
     Raises:
-        UserError: `data` is not a data folder, the manifest lacks the task, or a size is not positive.
+        UserError: `data` is not a data folder, the manifest lacks the task, or a size is not
+            positive.
     """
     if not (Path(data) / "downstream").is_dir():
-        raise UserError(f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA")
+        raise UserError(
+            f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
+        )
     listed = manifest(data)
     counts = listed.get(kind, {}).get(task)
     if not counts:
-        raise UserError(f"the data set {listed.get('name', data)} has no task {task}; choose another task or data set")
+        raise UserError(
+            f"the data set {listed.get('name', data)} has no task {task}; choose another task or data set"
+        )
     for part, size in counts.items():
         if type(size) is not int or size < 1:
-            raise UserError(f"the manifest in {data} gives {task} {size!r} in '{part}'; use a positive integer")
+            raise UserError(
+                f"the manifest in {data} gives {task} {size!r} in '{part}'; use a positive integer"
+            )
     return counts
 
 
@@ -72,7 +94,12 @@ def check_listed(tasks: Sequence[str], data: Path) -> None:
 
 
 def fields(
-    path: Path, number: int, line: str, least: int, separator: str = "\t", exactly: int | None = None
+    path: Path,
+    number: int,
+    line: str,
+    least: int,
+    separator: str = "\t",
+    exactly: int | None = None,
 ) -> list[str]:
     """Split line `number` (from 1) of a table.
 
@@ -91,7 +118,9 @@ def fields(
     if len(values) < least or exactly not in (None, len(values)):
         kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
         wanted = f"{least} or more" if len(values) < least else f"{exactly} as in the lines before"
-        raise UserError(f"{path}, line {number}: {len(values)} {kind}, expected {wanted}; fix it or fetch it again")
+        raise UserError(
+            f"{path}, line {number}: {len(values)} {kind}, expected {wanted}; fix it or fetch it again"
+        )
     return values
 
 
@@ -105,7 +134,8 @@ def check_count(path: Path, found: int, expected: int, what: str) -> None:
 
 
 def clean(sentence: str) -> str:
-    """Words joined by single spaces, as SentEval splits and re-joins them (docs/methods.md#data-files)."""
+    """Words joined by single spaces, as SentEval splits and re-joins them
+    (docs/methods.md#data-files)."""
     return " ".join(sentence.split())
 
 
@@ -133,5 +163,7 @@ def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> l
         finite = np.isfinite(array).all(axis=1)
         if not finite.all():
             text = column[int(finite.argmin())]
-            raise UserError(f"{where}: the vector of {text!r} is not finite; the encoder has diverged")
+            raise UserError(
+                f"{where}: the vector of {text!r} is not finite; the encoder has diverged"
+            )
     return arrays

@@ -1,24 +1,28 @@
 """Semantic textual similarity: the seven STS tasks and user-defined ones, by SentEval's protocol.
 
-The similarity of a pair is the cosine of its vectors. The score of a task is Spearman's correlation of similarities and
-gold scores. STS12-16 have several subsets: "all" correlates over the pairs of all subsets (as in papers), "mean" is the
-mean of the subsets' correlations, and "wmean" the mean weighted by number of pairs.
+The similarity of a pair is the cosine of its vectors. The score of a task is Spearman's correlation
+of similarities and gold scores. STS12-16 have several subsets: "all" correlates over the pairs of
+all subsets (as in papers), "mean" is the mean of the subsets' correlations, and "wmean" the mean
+weighted by number of pairs.
 
 Files (`DATA/downstream/`), all UTF-8 and tab-separated:
-  STS/STS12-en-test/STS.input.SUBSET.txt  two sentences; STS.gs.SUBSET.txt beside it: the gold score, or a blank line
-  STS/STSBenchmark/sts-SPLIT.csv          gold in the 5th column, sentences in the 6th and 7th
-  SICK/SICK_{train,trial,test_annotated}.txt  header; id, two sentences, gold, entailment
+  STS/STS12-en-test/STS.input.SUBSET.txt  two sentences; STS.gs.SUBSET.txt beside it: the gold
+  score, or a blank line STS/STSBenchmark/sts-SPLIT.csv          gold in the 5th column, sentences
+  in the 6th and 7th SICK/SICK_{train,trial,test_annotated}.txt  header; id, two sentences, gold,
+  entailment
 
-Subsets and numbers of pairs come from a manifest: the data folder's own `manifest.json`, else SentEval's.
+Subsets and numbers of pairs come from a manifest: the data folder's own `manifest.json`, else
+SentEval's.
 
-The manifest can describe further sets: the numbers of pairs under "sts", the files under "sts_files". Chinese STS-B
-(CNSD) is one; user-defined sets are called `sts:NAME`:
+The manifest can describe further sets: the numbers of pairs under "sts", the files under
+"sts_files". Chinese STS-B (CNSD) is one; user-defined sets are called `sts:NAME`:
 
     {"name": "mine", "sts": {"sts:german": {"dev": 500, "test": 500}},
      "sts_files": {"sts:german": {"path": "german/{split}.tsv", "columns": [1, 2, 0]}}}
 
-`path` is relative to `downstream/`; `{split}` is replaced by the name of the split. `columns` are those of the two
-sentences and of the gold score (0 to 5), counted from 0. Defaults: `separator` is a tab, `header` is false.
+`path` is relative to `downstream/`; `{split}` is replaced by the name of the split. `columns` are
+those of the two sentences and of the gold score (0 to 5), counted from 0. Defaults: `separator` is
+a tab, `header` is false.
 """
 
 from __future__ import annotations
@@ -44,7 +48,8 @@ FORM = ("path", "columns", "separator", "header")  # keys of a set in "sts_files
 
 @dataclass(frozen=True)
 class Subset:
-    """Pairs of sentences, `first[i]` and `second[i]`, with gold similarities `gold[i]` (float64 (n,), 0-5 or 1-5)."""
+    """Pairs of sentences, `first[i]` and `second[i]`, with gold similarities `gold[i]` (float64
+    (n,), 0-5 or 1-5)."""
 
     name: str
     first: tuple[str, ...]
@@ -75,19 +80,23 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
             described set has the splits in the manifest.
 
     Raises:
-        UserError: unknown task or split; a file that is missing, truncated, wrongly encoded or of another
-            length than in the manifest; a gold score outside 0 to 5; a pair without a sentence; gold scores
-            that are all equal.
+        UserError: unknown task or split; a file that is missing, truncated, wrongly encoded or of
+            another length than in the manifest; a gold score outside 0 to 5; a pair without a
+            sentence; gold scores that are all equal.
     """
     if task not in TASKS and not is_described(task):
         raise UserError(f"unknown STS task {task!r}{did_you_mean(task, (*TASKS, *CHINESE_TASKS))}")
     has_splits = task in ("STS-B", "SICK-R") or is_described(task)
     if split not in (SPLITS if has_splits else ("test",)):
-        raise UserError(f"{task} has no split {split!r}; it has {'train, dev and test' if has_splits else 'only test'}")
+        raise UserError(
+            f"{task} has no split {split!r}; it has {'train, dev and test' if has_splits else 'only test'}"
+        )
     folder = Path(data) / "downstream"
     counts = sizes("sts", task, data)
     if has_splits and split not in counts:
-        raise UserError(f"the manifest of {data} has no {task} {split}; choose another task or data set")
+        raise UserError(
+            f"the manifest of {data} has no {task} {split}; choose another task or data set"
+        )
     if task == "STS-B":
         path = folder / "STS" / "STSBenchmark" / f"sts-{split}.csv"
         subsets = [_read_table(task, path, columns=(5, 6, 4), header=False, pairs=counts[split])]
@@ -104,7 +113,10 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
             raise UserError(
                 f"{_title(task, subset)}: all gold scores are equal, so no correlation exists; fix the file"
             )
-        missing = [not (first and second) for first, second in zip(subset.first, subset.second, strict=True)]
+        missing = [
+            not (first and second)
+            for first, second in zip(subset.first, subset.second, strict=True)
+        ]
         if any(missing):
             raise UserError(
                 f"{_title(task, subset)}: pair {missing.index(True) + 1} lacks a sentence; "
@@ -133,7 +145,9 @@ def scored_splits(task: str, data: Path) -> list[str]:
             )
         scored: list[str] = [split for split in ("test", "dev") if split in listed]
         if not scored:
-            raise UserError(f"the manifest of {data} gives {task} neither a test nor a dev split; add one")
+            raise UserError(
+                f"the manifest of {data} gives {task} neither a test nor a dev split; add one"
+            )
         return scored
     return ["test", "dev"] if task in ("STS-B", "SICK-R") else ["test"]
 
@@ -155,12 +169,22 @@ def _read_described(task: str, data: Path, split: str, pairs: int) -> Subset:
     if not isinstance(path, str) or not path:
         raise error('"path" is not a string; give a file below downstream/')
     if ".." in Path(path).parts or Path(path).is_absolute():
-        raise UserError(f"the manifest of {data}: the path of {task} leads out of downstream/; move the file there")
+        raise UserError(
+            f"the manifest of {data}: the path of {task} leads out of downstream/; move the file there"
+        )
     if "{split}" not in path and len(sizes("sts", task, data)) > 1:
-        raise error("several splits share one path; write {split} in place of the name of the split")
-    whole = isinstance(columns, list) and len(columns) == 3 and all(type(each) is int for each in columns)
+        raise error(
+            "several splits share one path; write {split} in place of the name of the split"
+        )
+    whole = (
+        isinstance(columns, list)
+        and len(columns) == 3
+        and all(type(each) is int for each in columns)
+    )
     if not whole or min(columns) < 0 or len(set(columns)) < 3:
-        raise error('"columns" must be three different integers from 0: of the two sentences and the score')
+        raise error(
+            '"columns" must be three different integers from 0: of the two sentences and the score'
+        )
     if not isinstance(separator, str) or not separator:
         raise error('"separator" must be a non-empty string; leave it out for a tab')
     if not isinstance(header, bool):
@@ -177,12 +201,19 @@ def _read_two_files(name: str, folder: Path, pairs: int) -> Subset:
             f"{input_path} has {len(inputs)} lines but {gold_path.name} has {len(golds)}; fix them or fetch both again"
         )
     # Only some pairs of 2015 and 2016 were annotated; the others have a blank gold line.
-    rows = [(number, *pair) for number, pair in enumerate(zip(inputs, golds, strict=True), start=1) if pair[1].strip()]
+    rows = [
+        (number, *pair)
+        for number, pair in enumerate(zip(inputs, golds, strict=True), start=1)
+        if pair[1].strip()
+    ]
     check_count(gold_path, len(rows), pairs, "lines with a gold score")
     pairs_read = [fields(input_path, number, line, 2) for number, line, _ in rows]
     gold = [_number(gold_path, number, text) for number, _, text in rows]
     return Subset(
-        name, tuple(clean(pair[0]) for pair in pairs_read), tuple(clean(pair[1]) for pair in pairs_read), np.array(gold)
+        name,
+        tuple(clean(pair[0]) for pair in pairs_read),
+        tuple(clean(pair[1]) for pair in pairs_read),
+        np.array(gold),
     )
 
 
@@ -195,11 +226,15 @@ def _read_table(
     separator: str = "\t",
     even: bool = False,
 ) -> Subset:
-    """Read the pairs of a table. If `even`, every line must have as many fields as the first one."""
+    """Read the pairs of a table. If `even`, every line must have as many fields as the first
+    one."""
     lines = list(enumerate(read_lines(path), start=1))[1 if header else 0 :]
     check_count(path, len(lines), pairs, "pairs")
     width = len(lines[0][1].split(separator)) if even else None
-    rows = [(number, fields(path, number, line, max(columns) + 1, separator, width)) for number, line in lines]
+    rows = [
+        (number, fields(path, number, line, max(columns) + 1, separator, width))
+        for number, line in lines
+    ]
     first, second, gold = columns
     return Subset(
         name,
@@ -215,19 +250,24 @@ def _number(path: Path, number: int, text: str) -> float:
     except ValueError:
         value = np.nan
     if not np.isfinite(value) or "_" in text:
-        raise UserError(f"{path}, line {number}: gold score {text.strip()!r} is not a number; fix it or fetch it again")
+        raise UserError(
+            f"{path}, line {number}: gold score {text.strip()!r} is not a number; fix it or fetch it again"
+        )
     if not 0 <= value <= 5:
-        raise UserError(f"{path}, line {number}: gold score {text.strip()!r} is not between 0 and 5; fix the file")
+        raise UserError(
+            f"{path}, line {number}: gold score {text.strip()!r} is not between 0 and 5; fix the file"
+        )
     return value
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the row-wise cosine of two arrays (n, d) as float64 (n,); 0 for zero vectors.
 
-    Products are summed in float64. A float32 sum of some hundred products has an error in the seventh
-    digit, which can reorder close pairs, so scores would depend on the order of summation. The remaining
-    error of 1e-15 is rounded away at 1e-12, so that pairs of equal vectors tie: 65 of SMTeuroparl's 459
-    pairs have equal sentences, and their random order would change STS12's mean by 0.01 points.
+    Products are summed in float64. A float32 sum of some hundred products has an error in the
+    seventh digit, which can reorder close pairs, so scores would depend on the order of summation.
+    The remaining error of 1e-15 is rounded away at 1e-12, so that pairs of equal vectors tie: 65 of
+    SMTeuroparl's 459 pairs have equal sentences, and their random order would change STS12's mean
+    by 0.01 points.
     """
     first, second = first.astype(np.float64), second.astype(np.float64)
     dot = np.einsum("nd,nd->n", first, second)
@@ -243,15 +283,18 @@ def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
         vectors: encodes sentences, float32 (n, d); called for both columns of each subset.
 
     Returns:
-        Dicts with `task`, `split`, `metric` ("spearman"), `aggregation` and `value` in points (x 100), unrounded.
+        Dicts with `task`, `split`, `metric` ("spearman"), `aggregation` and `value` in points (x
+        100), unrounded.
         Aggregations: "all"; with several subsets also "mean" and "wmean".
 
     Raises:
-        UserError: vectors of a wrong shape or not finite, or equal similarities in a subset, which have no
-            rank correlation. (SentEval returns NaN or, for NaN vectors, a meaningless score.)
+        UserError: vectors of a wrong shape or not finite, or equal similarities in a subset, which
+            have no rank correlation. (SentEval returns NaN or, for NaN vectors, a meaningless
+            score.)
     """
     similarities = [
-        cosine(*look_up(_title(task.name, subset), (subset.first, subset.second), vectors)) for subset in task.subsets
+        cosine(*look_up(_title(task.name, subset), (subset.first, subset.second), vectors))
+        for subset in task.subsets
     ]
     golds = [subset.gold for subset in task.subsets]
     values = {"all": _spearman(task.name, np.concatenate(similarities), np.concatenate(golds))}
@@ -263,11 +306,16 @@ def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
         values["mean"] = float(np.mean(each))
         values["wmean"] = float(np.average(each, weights=[len(gold) for gold in golds]))
     common = {"task": task.name, "split": task.split, "metric": "spearman"}
-    return [common | {"aggregation": aggregation, "value": 100 * value} for aggregation, value in values.items()]
+    return [
+        common | {"aggregation": aggregation, "value": 100 * value}
+        for aggregation, value in values.items()
+    ]
 
 
 def _spearman(name: str, similarities: np.ndarray, gold: np.ndarray) -> float:
     for values, what in ((similarities, "similarities"), (gold, "gold scores")):
         if np.ptp(values) == 0:
-            raise UserError(f"{name}: all {what} are equal, so no rank correlation exists; has the encoder collapsed?")
+            raise UserError(
+                f"{name}: all {what} are equal, so no rank correlation exists; has the encoder collapsed?"
+            )
     return float(spearmanr(similarities, gold).statistic)

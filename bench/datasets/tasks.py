@@ -77,15 +77,25 @@ class Board:
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
 
     def is_in_print(self, task: str) -> bool:
-        """Return whether a column is comparable to papers: their "Avg" is over the tasks of `AVERAGED`."""
+        """Return whether a column is comparable to papers: their "Avg" is over the tasks of
+        `AVERAGED`."""
         return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
 
 
 def _probing_boards(name: str, family: str, which: str, tasks: tuple[str, ...]) -> list[Board]:
-    regression, network = f"accuracy on {which}, logistic regression", f"accuracy on {which}, tuned network"
+    regression, network = (
+        f"accuracy on {which}, logistic regression",
+        f"accuracy on {which}, tuned network",
+    )
     return [
         Board(name, family, regression, tasks, "accuracy"),
-        Board(f"{name}_mlp", f"{family}, network", f"{network} with one hidden layer", tasks, "accuracy_mlp"),
+        Board(
+            f"{name}_mlp",
+            f"{family}, network",
+            f"{network} with one hidden layer",
+            tasks,
+            "accuracy_mlp",
+        ),
     ]
 
 
@@ -93,7 +103,9 @@ _BOARDS = [
     Board("sts", "STS", "Spearman x 100 on seven STS tasks", STS_TASKS, "spearman"),
     Board("transfer", "Transfer", "accuracy on seven transfer tasks", TRANSFER_TASKS, "accuracy"),
     *_probing_boards("probing", "Probing", "ten probing tasks", PROBING_TASKS),
-    Board("xprobe", "X-Probe", "accuracy on nine probing tasks of X-Probe", XPROBE_TASKS, "accuracy"),
+    Board(
+        "xprobe", "X-Probe", "accuracy on nine probing tasks of X-Probe", XPROBE_TASKS, "accuracy"
+    ),
     Board("chinese", "Chinese STS", "Spearman x 100 on Chinese STS-B", CHINESE_TASKS, "spearman"),
 ]
 
@@ -105,8 +117,16 @@ def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
     tasks = list(dict.fromkeys(tasks))
     sts = tuple(task for task in tasks if task.startswith(OWN_STS))
     probing = tuple(task for task in tasks if task.startswith(OWN_PROBING))
-    own = [Board("own_sts", "Own STS", "Spearman x 100 on STS sets of its own", sts, "spearman")] if sts else []
-    own += _probing_boards("own_probing", "Own probing", "probing tasks of its own", probing) if probing else []
+    own = (
+        [Board("own_sts", "Own STS", "Spearman x 100 on STS sets of its own", sts, "spearman")]
+        if sts
+        else []
+    )
+    own += (
+        _probing_boards("own_probing", "Own probing", "probing tasks of its own", probing)
+        if probing
+        else []
+    )
     return BOARDS | {board.name: board for board in own}
 
 
@@ -146,7 +166,8 @@ def kind_of(task: str) -> str:
 
 
 def is_probing(task: str) -> bool:
-    """Return whether a task is a probing task in SentEval's format: one of the ten or a user-defined one."""
+    """Return whether a task is a probing task in SentEval's format: one of the ten or a
+    user-defined one."""
     name = task.removeprefix(OWN_PROBING)
     return task in PROBING_TASKS or (name != task and re.fullmatch(r"\w[\w.-]*", name) is not None)
 
@@ -159,14 +180,22 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
     """
     names = [canonical_task(name.strip()) for name in names]
     for name in names:
-        if name not in GROUPS and name not in KNOWN_TASKS and not is_described(name) and not is_probing(name):
+        if (
+            name not in GROUPS
+            and name not in KNOWN_TASKS
+            and not is_described(name)
+            and not is_probing(name)
+        ):
             listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
-            raise UserError(f"unknown task '{name}'{suggestion(name, (*GROUPS, *KNOWN_TASKS))} (known: {listed})")
+            raise UserError(
+                f"unknown task '{name}'{suggestion(name, (*GROUPS, *KNOWN_TASKS))} (known: {listed})"
+            )
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
 
 
 def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
-    """The (task, split, metric) that a scoring of single tasks gives, with the averages of complete groups.
+    """The (task, split, metric) that a scoring of single tasks gives, with the averages of complete
+    groups.
 
     Sets that a manifest describes are taken to have a dev split.
     """
@@ -209,7 +238,8 @@ def average_of_all(values: Sequence[float | None]) -> float | None:
 
 
 def average(values: Sequence[float]) -> float:
-    """Return the papers' "Avg.": the mean of the values rounded to two decimals (docs/methods.md#test-score)."""
+    """Return the papers' "Avg.": the mean of the values rounded to two decimals
+    (docs/methods.md#test-score)."""
     return sum(round(value, 2) for value in values) / len(values)
 
 

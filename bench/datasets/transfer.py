@@ -1,8 +1,10 @@
-"""The seven transfer tasks: their files, in SentEval's order and with its quirks (docs/methods.md#data-files).
+"""The seven transfer tasks: their files, in SentEval's order and with its quirks
+(docs/methods.md#data-files).
 
 Files (`DATA/downstream/`):
-  MR/rt-polarity.{pos,neg}, CR/custrev.{pos,neg}, MPQA/mpqa.{pos,neg}, SUBJ/subj.{objective,subjective}
-                                  latin-1, one sentence per line; a blank line is a sample with an empty sentence
+  MR/rt-polarity.{pos,neg}, CR/custrev.{pos,neg}, MPQA/mpqa.{pos,neg},
+                                  SUBJ/subj.{objective,subjective} latin-1, one sentence per line; a
+                                  blank line is a sample with an empty sentence
   SST/binary/sentiment-{train,dev,test}    UTF-8: sentence, label 0 or 1
   TREC/{train_5500,TREC_10}.label          latin-1: COARSE:fine, a space, the question
   MRPC/msr_paraphrase_{train,test}.txt     UTF-8, header: label 0 or 1, two ids, two sentences
@@ -12,7 +14,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, Samples, check_labels, ordered
+from bench.datasets.labelled import (
+    KFOLD,
+    NESTED,
+    SPLIT,
+    LabelledTask,
+    Samples,
+    check_labels,
+    ordered,
+)
 from bench.datasets.manifest import check_count, clean, fields, sizes
 from bench.datasets.tasks import TRANSFER_TASKS as TASKS
 from bench.download import read_lines
@@ -40,8 +50,8 @@ def read(task: str, data: Path) -> LabelledTask:
         data: the folder that holds `downstream/`.
 
     Raises:
-        UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another length
-            than in the manifest; a line without sentence or with a missing or unknown label.
+        UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another
+            length than in the manifest; a line without sentence or with a missing or unknown label.
     """
     if task not in TASKS:
         raise UserError(f"unknown transfer task {task!r}{did_you_mean(task, TASKS)}")
@@ -50,7 +60,11 @@ def read(task: str, data: Path) -> LabelledTask:
         samples = {"all": _read_binary(task, folder, counts)}
         check_labels(task, folder / task, samples, 2)
         return LabelledTask(task, NESTED, 2, samples)
-    files, read_file = {"SST2": (_SST, _read_sst), "TREC": (_TREC, _read_trec), "MRPC": (_MRPC, _read_mrpc)}[task]
+    files, read_file = {
+        "SST2": (_SST, _read_sst),
+        "TREC": (_TREC, _read_trec),
+        "MRPC": (_MRPC, _read_mrpc),
+    }[task]
     classes = len(QUESTIONS) if task == "TREC" else 2
     splits = {}
     for split, name in files.items():
@@ -98,7 +112,9 @@ def _read_trec(path: Path) -> Samples:
                 f"{path}, line {number}: unknown question class {coarse[:20]!r}{did_you_mean(coarse, QUESTIONS)}"
             )
         if not text:
-            raise UserError(f"{path}, line {number}: no question after its class; fix it or fetch it again")
+            raise UserError(
+                f"{path}, line {number}: no question after its class; fix it or fetch it again"
+            )
         texts.append(text)
         labels.append(QUESTIONS.index(coarse))
     return ordered([texts], labels)
@@ -118,5 +134,7 @@ def _read_mrpc(path: Path) -> Samples:
 
 def _binary(path: Path, number: int, label: str) -> int:
     if label.strip() not in ("0", "1"):
-        raise UserError(f"{path}, line {number}: label {label.strip()[:20]!r} is not 0 or 1; fix it or fetch it again")
+        raise UserError(
+            f"{path}, line {number}: label {label.strip()[:20]!r} is not 0 or 1; fix it or fetch it again"
+        )
     return int(label)

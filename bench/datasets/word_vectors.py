@@ -1,6 +1,7 @@
 """Tables of word vectors in GloVe's text format.
 
-A line is a word and its values, separated by single spaces. The first line may be word2vec's header "count width".
+A line is a word and its values, separated by single spaces. The first line may be word2vec's header
+"count width".
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def load_words(path: Path, name: str, width: int) -> WordVectors:
     table = read_vectors(path)
     rows, columns = table.vectors.shape
     if columns != width or rows < MIN_ROWS.get(name, 1):
-        raise UserError(f"{path} has {rows} vectors of width {columns}, so it is not {name}; fetch it again")
+        raise UserError(
+            f"{path} has {rows} vectors of width {columns}, so it is not {name}; fetch it again"
+        )
     return table
 
 
@@ -56,7 +59,9 @@ def _first(file: BinaryIO, path: Path) -> tuple[list[bytes], list[int]]:
         raise UserError(f"{path} has no word vectors; each line must be a word and its values")
     if len(fields) == 1:
         line = 1 + bool(announced)
-        raise UserError(f"{path}, line {line}: a word without values; each line must be a word and its values")
+        raise UserError(
+            f"{path}, line {line}: a word without values; each line must be a word and its values"
+        )
     return fields, announced
 
 
@@ -84,8 +89,8 @@ def read_vectors(path: Path) -> WordVectors:
     """Read a table. The first vector of a repeated word is kept. The table fits in memory once.
 
     Raises:
-        UserError: the file has no vectors, or a line is not UTF-8 or has another number of values than the
-            first one.
+        UserError: the file has no vectors, or a line is not UTF-8 or has another number of values
+            than the first one.
     """
     with open(path, "rb") as file:
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) + 1
@@ -111,7 +116,9 @@ def read_vectors(path: Path) -> WordVectors:
                 except UnicodeDecodeError:
                     raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from None
                 except ValueError:
-                    raise UserError(f"{path}, line {number}: a value is not a number; fix it") from None
+                    raise UserError(
+                        f"{path}, line {number}: a value is not a number; fix it"
+                    ) from None
                 rows.setdefault(name, len(rows))
                 count += 1
     vectors = vectors[: len(rows)]

@@ -27,16 +27,22 @@ def unpack_member(archive: Path, member: str, target: Path) -> None:
     try:
         with zipfile.ZipFile(archive) as whole, atomic_file(target) as temporary:
             if whole.namelist().count(member) > 1:
-                raise UserError(f"{archive} is refused: it holds {member} twice; delete it and fetch it again")
+                raise UserError(
+                    f"{archive} is refused: it holds {member} twice; delete it and fetch it again"
+                )
             if whole.getinfo(member).file_size > LARGEST_ARCHIVE:
-                raise UserError(f"{archive} is refused: {member} unpacks to more than {LARGEST_ARCHIVE >> 30} GiB")
+                raise UserError(
+                    f"{archive} is refused: {member} unpacks to more than {LARGEST_ARCHIVE >> 30} GiB"
+                )
             # zipfile reads at most the size in the header, and compares the CRC-32 at the end.
             with whole.open(member) as source, open(temporary, "wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
     except KeyError:
         raise UserError(f"{archive} holds no {member}; delete it and fetch it again") from None
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again") from None
+        raise UserError(
+            f"{archive} cannot be unpacked ({error}); delete it and fetch it again"
+        ) from None
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -54,7 +60,9 @@ def unpack(archive: Path, folder: Path) -> None:
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             raise
-        raise UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again") from None
+        raise UserError(
+            f"{archive} cannot be unpacked ({error}); delete it and fetch it again"
+        ) from None
 
 
 def _members(archive: Path, tar: tarfile.TarFile) -> list[tarfile.TarInfo]:

@@ -62,10 +62,14 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
 
 def _is_recorded(key: str, sums: dict[str, str]) -> bool:
     pin = pinned(key)
-    return bool(pin["revision"]) and all(pin["files"].get(name, {}).get("sha256") == sums[name] for name in sums)
+    return bool(pin["revision"]) and all(
+        pin["files"].get(name, {}).get("sha256") == sums[name] for name in sums
+    )
 
 
-def _cached_snapshot(key: str, repository: str, revision: str | None) -> tuple[Path | None, dict[str, str]]:
+def _cached_snapshot(
+    key: str, repository: str, revision: str | None
+) -> tuple[Path | None, dict[str, str]]:
     """Look for a complete snapshot in the hub's cache.
 
     Returns:
@@ -82,10 +86,16 @@ def _cached_snapshot(key: str, repository: str, revision: str | None) -> tuple[P
     if commit is None:
         return None, {}
     try:
-        folder = Path(snapshot_download(repository, revision=commit, allow_patterns=[], local_files_only=True))
+        folder = Path(
+            snapshot_download(repository, revision=commit, allow_patterns=[], local_files_only=True)
+        )
     except (LocalEntryNotFoundError, HFValidationError):
         return None, {}
-    paths = [path for path in folder.rglob("*") if path.is_file() and _is_needed(path.relative_to(folder).as_posix())]
+    paths = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and _is_needed(path.relative_to(folder).as_posix())
+    ]
     sums = {}
     for path in sorted(paths):
         name = path.relative_to(folder).as_posix()
@@ -95,7 +105,9 @@ def _cached_snapshot(key: str, repository: str, revision: str | None) -> tuple[P
         except UserError:
             _remove(path)
             raise
-    is_complete = _has_weights(sums) and {"config.json", *pin["files"], *_shards(folder)} <= sums.keys()
+    is_complete = (
+        _has_weights(sums) and {"config.json", *pin["files"], *_shards(folder)} <= sums.keys()
+    )
     return (folder, sums) if is_complete else (None, {})
 
 
@@ -114,18 +126,27 @@ def _fetch_snapshot(key: str, repository: str, revision: str | None) -> tuple[Pa
     storage = repo_folder_name(repo_id=repository, repo_type="model")
     sums = {}
     # config.json last: without it a snapshot counts as incomplete.
-    for name in sorted(filter(_is_needed, listing.files), key=lambda name: (name == "config.json", name)):
+    for name in sorted(
+        filter(_is_needed, listing.files), key=lambda name: (name == "config.json", name)
+    ):
         entry = listing.files[name]
         blob = cache / storage / "blobs" / entry.digest
         # hf_hub_download locks the same file. It finds the blob, and links it into the snapshot.
         digest = None
         with locked(cache / ".locks" / storage / f"{entry.digest}.lock"):
-            if not blob.exists() and not (cache / storage / "snapshots" / listing.commit / name).exists():
+            if (
+                not blob.exists()
+                and not (cache / storage / "snapshots" / listing.commit / name).exists()
+            ):
                 digest = fetch_listed(key, repository, listing, name, blob)
         with disk_errors(blob):
-            path = Path(hf_hub_download(repository, name, revision=listing.commit, library_name="sentbench"))
+            path = Path(
+                hf_hub_download(repository, name, revision=listing.commit, library_name="sentbench")
+            )
         try:
-            sums[name] = digest if digest and path.samefile(blob) else verify_file(key, name, path, entry)
+            sums[name] = (
+                digest if digest and path.samefile(blob) else verify_file(key, name, path, entry)
+            )
         except UserError:
             _remove(path)
             raise

@@ -27,14 +27,18 @@ def locked(path: Path | None = None) -> Iterator[None]:
     Raises:
         UserError: the lock file cannot be written.
     """
-    folder = "SENTBENCH_CACHE to a folder for data" if path is None else "HF_HOME to a folder for models"
+    folder = (
+        "SENTBENCH_CACHE to a folder for data" if path is None else "HF_HOME to a folder for models"
+    )
     path = path or cache_folder() / ".lock"
     lock = FileLock(path, mode=0o664)  # as huggingface_hub: a group can share the cache
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except OSError as error:
-        raise UserError(f"cannot write {path} ({error.strerror}); set {folder} that you can write to") from None
+        raise UserError(
+            f"cannot write {path} ({error.strerror}); set {folder} that you can write to"
+        ) from None
     try:
         yield
     finally:

@@ -72,7 +72,8 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
 
 
 def fetch_senteval() -> Path:
-    """Return the folder that holds `downstream/`: BENCH_DATA if it is set, else an unpacked archive.
+    """Return the folder that holds `downstream/`: BENCH_DATA if it is set, else an unpacked
+    archive.
 
     Raises:
         UserError: BENCH_DATA has no such folder; or the hub's `senteval.tar` cannot be downloaded
@@ -81,7 +82,9 @@ def fetch_senteval() -> Path:
     local = local_folder()
     if local:
         if not (local / "downstream").is_dir():
-            raise UserError(f"BENCH_DATA is {local}, which has no folder downstream/; set it to the folder above that")
+            raise UserError(
+                f"BENCH_DATA is {local}, which has no folder downstream/; set it to the folder above that"
+            )
         return local
     archive = fetch_file("senteval.tar")
     # The name holds the archive's digest, so another archive is unpacked elsewhere.
@@ -97,9 +100,13 @@ def fetch_senteval() -> Path:
 def _unpack_senteval(archive: Path, folder: Path) -> None:
     with atomic_folder(folder) as temporary:
         unpack(archive, temporary / "unpacked")
-        tasks = next((path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None)
+        tasks = next(
+            (path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None
+        )
         if tasks is None:
-            raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data; delete it")
+            raise UserError(
+                f"{archive} holds no folder STS/, so it is not SentEval's data; delete it"
+            )
         os.replace(tasks, temporary / "downstream")
         shutil.rmtree(temporary / "unpacked", ignore_errors=True)
 

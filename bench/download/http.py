@@ -52,15 +52,28 @@ def one_sentence(what: str, alternative: str) -> Iterator[None]:
         yield
     except Exception as error:
         # hf_hub_download hides the error of its HEAD request behind a LocalEntryNotFoundError.
-        cause = error.__cause__ if type(error).__name__ == "LocalEntryNotFoundError" and error.__cause__ else error
-        reason = next((_REASONS[kind.__name__] for kind in type(cause).__mro__ if kind.__name__ in _REASONS), None)
+        cause = (
+            error.__cause__
+            if type(error).__name__ == "LocalEntryNotFoundError" and error.__cause__
+            else error
+        )
+        reason = next(
+            (_REASONS[kind.__name__] for kind in type(cause).__mro__ if kind.__name__ in _REASONS),
+            None,
+        )
         if reason is None:
             raise
         server = _server(cause)
         status = getattr(getattr(cause, "response", None), "status_code", None)
-        if type(cause).__name__ == "HfHubHTTPError" and status in (401, 403) and server == constants.ENDPOINT:
+        if (
+            type(cause).__name__ == "HfHubHTTPError"
+            and status in (401, 403)
+            and server == constants.ENDPOINT
+        ):
             reason = f"the hub denies access (status {status}); {_TOKEN}"
-        reason = reason.format(server=server, status=status, limit=constants.HF_HUB_DOWNLOAD_TIMEOUT)
+        reason = reason.format(
+            server=server, status=status, limit=constants.HF_HUB_DOWNLOAD_TIMEOUT
+        )
         raise UserError(f"cannot fetch {what}: {reason}, or {alternative}") from None
 
 
@@ -153,5 +166,7 @@ def _receive(url: str, stream: BinaryIO, headers: Mapping[str, str]) -> None:
         retry(lambda: http_get(url, stream, resume_size=stream.tell(), headers=headers))
     except OSError as error:
         if type(error) is OSError and error.errno is None:  # how http_get reports a wrong size
-            raise UserError(f"{url} does not have the size that its server announces; fetch it again") from None
+            raise UserError(
+                f"{url} does not have the size that its server announces; fetch it again"
+            ) from None
         raise

@@ -45,7 +45,10 @@ def list_files(key: str, revision: str | None) -> Listing:
     def request() -> Any:
         # Without `timeout`, HfApi waits for ever.
         return HfApi(library_name="sentbench").repo_info(
-            **_repository(key), revision=revision, files_metadata=True, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT
+            **_repository(key),
+            revision=revision,
+            files_metadata=True,
+            timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
         )
 
     try:
@@ -55,7 +58,9 @@ def list_files(key: str, revision: str | None) -> Listing:
             for file in info.siblings
         }
         # Digests become file names in the cache.
-        well_formed = all(DIGEST.fullmatch(entry.digest) for entry in files.values()) and COMMIT.fullmatch(info.sha)
+        well_formed = all(
+            DIGEST.fullmatch(entry.digest) for entry in files.values()
+        ) and COMMIT.fullmatch(info.sha)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         # HFValidationError and BadRequestError are ValueErrors.
         if type(error).__module__.startswith("huggingface_hub"):
@@ -68,7 +73,11 @@ def list_files(key: str, revision: str | None) -> Listing:
 
 def _repository(key: str) -> dict[str, str]:
     """The arguments by which huggingface_hub names a repository."""
-    kind, name = ("dataset", key.removeprefix("datasets/")) if key.startswith("datasets/") else ("model", key)
+    kind, name = (
+        ("dataset", key.removeprefix("datasets/"))
+        if key.startswith("datasets/")
+        else ("model", key)
+    )
     return {"repo_id": name, "repo_type": kind}
 
 
@@ -88,7 +97,9 @@ def verify_file(key: str, name: str, path: Path, entry: Entry) -> str:
     enforce(key, name, digest)
     rows = pinned(key)["files"].get(name, {}).get("rows")
     if rows and (count := sum(1 for _ in read_lines(path))) not in rows:
-        raise UserError(f"{name} has {count} rows, expected {' or '.join(map(str, rows))}; fetch it again")
+        raise UserError(
+            f"{name} has {count} rows, expected {' or '.join(map(str, rows))}; fetch it again"
+        )
     return digest
 
 
@@ -133,7 +144,11 @@ def fetch_file(name: str, key: str = DATASET) -> Path:
 
     if is_cached():  # without the lock: the cache may be read-only
         return target
-    alternative = "BENCH_DATA to a local data folder" if key == DATASET else "BENCH_MODELS to a folder that holds it"
+    alternative = (
+        "BENCH_DATA to a local data folder"
+        if key == DATASET
+        else "BENCH_MODELS to a folder that holds it"
+    )
     with locked(), one_sentence(f"{name} of {key}", f"set {alternative}"):
         if not is_cached():
             listing = list_files(key, pinned(key)["revision"])

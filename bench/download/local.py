@@ -26,7 +26,9 @@ def local_folder() -> Path | None:
     if not folder:
         return None
     if not Path(folder).is_dir():
-        raise UserError(f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it")
+        raise UserError(
+            f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it"
+        )
     return Path(folder)
 
 
@@ -57,9 +59,17 @@ def corpus_path(name: str, folder: Path) -> Path:
     for path in (*_with_gzip(file), *([Path(name)] if "/" in name else [])):
         if path.is_file():
             return path
-    present = {corpus_name(path) for path in Path(folder).glob("*.txt*") if path.name.endswith((".txt", ".txt.gz"))}
+    present = {
+        corpus_name(path)
+        for path in Path(folder).glob("*.txt*")
+        if path.name.endswith((".txt", ".txt.gz"))
+    }
     present -= CORPORA.keys()  # `nli.txt` is not the corpus `nli`
-    present |= {name for name, file in CORPORA.items() if any(map(Path.is_file, _with_gzip(Path(folder) / file)))}
+    present |= {
+        name
+        for name, file in CORPORA.items()
+        if any(map(Path.is_file, _with_gzip(Path(folder) / file)))
+    }
     raise UserError(
         f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}; "
         f"name another, or a text file by its path, as ./FILE.txt"

@@ -63,7 +63,11 @@ def record(key: str, revision: str, digests: Mapping[str, str]) -> None:
     entry: dict[str, Any] = dict(lock.get(key, {}))
     if not pin.get("revision"):
         entry["revision"] = revision
-    new = {name: digest for name, digest in digests.items() if not pin.get("files", {}).get(name, {}).get("sha256")}
+    new = {
+        name: digest
+        for name, digest in digests.items()
+        if not pin.get("files", {}).get(name, {}).get("sha256")
+    }
     if new:
         entry["files"] = dict(sorted((entry.get("files", {}) | new).items()))
     if entry and entry != lock.get(key):

@@ -1,4 +1,5 @@
-"""SentEval's ten probing files, which the hub's archive lacks: from a data folder or from GitHub."""
+"""SentEval's ten probing files, which the hub's archive lacks: from a data folder or from
+GitHub."""
 
 from __future__ import annotations
 
@@ -34,12 +35,16 @@ def probing_file(name: str, data: Path) -> Path:
     pin = pinned(REPOSITORY)
     source = f"data/probing/{path.name}"
     expected = pin["files"][source]["blob"]
-    endpoint = (os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com").rstrip("/")
+    endpoint = (
+        os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com"
+    ).rstrip("/")
     url = f"{endpoint}/{REPOSITORY.removeprefix('github.com/')}/{pin['revision']}/{source}"
 
     def verify(part: Path) -> str:
         if (blob := git_blob(part)) != expected:
-            raise UserError(f"{url} is corrupt: its git blob id is {blob}, pinned is {expected}; fetch it again")
+            raise UserError(
+                f"{url} is corrupt: its git blob id is {blob}, pinned is {expected}; fetch it again"
+            )
         return blob
 
     with locked(), one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
@@ -50,5 +55,7 @@ def probing_file(name: str, data: Path) -> Path:
 
 
 def _is_downloaded(data: Path) -> bool:
-    is_ours = data.resolve().parent == cache_folder().resolve() and data.name.startswith("senteval-")
+    is_ours = data.resolve().parent == cache_folder().resolve() and data.name.startswith(
+        "senteval-"
+    )
     return is_ours and local_folder() is None

@@ -30,7 +30,8 @@ BLOCK = 32  # folds trained at once: enough to hide what a call costs, few enoug
 
 @dataclass(frozen=True)
 class Settings:
-    """How classifiers are trained (docs/methods.md#classifier). `MODES` are those of SimCSE's evaluation.
+    """How classifiers are trained (docs/methods.md#classifier). `MODES` are those of SimCSE's
+    evaluation.
 
     `epoch_size` and `max_epoch` count passes over the training part. Training ends after more than
     `max_epoch` passes.
@@ -81,7 +82,12 @@ class Fitted:
         """
         states = [weight.unsqueeze(0) for weight in self.weights[head]]
         with torch.inference_mode():
-            return _forward(states, _with_ones(features).unsqueeze(0), None)[0].argmax(1)[0].cpu().numpy()
+            return (
+                _forward(states, _with_ones(features).unsqueeze(0), None)[0]
+                .argmax(1)[0]
+                .cpu()
+                .numpy()
+            )
 
 
 def _with_ones(features: Tensor) -> Tensor:
@@ -100,10 +106,15 @@ def initial_weights(width: int, classes: int, hidden: int = 0) -> list[Tensor]:
         seed_torch(SEED)
         sizes = [width, hidden, classes] if hidden else [width, classes]
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-    return [torch.cat([layer.weight.detach(), layer.bias.detach().unsqueeze(1)], dim=1) for layer in layers]
+    return [
+        torch.cat([layer.weight.detach(), layer.bias.detach().unsqueeze(1)], dim=1)
+        for layer in layers
+    ]
 
 
-def _forward(weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def _forward(
+    weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
     """Logits and hidden units.
 
     Args:
@@ -124,7 +135,9 @@ def _forward(weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None) ->
     return torch.baddbmm(weights[1][:, :, -1:], weights[1][:, :, :-1], units), units
 
 
-def _gradients(weights: Sequence[Tensor], inputs: Tensor, targets: Tensor, masks: Tensor | None) -> list[Tensor]:
+def _gradients(
+    weights: Sequence[Tensor], inputs: Tensor, targets: Tensor, masks: Tensor | None
+) -> list[Tensor]:
     """Gradients of each head's mean cross-entropy. Targets are one-hot, (folds, classes, n)."""
     logits, units = _forward(weights, inputs, masks)
     heads, classes, n = logits.shape
@@ -133,7 +146,11 @@ def _gradients(weights: Sequence[Tensor], inputs: Tensor, targets: Tensor, masks
     errors = (probabilities - targets.unsqueeze(1)).div_(n).view(heads, classes, n)
     later = []
     if units is not None:
-        later = [torch.cat([torch.bmm(errors, units.transpose(1, 2)), errors.sum(2, keepdim=True)], dim=2)]
+        later = [
+            torch.cat(
+                [torch.bmm(errors, units.transpose(1, 2)), errors.sum(2, keepdim=True)], dim=2
+            )
+        ]
         slope = units * (1 - units) if masks is None else units * (1 - units) * masks
         errors = torch.bmm(weights[1][:, :, :-1].transpose(1, 2), errors) * slope
     return [torch.bmm(errors.view(folds, -1, n), inputs).view_as(weights[0]), *later]
@@ -161,7 +178,9 @@ class _Optimiser:
                 self.squares[i].mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
                 scale = math.sqrt(1 - 0.999**self.steps)
                 rate = 1e-3 / (1 - 0.9**self.steps)
-                weight.addcdiv_(self.means[i], (self.squares[i].sqrt() / scale).add_(1e-8), value=-rate)
+                weight.addcdiv_(
+                    self.means[i], (self.squares[i].sqrt() / scale).add_(1e-8), value=-rate
+                )
             else:
                 self.squares[i].mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
                 weight.addcdiv_(gradient, self.squares[i].sqrt().add_(1e-8), value=-1e-2)
@@ -200,7 +219,9 @@ def fit(
     for members in cohorts.values():
         for start in range(0, len(members), BLOCK):
             block = members[start : start + BLOCK]
-            cohort = _Cohort(inputs, labels, classes, [folds[place] for place in block], settings, hidden)
+            cohort = _Cohort(
+                inputs, labels, classes, [folds[place] for place in block], settings, hidden
+            )
             for member, result in cohort.train(advance):
                 fitted[block[member]] = result
     return [result for result in fitted if result is not None]
@@ -210,7 +231,13 @@ class _Cohort:
     """Folds with training parts of equal length, which share one sequence of permutations."""
 
     def __init__(
-        self, inputs: Tensor, labels: Tensor, classes: int, folds: Sequence[Fold], settings: Settings, hidden: int
+        self,
+        inputs: Tensor,
+        labels: Tensor,
+        classes: int,
+        folds: Sequence[Fold],
+        settings: Settings,
+        hidden: int,
     ) -> None:
         self.inputs, self.settings, self.hidden = inputs, settings, hidden
         self.shuffle = np.random.RandomState(SEED)
@@ -262,16 +289,26 @@ class _Cohort:
             missed = running & ~better
             running &= ~(missed & (misses >= self.settings.tenacity))
             misses += missed
-            ended = ~running.any(1) if passes <= self.settings.max_epoch else torch.ones(len(members), dtype=torch.bool)
+            ended = (
+                ~running.any(1)
+                if passes <= self.settings.max_epoch
+                else torch.ones(len(members), dtype=torch.bool)
+            )
             if not ended.any():
                 continue
             for place in ended.nonzero().squeeze(1).tolist():
                 own = slice(place * self.heads, (place + 1) * self.heads)
-                accuracies = [count / len(self.dev[place]) for count in best_correct[place].tolist()]
+                accuracies = [
+                    count / len(self.dev[place]) for count in best_correct[place].tolist()
+                ]
                 layers = [weight[own].clone() for weight in best]
                 yield (
                     members[place],
-                    Fitted(accuracies, trained[place].tolist(), [list(layer) for layer in zip(*layers, strict=True)]),
+                    Fitted(
+                        accuracies,
+                        trained[place].tolist(),
+                        [list(layer) for layer in zip(*layers, strict=True)],
+                    ),
                 )
                 advance(self.heads)
             staying = (~ended).nonzero().squeeze(1)
@@ -296,16 +333,23 @@ class _Cohort:
         for places in order.split(self.settings.batch_size):
             rows = self.rows[:, places]
             inputs = self.inputs.index_select(0, rows.view(-1)).view(*rows.shape, -1)
-            targets = inputs.new_zeros(*rows.shape, self.classes).scatter_(2, self.labels[rows].unsqueeze(2), 1)
+            targets = inputs.new_zeros(*rows.shape, self.classes).scatter_(
+                2, self.labels[rows].unsqueeze(2), 1
+            )
             masks = self._masks(len(places), len(rows)) if self.hidden else None
-            self.optimiser.step(self.weights, _gradients(self.weights, inputs, targets.transpose(1, 2), masks))
+            self.optimiser.step(
+                self.weights, _gradients(self.weights, inputs, targets.transpose(1, 2), masks)
+            )
 
     def _masks(self, count: int, folds: int) -> Tensor:
         """Scaled dropout masks, (folds x heads, hidden, count); the heads of all folds share one
         draw.
         """
         masks = [
-            torch.empty(count, self.hidden).bernoulli_(1 - dropout, generator=generator).to(self.inputs) / (1 - dropout)
+            torch.empty(count, self.hidden)
+            .bernoulli_(1 - dropout, generator=generator)
+            .to(self.inputs)
+            / (1 - dropout)
             if dropout
             else self.inputs.new_ones(count, self.hidden)
             for dropout, generator in zip(self.dropouts, self.generators, strict=True)
@@ -318,5 +362,7 @@ class _Cohort:
         """
         own = slice(place * self.heads, (place + 1) * self.heads)
         rows = self.dev[place]
-        logits, _ = _forward([weight[own] for weight in self.weights], self.inputs[rows].unsqueeze(0), None)
+        logits, _ = _forward(
+            [weight[own] for weight in self.weights], self.inputs[rows].unsqueeze(0), None
+        )
         return (logits.argmax(1) == self.labels[rows]).sum(1)

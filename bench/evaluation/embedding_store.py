@@ -51,11 +51,16 @@ class VectorStore:
                 f"cannot write {self.folder}: {error.strerror}; choose a folder that can be written"
             ) from None
         if not lock_descriptor(self._keys.fileno(), blocking=False):
-            raise UserError(f"{self.folder} is in use by another process; wait for it or write elsewhere")
+            raise UserError(
+                f"{self.folder} is in use by another process; wait for it or write elsewhere"
+            )
         self.identity = encoder.identity
         description = read_json(self._description) if self._description.is_file() else None
         if description is None or description["encoder"] != self.identity:
-            description = {"encoder": self.identity, "width": 0}  # width 0 makes `_read_keys` empty the files
+            description = {
+                "encoder": self.identity,
+                "width": 0,
+            }  # width 0 makes `_read_keys` empty the files
             write_json(self._description, description)
         self.width = int(description["width"])
         self._rows = self._read_keys()
@@ -81,11 +86,17 @@ class VectorStore:
         with Progress(len(missing), "encode", unit="sentence") as progress:
             for start in range(0, len(missing), CHUNK):
                 chunk = missing[start : start + CHUNK]
-                self._append(chunk, np.ascontiguousarray(self.encoder.encode(chunk), dtype=np.float32))
+                self._append(
+                    chunk, np.ascontiguousarray(self.encoder.encode(chunk), dtype=np.float32)
+                )
                 progress.advance(len(chunk))
 
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
-        if vectors.ndim != 2 or len(vectors) != len(sentences) or self.width not in (0, vectors.shape[1]):
+        if (
+            vectors.ndim != 2
+            or len(vectors) != len(sentences)
+            or self.width not in (0, vectors.shape[1])
+        ):
             raise UserError(
                 f"the encoder returned an array of shape {vectors.shape} for {len(sentences)} sentences; "
                 f"it must return one vector per sentence, all of the same width"
@@ -101,7 +112,9 @@ class VectorStore:
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of sentences that were added, float32 (n, d)."""
-        mapped = np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=(len(self._rows), self.width))
+        mapped = np.memmap(
+            self.folder / "vectors.f32", np.float32, "r", shape=(len(self._rows), self.width)
+        )
         return mapped[[self._rows[_key(text)] for text in sentences]]
 
     def close(self) -> None:

@@ -27,7 +27,9 @@ def unit(vectors: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def alignment(first: Tensor, second: Tensor, gold: Tensor, *, with_four: bool = False) -> float | None:
+def alignment(
+    first: Tensor, second: Tensor, gold: Tensor, *, with_four: bool = False
+) -> float | None:
     """Mean squared distance between the unit vectors of positive pairs, 0 to 4; None if no pair is
     positive.
 
@@ -68,7 +70,9 @@ def in_batches(first: Tensor, second: Tensor, gold: Tensor) -> tuple[float | Non
     Batches without a positive pair are skipped; in DCLR's code they make the alignment NaN.
     """
     batches = list(zip(first.split(BATCH), second.split(BATCH), gold.split(BATCH), strict=True))
-    aligned = [value for batch in batches if (value := alignment(*batch, with_four=True)) is not None]
+    aligned = [
+        value for batch in batches if (value := alignment(*batch, with_four=True)) is not None
+    ]
     return fmean(aligned) if aligned else None, fmean(
         uniformity(torch.cat([left, right])) for left, right, _ in batches
     )
@@ -124,7 +128,9 @@ def layer_similarities(states: Sequence[Tensor], mask: Tensor) -> Tensor:
     for layer in states:
         exact = layer.double()
         first.append(unit(exact[:, 0]))
-        mean.append(unit((exact * mask.unsqueeze(-1)).sum(1)))  # the sum has the same direction as the mean
+        mean.append(
+            unit((exact * mask.unsqueeze(-1)).sum(1))
+        )  # the sum has the same direction as the mean
         without.append(token_similarity(exact, inner))
         whole.append(token_similarity(exact, mask))
     adjacent = [(lower * upper).sum(1) for side in (first, mean) for lower, upper in pairwise(side)]

@@ -1,5 +1,5 @@
-"""SentEval's three evaluation protocols (docs/methods.md#protocols): which parts train, select and test its
-classifiers.
+"""SentEval's three evaluation protocols (docs/methods.md#protocols): which parts train, select and
+test its classifiers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Part:
 
 
 def heads(protocol: str, settings: Settings) -> int:
-    """Number of classifiers that a protocol of `bench.datasets.labelled` trains, without networks."""
+    """Number of classifiers that a protocol of `bench.datasets.labelled` trains, without
+    networks."""
     k, grid = settings.folds, len(DECAYS)
     return k * (grid * k + 1) if protocol == NESTED else grid * k + 1 if protocol == KFOLD else grid
 
@@ -70,13 +71,20 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
     ]
     fitted_inner = fit(data.features, data.labels, classes, inner, settings, advance=advance)
     accuracies = [fitted.accuracies for fitted in fitted_inner]
-    scores = [_means(accuracies[i : i + settings.folds]) for i in range(0, len(accuracies), settings.folds)]
+    scores = [
+        _means(accuracies[i : i + settings.folds])
+        for i in range(0, len(accuracies), settings.folds)
+    ]
     refit = [_without_dev(train, score) for (train, _), score in zip(outer, scores, strict=True)]
     tests = []
     for (_, test), fitted in zip(
-        outer, fit(data.features, data.labels, classes, refit, settings, advance=advance), strict=True
+        outer,
+        fit(data.features, data.labels, classes, refit, settings, advance=advance),
+        strict=True,
     ):
-        predicted = fitted.predict(0, data.features[torch.from_numpy(test).to(data.features.device)])
+        predicted = fitted.predict(
+            0, data.features[torch.from_numpy(test).to(data.features.device)]
+        )
         tests.append(_accuracy(predicted, labels[test]))
     return Result(_mean([max(score) for score in scores]), _mean(tests))
 
@@ -112,7 +120,9 @@ def split(parts: Mapping[str, Part], classes: int, settings: Settings, advance: 
     return _best_on_dev(parts, classes, settings, [(0, _plain(DECAYS))], advance)
 
 
-def tuned_network(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
+def tuned_network(
+    parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance
+) -> Result:
     """Fixed parts: a network with one hidden layer, its size and dropout selected on dev
     (docs/methods.md#probing).
     """
@@ -128,7 +138,10 @@ def _best_on_dev(
     advance: Advance,
 ) -> Result:
     train, dev, test = (parts[name] for name in ("train", "dev", "test"))
-    features, labels = torch.cat([train.features, dev.features]), torch.cat([train.labels, dev.labels])
+    features, labels = (
+        torch.cat([train.features, dev.features]),
+        torch.cat([train.labels, dev.labels]),
+    )
     rows = np.arange(len(labels))
     scores, fitted = [], []
     for hidden, heads_of in grid:
@@ -176,7 +189,9 @@ def _means(accuracies: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return float(np.round(np.mean(values), 2))  # SentEval rounds means with numpy, single accuracies with Python
+    return float(
+        np.round(np.mean(values), 2)
+    )  # SentEval rounds means with numpy, single accuracies with Python
 
 
 def _accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:

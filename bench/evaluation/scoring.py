@@ -63,7 +63,9 @@ def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
     return lambda texts: vectors[[rows[text] for text in texts]]
 
 
-def score_tasks(encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None) -> list[Record]:
+def score_tasks(
+    encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None
+) -> list[Record]:
     """Score tasks without classifiers, from vectors in memory.
 
     Args:
@@ -102,7 +104,9 @@ class AdaptedVectors:
         return {text: row for row, text in reversed(list(enumerate(self.texts)))}
 
 
-def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path) -> list[Record]:
+def score_encoder(
+    encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path
+) -> list[Record]:
     """Score an encoder on tasks.
 
     An interrupted call is resumed by the next one with the same `work`.
@@ -124,7 +128,9 @@ def score_encoder(encoder: Encoder, tasks: Sequence[Task], mode: str, device: st
     with closing(VectorStore(work / "vectors", encoder)) as store:
         store.add(sentences(tasks))
         finished = work / store.identity
-        return score(tasks, store, adapt=adaptation(encoder), mode=mode, device=device, finished=finished)
+        return score(
+            tasks, store, adapt=adaptation(encoder), mode=mode, device=device, finished=finished
+        )
 
 
 def score(
@@ -160,7 +166,9 @@ def score(
     settings = MODES[mode]
     records: list[Record] = []
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]
-    with Progress(sum(_work(task, settings) for task in labelled), "classify", unit="sample") as progress:
+    with Progress(
+        sum(_work(task, settings) for task in labelled), "classify", unit="sample"
+    ) as progress:
         for task in tasks:
             own = AdaptedVectors(task, vectors, adapt) if adapt else vectors
             if isinstance(task, sts.StsTask):
@@ -210,7 +218,8 @@ def _score_labelled(
 
     parts = {
         name: protocols.Part(
-            torch.from_numpy(task.features(name, vectors)).to(device), torch.from_numpy(samples.labels).to(device)
+            torch.from_numpy(task.features(name, vectors)).to(device),
+            torch.from_numpy(samples.labels).to(device),
         )
         for name, samples in task.splits.items()
     }
@@ -221,10 +230,18 @@ def _score_labelled(
 
     def records(result: protocols.Result, metric: str) -> Iterator[Record]:
         for part, value in (("test", result.test), ("dev", result.dev)):
-            yield {"task": task.name, "split": part, "metric": metric, "aggregation": "all", "value": value}
+            yield {
+                "task": task.name,
+                "split": part,
+                "metric": metric,
+                "aggregation": "all",
+                "value": value,
+            }
 
     if task.protocol == NESTED:
-        yield from records(protocols.nested(parts["all"], task.classes, settings, advance), "accuracy")
+        yield from records(
+            protocols.nested(parts["all"], task.classes, settings, advance), "accuracy"
+        )
     elif task.protocol == KFOLD:
         result = protocols.kfold(parts["train"], parts["test"], task.classes, settings, advance)
         yield from records(result, "accuracy")
@@ -232,8 +249,16 @@ def _score_labelled(
             from sklearn.metrics import f1_score
 
             value = round(100 * float(f1_score(task.splits["test"].labels, result.predicted)), 2)
-            yield {"task": task.name, "split": "test", "metric": "f1", "aggregation": "all", "value": value}
+            yield {
+                "task": task.name,
+                "split": "test",
+                "metric": "f1",
+                "aggregation": "all",
+                "value": value,
+            }
     elif task.protocol == SPLIT:
         yield from records(protocols.split(parts, task.classes, settings, advance), "accuracy")
         if is_probing(task.name):
-            yield from records(protocols.tuned_network(parts, task.classes, settings, advance), "accuracy_mlp")
+            yield from records(
+                protocols.tuned_network(parts, task.classes, settings, advance), "accuracy_mlp"
+            )

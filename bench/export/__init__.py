@@ -1,7 +1,8 @@
-"""Export of a suite's results: sentence-transformers folders, mteb results, tables, TensorBoard event files.
+"""Export of a suite's results: sentence-transformers folders, mteb results, tables, TensorBoard
+event files.
 
-`export` writes one folder atomically, with the checksums of its files in `export.json`. A later export replaces the
-folder only if it holds exactly these files, unchanged.
+`export` writes one folder atomically, with the checksums of its files in `export.json`. A later
+export replaces the folder only if it holds exactly these files, unchanged.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder, read_json, sha256_file, write_json
 
 MARK = "export.json"
-# Each module has `write(suite_dir, runs, folder, requested)`, which returns remarks for the user. `requested` means
-# that the runs were named, so that a run that cannot be exported is an error rather than a remark.
+# Each module has `write(suite_dir, runs, folder, requested)`, which returns remarks for the user.
+# `requested` means that the runs were named, so that a run that cannot be exported is an error
+# rather than a remark.
 EXPORT_FORMATS = {
     "sentence-transformers": "bench.export.folders",
     "mteb": "bench.export.mteb",
@@ -39,11 +41,14 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
         Remarks on what was left out and why, one sentence each.
 
     Raises:
-        UserError: the suite has no such run or nothing to export, a library is missing, or `out` holds other files.
+        UserError: the suite has no such run or nothing to export, a library is missing, or `out`
+            holds other files.
     """
     runs = read_runs(suite_dir, only)
     _refuse_foreign(out)
-    write: Callable[[Path, Sequence[ExportedRun], Path, bool], list[str]] = import_module(EXPORT_FORMATS[what]).write
+    write: Callable[[Path, Sequence[ExportedRun], Path, bool], list[str]] = import_module(
+        EXPORT_FORMATS[what]
+    ).write
     with atomic_folder(out, keep_others=True) as folder:
         remarks = write(suite_dir, runs, folder, bool(only))
         files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -70,6 +75,10 @@ def _refuse_foreign(out: Path) -> None:
     for path in sorted(path for path in out.rglob("*") if not path.is_dir() and path != out / MARK):
         expected = sums.get(path.relative_to(out).as_posix())
         if expected is None:
-            raise UserError(f"{path} is not part of the export and would be deleted; pass another folder as --out")
+            raise UserError(
+                f"{path} is not part of the export and would be deleted; pass another folder as --out"
+            )
         if path.is_symlink() or expected != sha256_file(path):
-            raise UserError(f"{path} was changed since it was exported; pass another folder as --out")
+            raise UserError(
+                f"{path} was changed since it was exported; pass another folder as --out"
+            )

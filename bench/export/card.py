@@ -1,4 +1,5 @@
-"""The model card of an exported encoder: its provenance, its scores, and what they can be compared with."""
+"""The model card of an exported encoder: its provenance, its scores, and what they can be compared
+with."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
     }
     if base:
         header["base_model"] = base
-    rows = _rows(run, base) | {"Vectors": f"{width} dimensions; sentences are truncated to {longest} tokens"}
+    rows = _rows(run, base) | {
+        "Vectors": f"{width} dimensions; sentences are truncated to {longest} tokens"
+    }
     lines = [
         "---",
         *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in header.items()),
@@ -56,7 +59,11 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
         "",
         "| | |",
         "|---|---|",
-        *(f"| {name} | {_cell(value)} |" for name, value in rows.items() if value not in (None, "")),
+        *(
+            f"| {name} | {_cell(value)} |"
+            for name, value in rows.items()
+            if value not in (None, "")
+        ),
         "",
         "## Scores",
         "",
@@ -66,7 +73,8 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
 
 
 def _rows(run: ExportedRun, base: str | None) -> dict[str, Any]:
-    """Recipe and provenance of a run, as titled values; `base` is the base model's name on the hub."""
+    """Recipe and provenance of a run, as titled values; `base` is the base model's name on the
+    hub."""
     description, provenance = run.description, run.provenance
     code = provenance.get("code") or {}
     label = description.get("label") or description["method"]
@@ -80,7 +88,9 @@ def _rows(run: ExportedRun, base: str | None) -> dict[str, Any]:
         "Run": run.id,
         "Code": f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}"
         + (" with uncommitted changes" if code.get("dirty") else ""),
-        "Versions": ", ".join(f"{name} {version}" for name, version in (provenance.get("versions") or {}).items()),
+        "Versions": ", ".join(
+            f"{name} {version}" for name, version in (provenance.get("versions") or {}).items()
+        ),
         "Device": (provenance.get("device") or {}).get("name"),
         "Date": provenance.get("date"),
     }
@@ -88,7 +98,9 @@ def _rows(run: ExportedRun, base: str | None) -> dict[str, Any]:
 
 def _recipe(description: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [
-        item for item in (description.get("recipe") or {}).items() if item[0] in RECIPE_FIELDS and item[1] is not None
+        item
+        for item in (description.get("recipe") or {}).items()
+        if item[0] in RECIPE_FIELDS and item[1] is not None
     ]
 
 
@@ -102,17 +114,25 @@ def _hub_id(description: Mapping[str, Any]) -> str | None:
 
 
 def _corpora(description: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
-    corpus, *_ = provenance.get("corpora") or [provenance.get("corpus") or {}]  # the training corpus is first
+    corpus, *_ = provenance.get("corpora") or [
+        provenance.get("corpus") or {}
+    ]  # the training corpus is first
     name = str(description.get("corpus"))
     own = (description.get("recipe") or {}).get("corpus")
-    sha = f" (SHA-256 {corpus['sha256']}, {corpus['rows']} lines)" if {"sha256", "rows"} <= corpus.keys() else ""
+    sha = (
+        f" (SHA-256 {corpus['sha256']}, {corpus['rows']} lines)"
+        if {"sha256", "rows"} <= corpus.keys()
+        else ""
+    )
     return f"{own or name}{sha}"
 
 
 def _step(outcome: Mapping[str, Any]) -> str:
     if outcome.get("best_step") is None:
         return ""
-    return f"{outcome['best_step']} of {outcome['steps']}, by the dev set ({outcome['best_dev']:.2f})"
+    return (
+        f"{outcome['best_step']} of {outcome['steps']}, by the dev set ({outcome['best_dev']:.2f})"
+    )
 
 
 def deviations(run: ExportedRun) -> list[str]:

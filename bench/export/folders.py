@@ -1,8 +1,9 @@
 """Trained encoders as sentence-transformers folders: weights, tokenizer, modules, model card.
 
-Poolers and maps become the library's own modules: [CLS] and mean pooling a Pooling, a mean of two layers a
-WeightedLayerPooling, the model's own pooler and affine maps a Dense, a whitening two Dense and a Normalize. Anything
-else is refused. Each folder is loaded again by `bench.models.load`, and its vectors are compared with the originals.
+Poolers and maps become the library's own modules: [CLS] and mean pooling a Pooling, a mean of two
+layers a WeightedLayerPooling, the model's own pooler and affine maps a Dense, a whitening two Dense
+and a Normalize. Anything else is refused. Each folder is loaded again by `bench.models.load`, and
+its vectors are compared with the originals.
 """
 
 from __future__ import annotations
@@ -29,8 +30,15 @@ from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
 
-CLOSE = 1e-5  # tolerance of vectors that are read back, relative to the largest value if that exceeds 1
-PROBES = ("", "A man is playing a guitar.", "two birds", " ".join(50 * ["The old dog sees seven small boats."]))
+CLOSE = (
+    1e-5  # tolerance of vectors that are read back, relative to the largest value if that exceeds 1
+)
+PROBES = (
+    "",
+    "A man is playing a guitar.",
+    "two birds",
+    " ".join(50 * ["The old dog sees seven small boats."]),
+)
 
 TYPES = "sentence_transformers.models"  # the path of the modules in all versions of the library
 
@@ -74,10 +82,14 @@ def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
         raise UserError(f"{run.id} is {run.status}, so it has no encoder to export; leave it out")
     source = paths.run_folder(suite_dir, run.id) / "encoder"
     if not source.is_dir():
-        raise UserError(f"{run.id} has no encoder in this suite: {source} does not exist; pass the suite that has it")
+        raise UserError(
+            f"{run.id} has no encoder in this suite: {source} does not exist; pass the suite that has it"
+        )
     encoder = load_encoder(source)
     if (scored := run.provenance.get("encoder")) and encoder.identity != scored:
-        raise UserError(f"{source} is not the encoder that was scored; score {run.id} again, or retrain it")
+        raise UserError(
+            f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"
+        )
     base, modules = _parts(encoder, run.id)
     folder.mkdir()
     _write_transformer(base, folder)
@@ -88,17 +100,27 @@ def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
         write_json(folder / path / "config.json", module.config)
         if module.tensors:
             save_file(module.tensors, folder / path / "model.safetensors")
-        listed.append({"idx": index, "name": str(index), "path": path, "type": f"{TYPES}.{module.kind}"})
+        listed.append(
+            {"idx": index, "name": str(index), "path": path, "type": f"{TYPES}.{module.kind}"}
+        )
     write_json(folder / "modules.json", listed)
-    settings: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    settings: dict[str, Any] = {
+        "prompts": {},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+    }
     write_json(folder / "config_sentence_transformers.json", settings)
     vectors = encoder.encode(PROBES)
     loaded = load_encoder(folder)
     if modules[-1].kind == "Normalize":  # load_encoder skips a final Normalize
         loaded = Normalised(loaded)
-    error = float(np.abs(loaded.encode(PROBES) - vectors).max()) / max(1.0, float(np.abs(vectors).max()))
+    error = float(np.abs(loaded.encode(PROBES) - vectors).max()) / max(
+        1.0, float(np.abs(vectors).max())
+    )
     if not error <= CLOSE:
-        raise UserError(f"{run.id} cannot be exported: as float32 modules its vectors are off by {error:.1g}")
+        raise UserError(
+            f"{run.id} cannot be exported: as float32 modules its vectors are off by {error:.1g}"
+        )
     longest = read_json(folder / "sentence_bert_config.json")["max_seq_length"]
     write_text(folder / "README.md", card(run, vectors.shape[1], longest))
 
@@ -109,8 +131,13 @@ def _write_transformer(encoder: TransformerEncoder, folder: Path) -> None:
     encoder.tokenizer.model_max_length = longest
     encoder.save(folder)
     settings: dict[str, Any] = {"max_seq_length": longest, "do_lower_case": False}
-    if encoder.model.config.model_type in ("bert", "roberta", "xlm-roberta") and encoder.pooler != "cls":
-        settings["model_args"] = {"add_pooling_layer": False}  # otherwise the library initialises one at random
+    if (
+        encoder.model.config.model_type in ("bert", "roberta", "xlm-roberta")
+        and encoder.pooler != "cls"
+    ):
+        settings["model_args"] = {
+            "add_pooling_layer": False
+        }  # otherwise the library initialises one at random
     write_json(folder / "sentence_bert_config.json", settings)
     if encoder.pooler in LAYERS:
         config = read_json(folder / "config.json")
@@ -128,7 +155,9 @@ def _parts(encoder: Any, name: str) -> tuple[TransformerEncoder, list[Part]]:
         maps.append(encoder)
         encoder = getattr(encoder, "base", None)
         if encoder is None:
-            raise UserError(f"{name} cannot be exported: sentence-transformers has no module for '{maps[-1].kind}'")
+            raise UserError(
+                f"{name} cannot be exported: sentence-transformers has no module for '{maps[-1].kind}'"
+            )
     modules = _pooling(encoder)
     for each in reversed(maps):
         if each.kind == "affine":
@@ -136,13 +165,22 @@ def _parts(encoder: Any, name: str) -> tuple[TransformerEncoder, list[Part]]:
         elif each.kind == "normalised":
             modules.append(Part("Normalize"))
         elif each.kind == "whitened" and each.fixed:
-            # Two steps: computing x W - mu W in one loses digits to cancellation if the mean is large.
+            # Two steps: computing x W - mu W in one loses digits to cancellation if the mean is
+            # large.
             mean, matrix = each.arrays["mean"], each.arrays["matrix"]
-            modules += [_dense(torch.eye(len(mean)), -mean), _dense(matrix.T, None), Part("Normalize")]
+            modules += [
+                _dense(torch.eye(len(mean)), -mean),
+                _dense(matrix.T, None),
+                Part("Normalize"),
+            ]
         elif each.kind == "whitened":
-            raise UserError(f"{name} cannot be exported: its whitening is fitted on the sentences of each task")
+            raise UserError(
+                f"{name} cannot be exported: its whitening is fitted on the sentences of each task"
+            )
         else:
-            raise UserError(f"{name} cannot be exported: sentence-transformers has no module for '{each.kind}'")
+            raise UserError(
+                f"{name} cannot be exported: sentence-transformers has no module for '{each.kind}'"
+            )
     return encoder, modules
 
 
@@ -164,7 +202,8 @@ def _pooling(encoder: TransformerEncoder) -> list[Part]:
 
 
 def _dense(weight: Tensor, bias: Tensor | None, tanh: bool = False) -> Part:
-    """A Dense module, y = W x + b or its tanh, with a weight of shape (k, d) and a bias of shape (k,)."""
+    """A Dense module, y = W x + b or its tanh, with a weight of shape (k, d) and a bias of shape
+    (k,)."""
     tensors = {"linear.weight": weight.float().cpu().contiguous()}
     if bias is not None:
         tensors["linear.bias"] = bias.float().cpu().contiguous()

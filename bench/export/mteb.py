@@ -1,7 +1,9 @@
-"""Scores as mteb result files, in the layout of its results cache: results/<model>/<revision>/<task>.json.
+"""Scores as mteb result files, in the layout of its results cache:
+results/<model>/<revision>/<task>.json.
 
-Tasks are named SentBench-STS12 and so on, because mteb's tasks of the same names use other files, splits and
-classifiers, so that scores must not be mixed. mteb stores scores as fractions (0.76), not as points.
+Tasks are named SentBench-STS12 and so on, because mteb's tasks of the same names use other files,
+splits and classifiers, so that scores must not be mixed. mteb stores scores as fractions (0.76),
+not as points.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ PREFIX = "SentBench-"
 METRICS = {"spearman": "cosine_spearman"}  # our name -> mteb's, if they differ
 MAIN = ("spearman", "accuracy")  # metrics that are a task's main_score
 
-STS_PROTOCOL = "Spearman correlation of cosines with the gold scores, all pairs of a set as one list"
+STS_PROTOCOL = (
+    "Spearman correlation of cosines with the gold scores, all pairs of a set as one list"
+)
 CLASSIFIER = "accuracy of SentEval's classifiers on frozen vectors"
 
 
@@ -36,7 +40,9 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
         if run.records:
             _write_run(run, folder)
         elif requested:
-            raise UserError(f"{run.id} has no scores in {suite_dir} ({run.status}); score it first, or leave it out")
+            raise UserError(
+                f"{run.id} has no scores in {suite_dir} ({run.status}); score it first, or leave it out"
+            )
         else:
             remarks.append(f"{run.id} has no scores ({run.status})")
     if len(remarks) == len(runs):
@@ -52,7 +58,9 @@ def _write_run(run: ExportedRun, folder: Path) -> None:
     for record in run.records:
         if record["task"] != "Avg":  # mteb computes averages itself
             parts.setdefault((record["task"], record["split"]), []).append(record)
-    write_json(place / "model_meta.json", _model(run, f"sentbench/{name}", [task for task, _ in parts]))
+    write_json(
+        place / "model_meta.json", _model(run, f"sentbench/{name}", [task for task, _ in parts])
+    )
     for (task, split), records in parts.items():
         result = _result(run, task, split, records)
         write_json(place / f"{result['task_name']}.json", result)
@@ -127,4 +135,9 @@ def _protocol(run: ExportedRun, task: str) -> str:
 def _revision(provenance: Mapping[str, Any], task: str, split: str) -> str:
     """The checksum of a task's split, else of the data folder."""
     sums = (provenance.get("tasks") or {}).get(task) or {}
-    return str(sums.get(split) or sums.get("all") or (provenance.get("data") or {}).get("sha256") or "unknown")
+    return str(
+        sums.get(split)
+        or sums.get("all")
+        or (provenance.get("data") or {}).get("sha256")
+        or "unknown"
+    )

@@ -71,12 +71,17 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
 
 
 def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> ExportedRun:
-    scores, outcome = paths.scores_file(suite_dir, name), paths.run_folder(suite_dir, name) / "outcome.json"
+    scores, outcome = (
+        paths.scores_file(suite_dir, name),
+        paths.run_folder(suite_dir, name) / "outcome.json",
+    )
     path = scores if scores.is_file() else outcome
     try:
         if scores.is_file():
             provenance, records = read_scores(scores)
-            run = ExportedRun(provenance["run"], provenance["outcome"]["status"], provenance, records)
+            run = ExportedRun(
+                provenance["run"], provenance["outcome"]["status"], provenance, records
+            )
         elif outcome.is_file():
             content = read_json(outcome)
             provenance = content["provenance"] | {"outcome": content["outcome"]}
@@ -84,8 +89,13 @@ def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> Expo
         else:
             path = suite_dir / "plan.json"
             run = ExportedRun(planned or {}, "missing")
-        if run.id != name or not {"method", "backbone", "seed", "trained"} <= run.description.keys():
+        if (
+            run.id != name
+            or not {"method", "backbone", "seed", "trained"} <= run.description.keys()
+        ):
             raise ValueError(f"it describes the run {run.id}")
     except DAMAGE as error:
-        raise UserError(f"{path} is damaged ({describe_damage(error)}); move it away and create it again") from None
+        raise UserError(
+            f"{path} is damaged ({describe_damage(error)}); move it away and create it again"
+        ) from None
     return run

@@ -1,4 +1,5 @@
-"""A suite as tidy tables, with a row per record, per run, and per number of an analysis; CSV and Parquet."""
+"""A suite as tidy tables, with a row per record, per run, and per number of an analysis; CSV and
+Parquet."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ from bench.results.records import COLUMNS
 from bench.runs import paths
 from bench.utils.files import disk_errors
 
-LIBRARIES = ("python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
+LIBRARIES = (
+    "python",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+)
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
 
@@ -35,13 +45,19 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
     for name, rows in tables.items():
         if not rows and name == "analyses":
             continue
-        table = pd.DataFrame(rows, columns=None if rows else [*COLUMNS, *next(iter(origins.values()), {})])
+        table = pd.DataFrame(
+            rows, columns=None if rows else [*COLUMNS, *next(iter(origins.values()), {})]
+        )
         table = table.astype({column: "Int64" for column in WHOLE if column in table.columns})
         with disk_errors(folder / name):
             table.to_csv(folder / f"{name}.csv", index=False)
             if parquet:
                 table.to_parquet(folder / f"{name}.parquet", index=False, engine="pyarrow")
-    return [] if parquet else ["no Parquet was written because pyarrow is not installed; pip install pyarrow"]
+    return (
+        []
+        if parquet
+        else ["no Parquet was written because pyarrow is not installed; pip install pyarrow"]
+    )
 
 
 def _run(run: ExportedRun) -> dict[str, Any]:
@@ -69,14 +85,18 @@ def _origin(run: ExportedRun) -> dict[str, Any]:
     """The provenance of a run, as columns that all tables share."""
     provenance = run.provenance
     code, device, data = (provenance.get(name) or {} for name in ("code", "device", "data"))
-    corpora = provenance.get("corpora") or ([provenance["corpus"]] if provenance.get("corpus") else [])
+    corpora = provenance.get("corpora") or (
+        [provenance["corpus"]] if provenance.get("corpus") else []
+    )
     versions = provenance.get("versions") or {}
     return {
         "run": run.id,
         "status": run.status,
         "data": data.get("name"),
         "data_sha256": data.get("sha256"),
-        "corpora_sha256": " ".join(f"{corpus.get('name')}={corpus.get('sha256')}" for corpus in corpora),
+        "corpora_sha256": " ".join(
+            f"{corpus.get('name')}={corpus.get('sha256')}" for corpus in corpora
+        ),
         "encoder": provenance.get("encoder"),
         "mode": provenance.get("mode"),
         "sentbench": code.get("version"),

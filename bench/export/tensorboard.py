@@ -1,6 +1,8 @@
-"""Training logs as TensorBoard event files: loss and learning rate per step, dev scores and geometry per evaluation.
+"""Training logs as TensorBoard event files: loss and learning rate per step, dev scores and
+geometry per evaluation.
 
-Logs hold no times. The wall time of an event is its step in seconds, so TensorBoard's "relative" axis counts steps.
+Logs hold no times. The wall time of an event is its step in seconds, so TensorBoard's "relative"
+axis counts steps.
 """
 
 from __future__ import annotations
@@ -27,12 +29,15 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
     """Write the log of each trained run.
 
     Raises:
-        UserError: `tensorboard` is not installed, a requested run has no log, no run has, or a log is damaged.
+        UserError: `tensorboard` is not installed, a requested run has no log, no run has, or a log
+            is damaged.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise UserError("event files need tensorboard, which is not installed; pip install tensorboard") from None
+        raise UserError(
+            "event files need tensorboard, which is not installed; pip install tensorboard"
+        ) from None
     remarks: list[str] = []
     for run in runs:
         log = paths.run_folder(suite_dir, run.id) / "log.jsonl"
@@ -64,7 +69,9 @@ def scalars(log: Path) -> Iterator[tuple[int, str, float]]:
                 row: dict[str, Any] = json.loads(line)
                 yield from _scalars(row, int(row["step"]))
             except (ValueError, TypeError, KeyError, AttributeError):
-                raise UserError(f"{log}, line {number}: not a row of a training log; delete the line") from None
+                raise UserError(
+                    f"{log}, line {number}: not a row of a training log; delete the line"
+                ) from None
 
 
 def _scalars(row: Mapping[str, Any], step: int) -> Iterator[tuple[int, str, float]]:

@@ -107,9 +107,20 @@ class TransformerEncoder:
     @property
     def identity(self) -> str:
         tokenizer = json.loads(tokenizer_identity(self.tokenizer))
-        irrelevant = ("_name_or_path", "transformers_version", "dtype", "architectures")  # do not affect the vectors
-        config = {key: value for key, value in self.model.config.to_dict().items() if key not in irrelevant}
-        description = json.dumps([self.pooler, self._limit, tokenizer, config], sort_keys=True, default=str)
+        irrelevant = (
+            "_name_or_path",
+            "transformers_version",
+            "dtype",
+            "architectures",
+        )  # do not affect the vectors
+        config = {
+            key: value
+            for key, value in self.model.config.to_dict().items()
+            if key not in irrelevant
+        }
+        description = json.dumps(
+            [self.pooler, self._limit, tokenizer, config], sort_keys=True, default=str
+        )
         digest = hashlib.sha256(description.encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
@@ -130,7 +141,9 @@ class TransformerEncoder:
         if not room and all(text in self._cached_tokens for text in sentences):
             return [self._cached_tokens[text] for text in sentences]
         limit = self._limit - room
-        return self.tokenizer(list(sentences), truncation=True, max_length=limit, padding=False)["input_ids"]
+        return self.tokenizer(list(sentences), truncation=True, max_length=limit, padding=False)[
+            "input_ids"
+        ]
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         return self.encode_tokens(self.tokenize(sentences))
@@ -160,7 +173,9 @@ class TransformerEncoder:
         training = self.model.training
         self.model.eval()
         try:
-            for rows in length_batches([len(row) for row in tokens], TOKEN_BUDGET.get(device.type, 4096)):
+            for rows in length_batches(
+                [len(row) for row in tokens], TOKEN_BUDGET.get(device.type, 4096)
+            ):
                 batch = Batch.of([tokens[row] for row in rows], self.tokenizer.pad_token_id, device)
                 vectors[rows] = self._pooled(batch, pool).float().cpu().numpy()
                 if progress:
@@ -184,7 +199,9 @@ class TransformerEncoder:
         return {"pooler": self.pooler}
 
     @classmethod
-    def load(cls, folder: Path, stored: dict[str, Any], *, device: str = "cpu") -> TransformerEncoder:
+    def load(
+        cls, folder: Path, stored: dict[str, Any], *, device: str = "cpu"
+    ) -> TransformerEncoder:
         model, tokenizer = load_backbone(folder, pooling_layer=stored["pooler"] == "cls")
         return cls(model.to(device), tokenizer, stored["pooler"])
 

@@ -78,8 +78,12 @@ class Model:
                 raise UserError(
                     f"'{word}' has an unknown option '{key}'{did_you_mean(key, ('pooler', 'prompt', 'normalize'))}"
                 )
-            if (key == "normalize" and value not in ("", "true", "false")) or (key == "pooler" and not value):
-                raise UserError(f"'{word}': cannot read '{item}'; write pooler=avg, prompt=query or normalize")
+            if (key == "normalize" and value not in ("", "true", "false")) or (
+                key == "pooler" and not value
+            ):
+                raise UserError(
+                    f"'{word}': cannot read '{item}'; write pooler=avg, prompt=query or normalize"
+                )
             options[key] = value != "false" if key == "normalize" else value
         return replace(model, source=match["source"], **options)
 
@@ -91,7 +95,10 @@ class Model:
             UserError: the model is a function. Code that a file names is never run.
         """
         model = cls(
-            described["model"], described.get("pooler"), described.get("prompt"), bool(described.get("normalize"))
+            described["model"],
+            described.get("pooler"),
+            described.get("prompt"),
+            bool(described.get("normalize")),
         )
         if described.get("function") or model.is_function:
             raise UserError(
@@ -116,7 +123,11 @@ class Model:
     @property
     def options(self) -> list[str]:
         """The options as they are written in brackets."""
-        options = [f"{key}={value}" for key in ("pooler", "prompt") if (value := getattr(self, key)) is not None]
+        options = [
+            f"{key}={value}"
+            for key in ("pooler", "prompt")
+            if (value := getattr(self, key)) is not None
+        ]
         return options + ["normalize"] * self.normalize
 
     @property
@@ -141,7 +152,8 @@ class Model:
         return {"model": self.name, **options, "function": self.is_function}
 
     def check(self) -> None:
-        """Raise `UserError` for mistakes that are visible before anything is downloaded or loaded."""
+        """Raise `UserError` for mistakes that are visible before anything is downloaded or
+        loaded."""
         if self.is_function:
             if isinstance(self.source, str):
                 imported(self.source)
@@ -159,11 +171,15 @@ class Model:
         """
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
-                raise UserError(f"'{self.name}' is a function, which has no pooler and no prompts; omit both")
+                raise UserError(
+                    f"'{self.name}' is a function, which has no pooler and no prompts; omit both"
+                )
             function = imported(self.source) if isinstance(self.source, str) else self.source
             encoder: Encoder = FunctionEncoder(function, self.name)
         else:
-            encoder = load_encoder(str(self.source), pooler=self.pooler, prompt=self.prompt, device=device)
+            encoder = load_encoder(
+                str(self.source), pooler=self.pooler, prompt=self.prompt, device=device
+            )
         return Normalised(encoder) if self.normalize else encoder
 
 
@@ -178,7 +194,9 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
         by_file = {model.file(above): model for model in models}
         if len(by_file) == len(models):
             return by_file
-    first, second = next((a, b) for a, b in combinations(models, 2) if a.file(above) == b.file(above))
+    first, second = next(
+        (a, b) for a, b in combinations(models, 2) if a.file(above) == b.file(above)
+    )
     raise UserError(
         f"'{first.label}' and '{second.label}' would both be written to {first.file()}; "
         f"omit one, or evaluate each into its own folder with --out"
@@ -203,18 +221,26 @@ def imported(name: str) -> Function:
             remedy = f"install '{error.name}', which {module} needs"
         raise UserError(f"'{name}' cannot be imported ({error}); {remedy}") from None
     except FAILURES as error:
-        raise UserError(f"'{name}' cannot be imported ({describe_error(error)}); fix that module") from error
+        raise UserError(
+            f"'{name}' cannot be imported ({describe_error(error)}); fix that module"
+        ) from error
     for part in path.split("."):
         if not hasattr(value, part):
-            raise UserError(f"'{name}': {module} has no '{part}'{did_you_mean(part, _functions(value))}")
+            raise UserError(
+                f"'{name}': {module} has no '{part}'{did_you_mean(part, _functions(value))}"
+            )
         value = getattr(value, part)
     if not callable(value):
-        raise UserError(f"'{name}' is not a function; name one that takes a list of texts and returns an array")
+        raise UserError(
+            f"'{name}' is not a function; name one that takes a list of texts and returns an array"
+        )
     return value
 
 
 def _functions(holder: Any) -> list[str]:
-    return [name for name, value in vars(holder).items() if callable(value) and not name.startswith("_")]
+    return [
+        name for name, value in vars(holder).items() if callable(value) and not name.startswith("_")
+    ]
 
 
 class FunctionEncoder:
@@ -253,13 +279,17 @@ class FunctionEncoder:
             raise
         except FAILURES as error:
             reason = describe_error(error, self.function)
-            raise UserError(f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it") from error
+            raise UserError(
+                f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
+            ) from error
         if hasattr(output, "detach"):
             output = output.detach().float().cpu()
         try:
             if np.iscomplexobj(output):  # numpy would drop the imaginary part
                 raise TypeError
-            with np.errstate(over="ignore"):  # values beyond float32 become infinite, which scoring rejects
+            with np.errstate(
+                over="ignore"
+            ):  # values beyond float32 become infinite, which scoring rejects
                 vectors = np.asarray(output, dtype=np.float32)
         except (TypeError, ValueError):
             raise UserError(

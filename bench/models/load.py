@@ -39,7 +39,9 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
         if base := getattr(encoder, "base", None):
             save_encoder(base, temporary / "base")
         if arrays := getattr(encoder, "arrays", None):
-            save_file({name: array.contiguous() for name, array in arrays.items()}, temporary / ARRAYS)
+            save_file(
+                {name: array.contiguous() for name, array in arrays.items()}, temporary / ARRAYS
+            )
         write_json(temporary / "encoder.json", {"kind": encoder.kind, **stored})
 
 
@@ -65,7 +67,9 @@ def load_encoder(
     if pooler is not None:
         check_pooler(pooler)
         if prompt:
-            raise UserError(f"--pooler uses only the transformer of {model}, without prompts; omit --prompt")
+            raise UserError(
+                f"--pooler uses only the transformer of {model}, without prompts; omit --prompt"
+            )
     folder = _find(model)
     if (folder / "encoder.json").is_file():
         if prompt:
@@ -76,7 +80,9 @@ def load_encoder(
     if prompt:
         raise UserError(f"{model} has no prompts; omit --prompt")
     if pooler is None:
-        raise UserError(f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})")
+        raise UserError(
+            f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
+        )
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
 
 
@@ -87,7 +93,9 @@ def _find(model: str | Path) -> Path:
     folder = Path(model)
     if not str(model) or folder.is_file():
         problem = f"{model} is a file" if str(model) else "the model's name is empty"
-        raise UserError(f"{problem}; give a folder or a hub id (score word vectors as a backbone of method 'glove')")
+        raise UserError(
+            f"{problem}; give a folder or a hub id (score word vectors as a backbone of method 'glove')"
+        )
     if (folder / "encoder" / "encoder.json").is_file():
         return folder / "encoder"
     if folder.is_dir():
@@ -110,8 +118,14 @@ def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
     if stored["kind"] == TransformerEncoder.kind and stored.get("pooler") not in POOLER_NAMES:
         raise UserError(f"{path} names no pooler; save the encoder again")
     if pooler not in (None, stored.get("pooler")):
-        own = f"with pooler '{stored['pooler']}'" if stored.get("pooler") else f"as '{stored['kind']}'"
-        raise UserError(f"{folder} was saved {own}, not with pooler '{pooler}'; omit --pooler, or write pooler=none")
+        own = (
+            f"with pooler '{stored['pooler']}'"
+            if stored.get("pooler")
+            else f"as '{stored['kind']}'"
+        )
+        raise UserError(
+            f"{folder} was saved {own}, not with pooler '{pooler}'; omit --pooler, or write pooler=none"
+        )
     parts: dict[str, Any] = {}
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
@@ -130,7 +144,9 @@ def _load_arrays(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise UserError(f"{path} is truncated or broken ({error}); save the encoder again") from None
+        raise UserError(
+            f"{path} is truncated or broken ({error}); save the encoder again"
+        ) from None
 
 
 def _load_modular(folder: Path, prompt: str | None, device: str) -> Encoder:

@@ -73,7 +73,11 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
     whole = 2 * tokens * (4 * width**2 + 2 * width * inner) + 4 * squares * width
     if not first_only:
         return float(depth * whole)
-    last = 2 * tokens * 2 * width**2 + 2 * rows * (2 * width**2 + 2 * width * inner) + 4 * tokens * width
+    last = (
+        2 * tokens * 2 * width**2
+        + 2 * rows * (2 * width**2 + 2 * width * inner)
+        + 4 * tokens * width
+    )
     return float((depth - 1) * whole + last)
 
 
@@ -89,7 +93,9 @@ class _Select(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
-        return gradient.new_zeros(ctx.count, gradient.shape[1]).index_copy_(0, places, gradient), None
+        return gradient.new_zeros(ctx.count, gradient.shape[1]).index_copy_(
+            0, places, gradient
+        ), None
 
 
 class _Place(torch.autograd.Function):
@@ -138,7 +144,11 @@ class Batch:
             tensor = torch.from_numpy(array)
             # Pinned memory is copied asynchronously, while the device still computes the previous
             # step.
-            return tensor if str(device) == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+            return (
+                tensor
+                if str(device) == "cpu"
+                else tensor.pin_memory().to(device, non_blocking=True)
+            )
 
         return cls(
             to_device(ids),
@@ -186,7 +196,9 @@ class States(Sequence[Tensor]):
     def __getitem__(self, index: int | slice) -> Tensor | States:
         if isinstance(index, slice):
             chosen = range(len(self))[index]
-            return States(self._layers[index], self._batch, self._first_only and len(self) - 1 in chosen)
+            return States(
+                self._layers[index], self._batch, self._first_only and len(self) - 1 in chosen
+            )
         if self._is_first_only(index):
             # Not IndexError, which would silently end an iteration before the last layer.
             raise LookupError("only the first tokens of the last layer were computed")
@@ -194,7 +206,11 @@ class States(Sequence[Tensor]):
 
     def first(self, index: int) -> Tensor:
         """States of the first tokens in one layer, (n, d)."""
-        return self._layers[index] if self._is_first_only(index) else self._batch.first(self._layers[index])
+        return (
+            self._layers[index]
+            if self._is_first_only(index)
+            else self._batch.first(self._layers[index])
+        )
 
     def _is_first_only(self, index: int) -> bool:
         return self._first_only and index in (-1, len(self) - 1)
@@ -205,7 +221,9 @@ def is_packed(model: Any) -> bool:
     return model.config.model_type in PACKED and not model.config.is_decoder
 
 
-def forward(model: Any, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any) -> States:
+def forward(
+    model: Any, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
+) -> States:
     """Hidden states of a transformer, in its current mode (evaluation or training).
 
     Args:
@@ -219,13 +237,17 @@ def forward(model: Any, batch: Batch, *, first_only: bool = False, work: Work | 
     if work is not None:
         work.count(model.config, batch.lengths, first_only)
     if not is_packed(model):
-        output = model(input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True, **inputs)
+        output = model(
+            input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True, **inputs
+        )
         return States([batch.pack(layer) for layer in output.hidden_states], batch)
     # The embedding layer runs padded, because methods hook into it. It is cheap.
     states = batch.pack(model.embeddings(input_ids=batch.ids, **inputs))
     padding = None  # (n, 1, 1, length), added to the attention logits
     if batch.places is not None:
-        padding = torch.zeros(batch.mask.shape, device=states.device).masked_fill_(batch.mask == 0, -torch.inf)
+        padding = torch.zeros(batch.mask.shape, device=states.device).masked_fill_(
+            batch.mask == 0, -torch.inf
+        )
         padding = padding[:, None, None, :]
     drop = Dropout(model.training, states.device)
     layers = [states]
@@ -238,13 +260,22 @@ def forward(model: Any, batch: Batch, *, first_only: bool = False, work: Work | 
 def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
     """Output of a model's own pooler, (n, d)."""
     if is_packed(model):
-        return model.pooler(forward(model, batch, first_only=True, work=work).first(-1).unsqueeze(1))
+        return model.pooler(
+            forward(model, batch, first_only=True, work=work).first(-1).unsqueeze(1)
+        )
     if work is not None:
         work.count(model.config, batch.lengths, first_only=False)
     return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
 
 
-def _layer(layer: Any, states: Tensor, batch: Batch, padding: Tensor | None, drop: Dropout, first_only: bool) -> Tensor:
+def _layer(
+    layer: Any,
+    states: Tensor,
+    batch: Batch,
+    padding: Tensor | None,
+    drop: Dropout,
+    first_only: bool,
+) -> Tensor:
     """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) if `first_only`."""
     attention, attention_output = layer.attention.self, layer.attention.output
     computed = batch.first(states) if first_only else states
@@ -254,17 +285,33 @@ def _layer(layer: Any, states: Tensor, batch: Batch, padding: Tensor | None, dro
 
     queries = attention.query(computed)
     queries = heads(queries.unsqueeze(1) if first_only else batch.pad(queries))
-    keys, values = heads(batch.pad(attention.key(states))), heads(batch.pad(attention.value(states)))
-    mixed = _attend(queries, keys, values, padding, attention.dropout.p, drop).transpose(1, 2).flatten(2)
+    keys, values = (
+        heads(batch.pad(attention.key(states))),
+        heads(batch.pad(attention.value(states))),
+    )
+    mixed = (
+        _attend(queries, keys, values, padding, attention.dropout.p, drop)
+        .transpose(1, 2)
+        .flatten(2)
+    )
     mixed = mixed.squeeze(1) if first_only else batch.pack(mixed)
 
-    between = attention_output.LayerNorm(drop(attention_output.dense(mixed), attention_output.dropout.p) + computed)
+    between = attention_output.LayerNorm(
+        drop(attention_output.dense(mixed), attention_output.dropout.p) + computed
+    )
     output = layer.output
-    return output.LayerNorm(drop(output.dense(layer.intermediate(between)), output.dropout.p) + between)
+    return output.LayerNorm(
+        drop(output.dense(layer.intermediate(between)), output.dropout.p) + between
+    )
 
 
 def _attend(
-    queries: Tensor, keys: Tensor, values: Tensor, padding: Tensor | None, dropout: float, drop: Dropout
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    padding: Tensor | None,
+    dropout: float,
+    drop: Dropout,
 ) -> Tensor:
     """Attention with dropout of its weights.
 

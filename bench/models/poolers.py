@@ -1,4 +1,5 @@
-"""Poolers: from the hidden states of a transformer to one vector a sentence (docs/methods.md#vectors)."""
+"""Poolers: from the hidden states of a transformer to one vector a sentence
+(docs/methods.md#vectors)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that use only the first tok
 def check_pooler(name: str) -> None:
     """Raise `UserError` if `name` is not a pooler that encoders can be scored with."""
     if name == "cls_mlp":
-        raise UserError("pooler 'cls_mlp' is the training head and is not scored; choose cls_before_pooler")
+        raise UserError(
+            "pooler 'cls_mlp' is the training head and is not scored; choose cls_before_pooler"
+        )
     if name not in POOLER_NAMES:
         raise UserError(f"unknown pooler '{name}'{did_you_mean(name, POOLER_NAMES)}")
 

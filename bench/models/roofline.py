@@ -16,7 +16,10 @@ import torch
 
 from bench.models.packed_forward import Work
 
-COPIED = {"cpu": 2**26, "cuda": 2**29}  # bytes of the copied tensor, larger than the device's caches
+COPIED = {
+    "cpu": 2**26,
+    "cuda": 2**29,
+}  # bytes of the copied tensor, larger than the device's caches
 ROWS = {
     "cpu": 512,
     "cuda": 16_384,
@@ -77,7 +80,9 @@ def _product_rate(device: str, kind: torch.dtype, width: int) -> float:
     states = torch.randn(rows, width, generator=drawn).to(device, kind)
     weight = torch.randn(width, 4 * width, generator=drawn).to(device, kind)
     out = states @ weight
-    return 2 * rows * width * 4 * width / _best_time(lambda: torch.mm(states, weight, out=out), device)
+    return (
+        2 * rows * width * 4 * width / _best_time(lambda: torch.mm(states, weight, out=out), device)
+    )
 
 
 def _copy_rate(device: str) -> float:
@@ -94,7 +99,9 @@ def _best_time(operation: Callable[[], object], device: str) -> float:
     On a GPU several operations are queued, so that launches are not timed.
     """
     repeats = 1 if device == "cpu" else 16
-    finish: Callable[[], object] = (lambda: None) if device == "cpu" else (lambda: torch.cuda.synchronize(device))
+    finish: Callable[[], object] = (
+        (lambda: None) if device == "cpu" else (lambda: torch.cuda.synchronize(device))
+    )
     operation()
     finish()
     best, trials, started = float("inf"), 0, time.perf_counter()
@@ -122,7 +129,9 @@ def weight_bytes(weights: int, moments: int = 2) -> int:
     return weights * FLOAT * (5 + 2 * moments)
 
 
-def floor(work: Work, weights: int, steps: int, peak: Mapping[str, Any], moments: int = 2) -> dict[str, float]:
+def floor(
+    work: Work, weights: int, steps: int, peak: Mapping[str, Any], moments: int = 2
+) -> dict[str, float]:
     """Lower bound on the seconds of a training.
 
     Args:

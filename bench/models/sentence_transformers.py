@@ -39,7 +39,14 @@ POOLINGS = {"mean": "avg", "cls": "cls_before_pooler"}
 FLAGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
 
-SUPPORTED = ("Transformer", "WeightedLayerPooling", "Pooling", "StaticEmbedding", "Dense", "Normalize")
+SUPPORTED = (
+    "Transformer",
+    "WeightedLayerPooling",
+    "Pooling",
+    "StaticEmbedding",
+    "Dense",
+    "Normalize",
+)
 ACTIVATIONS = {"Identity": False, "Tanh": True}  # of a Dense module -> whether it is tanh
 
 USE_POOLER = "choose a pooler with --pooler to use only the transformer"
@@ -84,7 +91,9 @@ class Stack:
             from tokenizers.normalizers import Lowercase, Sequence
 
             backend = tokenizer.backend_tokenizer
-            backend.normalizer = Sequence([Lowercase(), *([backend.normalizer] if backend.normalizer else [])])
+            backend.normalizer = Sequence(
+                [Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
+            )
 
     def around(self, encoder: Any) -> Any:
         """Wrap the encoder of the first module with the prompt and the modules after the pooling.
@@ -122,7 +131,9 @@ def read(folder: Path, prompt: str | None = None) -> Stack:
     modules = _modules(folder)
     for module in modules:
         if module.kind not in SUPPORTED:
-            raise UserError(f"{folder} has a module '{module.kind}', which is not supported; {USE_POOLER}")
+            raise UserError(
+                f"{folder} has a module '{module.kind}', which is not supported; {USE_POOLER}"
+            )
     text = _prompt(folder, prompt)
     if modules and modules[0].kind == "StaticEmbedding":
         return Stack(modules[0].folder, None, after=_after(folder, modules[1:]), prompt=text)
@@ -161,7 +172,9 @@ def _modules(folder: Path) -> list[Module]:
 
 def _after(folder: Path, modules: Sequence[Module]) -> tuple[Module, ...]:
     """The modules after the pooling, without a final Normalize."""
-    if misplaced := [module.kind for module in modules if module.kind not in ("Dense", "Normalize")]:
+    if misplaced := [
+        module.kind for module in modules if module.kind not in ("Dense", "Normalize")
+    ]:
         raise UserError(
             f"{folder} has a module '{misplaced[0]}' after the pooling, which is not supported; {USE_POOLER}"
         )
@@ -178,21 +191,37 @@ def _pooling_config(folder: Path) -> dict[str, Any]:
 
 
 def _pooler(folder: Path, pooling: Mapping[str, Any]) -> str:
-    flags = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
+    flags = [
+        name
+        for name, value in pooling.items()
+        if name.startswith("pooling_mode_") and value is True
+    ]
     modes = [FLAGS.get(name, name) for name in flags]
     if "pooling_mode" in pooling:
         mode = pooling["pooling_mode"]
         modes = [str(each) for each in (mode if isinstance(mode, list) else [mode])]
     if len(modes) != 1 or modes[0] not in POOLINGS:
-        raise UserError(f"{folder} has the pooling {', '.join(modes) or 'none'}, which is not supported; {USE_POOLER}")
+        raise UserError(
+            f"{folder} has the pooling {', '.join(modes) or 'none'}, which is not supported; {USE_POOLER}"
+        )
     return POOLINGS[modes[0]]
 
 
 def _two_layer_pooler(module: Module, pooler: str) -> str:
-    """The pooler of `LAYERS` with the weights of a WeightedLayerPooling, before the mean of tokens."""
-    config, weights = read_json(module.folder / "config.json"), _weights(module).get("layer_weights")
+    """The pooler of `LAYERS` with the weights of a WeightedLayerPooling, before the mean of
+    tokens."""
+    config, weights = (
+        read_json(module.folder / "config.json"),
+        _weights(module).get("layer_weights"),
+    )
     from_first = isinstance(config, dict) and config.get("layer_start") == 0
-    if from_first and pooler == "avg" and weights is not None and weights.dim() == 1 and len(weights) > 1:
+    if (
+        from_first
+        and pooler == "avg"
+        and weights is not None
+        and weights.dim() == 1
+        and len(weights) > 1
+    ):
         for name in LAYERS:
             expected = layer_weights(name, len(weights) - 1)
             if torch.equal(weights / weights.sum(), expected / expected.sum()):
@@ -216,21 +245,31 @@ def _prompt(folder: Path, name: str | None) -> str:
     config = read_json(path) if path.is_file() else {}
     prompts = config.get("prompts") if isinstance(config, dict) else None
     prompts = {} if prompts is None else prompts
-    if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
+    if not isinstance(prompts, dict) or not all(
+        isinstance(text, str | None) for text in prompts.values()
+    ):
         raise UserError(f"{path} does not map names to prompts; correct it, or {USE_POOLER}")
     chosen = config.get("default_prompt_name") if name is None else name
     if not chosen:
         return ""
     if chosen not in prompts:
-        raise UserError(f"{folder} has no prompt '{chosen}'{did_you_mean(str(chosen), prompts)}; --prompt '' uses none")
+        raise UserError(
+            f"{folder} has no prompt '{chosen}'{did_you_mean(str(chosen), prompts)}; --prompt '' uses none"
+        )
     return prompts[chosen] or ""
 
 
 def _weights(module: Module) -> dict[str, Tensor]:
     path = module.folder / WEIGHTS
     if not path.is_file():
-        why = "its weights are pickled" if list(module.folder.glob("*.bin")) else f"it holds no {WEIGHTS}"
-        raise UserError(f"cannot read the module '{module.kind}' in {module.folder}: {why}; {USE_POOLER}")
+        why = (
+            "its weights are pickled"
+            if list(module.folder.glob("*.bin"))
+            else f"it holds no {WEIGHTS}"
+        )
+        raise UserError(
+            f"cannot read the module '{module.kind}' in {module.folder}: {why}; {USE_POOLER}"
+        )
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -242,11 +281,22 @@ def _dense(encoder: Any, module: Module) -> Affine:
     config = read_json(module.folder / "config.json")
     config = config if isinstance(config, dict) else {}
     activation = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
-    tensors = {config.get(name) or "sentence_embedding" for name in ("module_input_name", "module_output_name")}
-    if "in_features" not in config or config.get("use_residual") or tensors != {"sentence_embedding"}:
-        raise UserError(f"{module.folder} has a module 'Dense' with unsupported settings; {USE_POOLER}")
+    tensors = {
+        config.get(name) or "sentence_embedding"
+        for name in ("module_input_name", "module_output_name")
+    }
+    if (
+        "in_features" not in config
+        or config.get("use_residual")
+        or tensors != {"sentence_embedding"}
+    ):
+        raise UserError(
+            f"{module.folder} has a module 'Dense' with unsupported settings; {USE_POOLER}"
+        )
     if activation not in ACTIVATIONS:
-        raise UserError(f"{module.folder} has a module 'Dense' with unsupported activation {activation}; {USE_POOLER}")
+        raise UserError(
+            f"{module.folder} has a module 'Dense' with unsupported activation {activation}; {USE_POOLER}"
+        )
     weights = _weights(module)
     weight, bias = weights.get("linear.weight"), weights.get("linear.bias")
     if weight is None or weight.dim() != 2 or (bias is not None and bias.shape != weight.shape[:1]):
@@ -313,7 +363,11 @@ class Normalised(Mapped):
         return getattr(self.base, "lasting", True)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        return F.normalize(torch.from_numpy(np.ascontiguousarray(vectors)).double(), dim=-1).float().numpy()
+        return (
+            F.normalize(torch.from_numpy(np.ascontiguousarray(vectors)).double(), dim=-1)
+            .float()
+            .numpy()
+        )
 
     def save(self, folder: Path) -> dict[str, Any]:
         return {}
@@ -343,7 +397,10 @@ class StaticEncoder:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        rows = [each.ids for each in self.tokenizer.encode_batch(list(sentences), add_special_tokens=False)]
+        rows = [
+            each.ids
+            for each in self.tokenizer.encode_batch(list(sentences), add_special_tokens=False)
+        ]
         starts = torch.tensor(np.cumsum([0, *map(len, rows)])[:-1], dtype=torch.int64)
         ids = torch.tensor([number for row in rows for number in row], dtype=torch.int64)
         return F.embedding_bag(ids, self.table, starts, mode="mean").numpy()
@@ -353,7 +410,9 @@ class StaticEncoder:
         return {}
 
     @classmethod
-    def load(cls, folder: Path, stored: dict[str, Any], *, arrays: dict[str, Tensor], **_: Any) -> StaticEncoder:
+    def load(
+        cls, folder: Path, stored: dict[str, Any], *, arrays: dict[str, Tensor], **_: Any
+    ) -> StaticEncoder:
         return cls(_tokenizer(folder), arrays["table"])
 
     @classmethod

@@ -22,7 +22,9 @@ def tokenizer_identity(tokenizer: Any) -> str:
     (set per call).
     """
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    return json.dumps({key: value for key, value in state.items() if key not in ("truncation", "padding")})
+    return json.dumps(
+        {key: value for key, value in state.items() if key not in ("truncation", "padding")}
+    )
 
 
 class TokenFile(Sequence[list[int]]):
@@ -95,7 +97,9 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
         with Progress(len(sentences), "tokenize", unit="sentence") as progress:
             for start in range(0, len(sentences), CHUNK):
                 chunk = list(sentences[start : start + CHUNK])
-                ids = tokenizer(chunk, truncation=True, max_length=longest, padding=False)["input_ids"]
+                ids = tokenizer(chunk, truncation=True, max_length=longest, padding=False)[
+                    "input_ids"
+                ]
                 rows += [np.asarray(row, dtype=np.int32) for row in ids]
                 progress.advance(len(chunk))
         TokenFile.write(path, rows)

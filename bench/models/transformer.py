@@ -27,7 +27,9 @@ def _weights_files(folder: Path) -> list[Path]:
         names = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise UserError(f"{index} lists no weight files; save or download the model again")
-        if other := sorted(name for name in names.values() if "/" in name or not name.endswith(".safetensors")):
+        if other := sorted(
+            name for name in names.values() if "/" in name or not name.endswith(".safetensors")
+        ):
             raise UserError(
                 f"{index} names weights in '{other[0]}', which is not a safetensors file in the same folder; convert "
                 "them, or download the model again"
@@ -38,7 +40,9 @@ def _weights_files(folder: Path) -> list[Path]:
 
 def no_folder(folder: Any) -> UserError:
     """The error for a model folder that does not exist."""
-    return UserError(f"model folder {folder} does not exist; give a Hugging Face folder or a hub id")
+    return UserError(
+        f"model folder {folder} does not exist; give a Hugging Face folder or a hub id"
+    )
 
 
 def check_folder(folder: Path) -> None:
@@ -54,7 +58,11 @@ def check_folder(folder: Path) -> None:
         raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
     missing = [path.name for path in _weights_files(folder) if not path.is_file()]
     if missing:
-        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+        pickled = sorted(
+            path.name
+            for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt")
+            for path in folder.glob(pattern)
+        )
         if pickled:
             raise UserError(
                 f"{folder} holds only pickled weights ({pickled[0]}), which can run code; convert them to safetensors"
@@ -62,14 +70,22 @@ def check_folder(folder: Path) -> None:
         raise UserError(f"{folder} holds no {missing[0]}; give a folder with safetensors weights")
     if not any(
         (folder / name).is_file()
-        for name in ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
+        for name in (
+            "tokenizer.json",
+            "vocab.txt",
+            "vocab.json",
+            "sentencepiece.bpe.model",
+            "spiece.model",
+        )
     ):
         raise UserError(
             f"{folder} holds no tokenizer (tokenizer.json or a vocabulary); put its files beside the weights"
         )
 
 
-def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: bool = False) -> tuple[Any, Any]:
+def load_backbone(
+    folder: Path, *, dropout: float | None = None, pooling_layer: bool = False
+) -> tuple[Any, Any]:
     """Load a transformer and its fast tokenizer from a local folder, in float32.
 
     Args:
@@ -108,7 +124,9 @@ def load_backbone(folder: Path, *, dropout: float | None = None, pooling_layer: 
     return model, tokenizer
 
 
-def _from_pretrained(folder: Path, dropout: float | None, pooling_layer: bool) -> tuple[Any, Any, dict[str, Any]]:
+def _from_pretrained(
+    folder: Path, dropout: float | None, pooling_layer: bool
+) -> tuple[Any, Any, dict[str, Any]]:
     """Model, tokenizer, and what transformers reports about missing, unexpected and mismatched
     weights.
     """
@@ -120,7 +138,11 @@ def _from_pretrained(folder: Path, dropout: float | None, pooling_layer: bool) -
     config = _read_config(folder)
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
-    options = {"add_pooling_layer": pooling_layer} if config.model_type in ("bert", "roberta", "xlm-roberta") else {}
+    options = (
+        {"add_pooling_layer": pooling_layer}
+        if config.model_type in ("bert", "roberta", "xlm-roberta")
+        else {}
+    )
     model, loading = AutoModel.from_pretrained(
         folder,
         output_loading_info=True,
@@ -132,7 +154,9 @@ def _from_pretrained(folder: Path, dropout: float | None, pooling_layer: bool) -
         ignore_mismatched_sizes=True,  # `_check_weights` rejects them by name
         **options,
     )
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    tokenizer = AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
     return model, tokenizer, loading
 
 
@@ -156,11 +180,17 @@ def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
         )
     # Weights of layers that the model does not have. Heads and poolers may be unused.
     unused = {
-        name: int(layer[1]) for name in loading["unexpected_keys"] if (layer := re.search(r"\blayers?\.(\d+)", name))
+        name: int(layer[1])
+        for name in loading["unexpected_keys"]
+        if (layer := re.search(r"\blayers?\.(\d+)", name))
     }
     if unused:
         beyond = min(unused.values()) >= getattr(model.config, "num_hidden_layers", float("inf"))
-        remedy = "correct its number of layers" if beyond else "download both again, they are of different models"
+        remedy = (
+            "correct its number of layers"
+            if beyond
+            else "download both again, they are of different models"
+        )
         raise UserError(f"{config} has no place for the weights {min(unused)}; {remedy}")
     if missing := sorted(loading["missing_keys"]):
         raise UserError(
@@ -171,7 +201,9 @@ def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
 def _check_tokenizer(folder: Path, model: Any, tokenizer: Any) -> None:
     """Reject a tokenizer that cannot pad or that has more tokens than the model."""
     if tokenizer.pad_token is None:
-        raise UserError(f"the tokenizer in {folder} has no padding token; set pad_token in its tokenizer_config.json")
+        raise UserError(
+            f"the tokenizer in {folder} has no padding token; set pad_token in its tokenizer_config.json"
+        )
     rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise UserError(
@@ -184,7 +216,9 @@ def _summary(error: Exception) -> str:
     """The first sentence of a library's error message, without headings."""
     lines = [line.strip() for line in str(error).splitlines()]
     line = next((line for line in lines if line and not line.endswith(":")), "")
-    sentence = re.split(r"\. |\.$", line.removeprefix("TypeError: "))[0].replace("Padding_idx", "pad_token_id")
+    sentence = re.split(r"\. |\.$", line.removeprefix("TypeError: "))[0].replace(
+        "Padding_idx", "pad_token_id"
+    )
     return sentence[:200] if " " in sentence else f"{type(error).__name__} {sentence}".strip()
 
 
@@ -195,7 +229,9 @@ def _stores_pooler(folder: Path) -> bool:
                 if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
                     return True
         except SafetensorError as error:
-            raise UserError(f"the weights in {folder} are truncated or broken ({error}); download them again") from None
+            raise UserError(
+                f"the weights in {folder} are truncated or broken ({error}); download them again"
+            ) from None
     return False
 
 
@@ -250,7 +286,9 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
         ) from error
     heads = [module for module in model.children() if module is not model.base_model]
     if loading["missing_keys"] or len(heads) != 1:
-        raise UserError(f"{folder} stores no masked-language head, which would be random; choose a checkpoint with one")
+        raise UserError(
+            f"{folder} stores no masked-language head, which would be random; choose a checkpoint with one"
+        )
     if getattr(model.config, "tie_word_embeddings", True):
         model.get_output_embeddings().weight = backbone.get_input_embeddings().weight
     return heads[0]

@@ -41,7 +41,11 @@ class Backbone:
     @property
     def reference(self) -> str:
         """The name to load this backbone with: its path if it was given by path, else its name."""
-        return self.location if self.source == "folder" and self.name not in local_models() else self.name
+        return (
+            self.location
+            if self.source == "folder" and self.name not in local_models()
+            else self.name
+        )
 
     def folder(self) -> Path:
         """Return the folder of the model; a hub backbone is downloaded to the cache if needed.
@@ -76,7 +80,11 @@ class Backbone:
         return Path(self.location)
 
 
-BACKBONE_KINDS = {"transformer": "a transformer", "words": "a table of word vectors", "none": "no backbone"}
+BACKBONE_KINDS = {
+    "transformer": "a transformer",
+    "words": "a table of word vectors",
+    "none": "no backbone",
+}
 _HUB = {
     "bert-base-uncased": ("google-bert/bert-base-uncased", Shape(768, 12, cased=False)),
     "bert-large-uncased": ("google-bert/bert-large-uncased", Shape(1024, 24, cased=False)),
@@ -85,7 +93,9 @@ _HUB = {
     "bert-base-chinese": ("google-bert/bert-base-chinese", Shape(768, 12)),
 }
 # Tables in a zip archive: shape; archive, repository and file name in the archive.
-_TABLES = {"glove.6B.300d": (Shape(300, 0), ("glove.6B.zip", "stanfordnlp/glove", "glove.6B.300d.txt"))}
+_TABLES = {
+    "glove.6B.300d": (Shape(300, 0), ("glove.6B.zip", "stanfordnlp/glove", "glove.6B.300d.txt"))
+}
 _TOY = {
     "toy-bert": ("bert", Shape(64, 4, cased=False), "transformer"),
     "toy-roberta": ("roberta", Shape(64, 4), "transformer"),
@@ -124,7 +134,9 @@ def local_models() -> dict[str, Path]:
             f"BENCH_MODELS names '{root}', which is not a folder; set it to a folder of Hugging Face models or unset it"
         )
     tables = {path.stem: path for path in sorted(Path(root).glob("*.txt"))}
-    return tables | {path.name: path for path in sorted(Path(root).iterdir()) if (path / "config.json").is_file()}
+    return tables | {
+        path.name: path for path in sorted(Path(root).iterdir()) if (path / "config.json").is_file()
+    }
 
 
 def backbone(name: str) -> Backbone:
@@ -155,17 +167,27 @@ def backbone(name: str) -> Backbone:
             f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. Download a model of the "
             "hub to a folder first"
         )
-    hint = "" if local else "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
-    raise UserError(f"unknown backbone '{name}'{did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}")
+    hint = (
+        ""
+        if local
+        else "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
+    )
+    raise UserError(
+        f"unknown backbone '{name}'{did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}"
+    )
 
 
 @cache
 def _folder_backbone(folder: Path) -> Backbone:
     if not (folder / "config.json").is_file():
-        raise UserError(f"backbone '{folder}' has no config.json; give a folder in Hugging Face format")
+        raise UserError(
+            f"backbone '{folder}' has no config.json; give a folder in Hugging Face format"
+        )
     config: dict[str, Any] = read_json(folder / "config.json")
     try:
-        shape = Shape(int(config["hidden_size"]), int(config["num_hidden_layers"]), _is_cased(folder))
+        shape = Shape(
+            int(config["hidden_size"]), int(config["num_hidden_layers"]), _is_cased(folder)
+        )
     except (KeyError, TypeError, ValueError):
         raise UserError(
             f"{folder / 'config.json'} lacks hidden_size or num_hidden_layers; give a transformer encoder"
@@ -173,7 +195,9 @@ def _folder_backbone(folder: Path) -> Backbone:
     _check_name_is_free(folder, folder.resolve().name)
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
-        raise UserError(f"{folder} has no .safetensors weights; convert pickled weights to safetensors first")
+        raise UserError(
+            f"{folder} has no .safetensors weights; convert pickled weights to safetensors first"
+        )
     fingerprint = "-".join(sha256_file(path)[:16] for path in weights)
     return Backbone(folder.resolve().name, "folder", str(folder), shape, fingerprint)
 
@@ -195,7 +219,9 @@ def _table_backbone(path: Path) -> Backbone:
 
     name = path.resolve().stem
     _check_name_is_free(path, name)
-    return Backbone(name, "folder", str(path), Shape(width(path), 0), sha256_file(path)[:16], "words")
+    return Backbone(
+        name, "folder", str(path), Shape(width(path), 0), sha256_file(path)[:16], "words"
+    )
 
 
 def _check_name_is_free(path: Path, name: str) -> None:

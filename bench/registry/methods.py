@@ -30,7 +30,11 @@ def method_class(name: str) -> type[Method]:
     """
     known = method_classes()
     if name not in known:
-        hint = "" if method_paths() else "; for your own methods, set BENCH_METHODS to their files or folders"
+        hint = (
+            ""
+            if method_paths()
+            else "; for your own methods, set BENCH_METHODS to their files or folders"
+        )
         raise UserError(f"unknown method '{name}'{did_you_mean(name, known)}{hint}")
     return known[name]
 
@@ -51,7 +55,9 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
     for origin, own in external_methods(paths):
         for cls in own:
             if cls.name in classes:
-                other = origins[cls.name].place if cls.name in origins else classes[cls.name].__module__
+                other = (
+                    origins[cls.name].place if cls.name in origins else classes[cls.name].__module__
+                )
                 raise UserError(
                     f"two methods have the name '{cls.name}', in {other} and in {origin.place}; rename yours"
                 )

@@ -30,7 +30,11 @@ FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or 
 # Folders of code that is not the user's: this project and the standard library.
 _NOT_USER_CODE = tuple(
     f"{folder}{os.sep}"
-    for folder in (Path(__file__).parents[1], Path(inspect.getfile(Method)).parent, sysconfig.get_path("stdlib"))
+    for folder in (
+        Path(__file__).parents[1],
+        Path(inspect.getfile(Method)).parent,
+        sysconfig.get_path("stdlib"),
+    )
 )
 
 
@@ -81,7 +85,9 @@ def python_files(path: Path) -> list[Path]:
     """
     if path.is_file():
         if path.suffix != ".py":
-            raise UserError(f"{path} is not a Python file; give a .py file or a folder of such files")
+            raise UserError(
+                f"{path} is not a Python file; give a .py file or a folder of such files"
+            )
         return [path]
     if not path.is_dir():
         raise UserError(f"{path} does not exist; fix BENCH_METHODS or 'method_paths'")
@@ -96,7 +102,8 @@ def load_file(path: Path) -> Found:
     """Import a file under a unique module name, without bytecode, and return its methods.
 
     Raises:
-        UserError: the file cannot be imported or has no valid method; the message has file and line.
+        UserError: the file cannot be imported or has no valid method; the message has file and
+            line.
     """
     source = path.read_bytes()
     name = f"_method_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
@@ -104,7 +111,8 @@ def load_file(path: Path) -> Found:
     module.__file__ = str(path)
     sys.modules[name] = module  # dataclasses looks the module up
     try:
-        # Not through importlib: its cached bytecode may belong to an older file of equal mtime and size.
+        # Not through importlib: its cached bytecode may belong to an older file of equal mtime and
+        # size.
         code = compile(source, str(path), "exec", dont_inherit=True)
         exec(code, vars(module))  # noqa: S102 (the user asked to run this file)
     except FAILURES as error:
@@ -116,7 +124,9 @@ def load_file(path: Path) -> Found:
             f"{path} has no method; write a class with a name that extends one of methods.base, "
             "or start the file's name with an underscore"
         )
-    return Origin(str(path), hashlib.sha256(source).hexdigest()), [_checked(cls, str(path)) for cls in classes]
+    return Origin(str(path), hashlib.sha256(source).hexdigest()), [
+        _checked(cls, str(path)) for cls in classes
+    ]
 
 
 def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
@@ -124,7 +134,9 @@ def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
     return [
         cls
         for _, cls in inspect.getmembers(module, inspect.isclass)
-        if issubclass(cls, Method) and hasattr(cls, "name") and f"{cls.__module__}.".startswith(f"{within}.")
+        if issubclass(cls, Method)
+        and hasattr(cls, "name")
+        and f"{cls.__module__}.".startswith(f"{within}.")
     ]
 
 
@@ -133,8 +145,8 @@ def describe_error(error: BaseException, function: Callable[..., Any] | None = N
 
     Args:
         error: the error.
-        function: the called user function. Its first line is the place if the error was raised before
-            it ran, e.g. for a wrong number of arguments.
+        function: the called user function. Its first line is the place if the error was raised
+            before it ran, e.g. for a wrong number of arguments.
     """
     words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())[:LONGEST]
     place = _place(error) or _first_line(function)
@@ -144,7 +156,9 @@ def describe_error(error: BaseException, function: Callable[..., Any] | None = N
 
 def _place(error: BaseException) -> str:
     """Return the innermost line of user code in the traceback."""
-    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [
+        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((error.filename, error.lineno or 1))
     return next((f"{file}, line {line}" for file, line in reversed(places) if _is_users(file)), "")
@@ -179,7 +193,9 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
     try:
         loaded = entry.load()
     except FAILURES as error:
-        raise UserError(f"{where} cannot be imported ({describe_error(error)}); fix or uninstall it") from error
+        raise UserError(
+            f"{where} cannot be imported ({describe_error(error)}); fix or uninstall it"
+        ) from error
     top = entry.module.partition(".")[0]
     if isinstance(loaded, types.ModuleType):
         classes = methods_in(loaded, top)
@@ -187,7 +203,9 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
         classes = [loaded] if inspect.isclass(loaded) and issubclass(loaded, Method) else []
     if not classes:
         raise UserError(f"{where} has no method; fix its entry point or uninstall it")
-    return Origin(where, _package_sha256(sys.modules[top])), [_checked(cls, where) for cls in classes]
+    return Origin(where, _package_sha256(sys.modules[top])), [
+        _checked(cls, where) for cls in classes
+    ]
 
 
 def _package_sha256(module: types.ModuleType) -> str:
@@ -195,8 +213,14 @@ def _package_sha256(module: types.ModuleType) -> str:
     folders = [Path(folder) for folder in getattr(module, "__path__", [])]
     if not folders:
         return sha256_file(Path(module.__file__ or ""))
-    files = sorted((file.relative_to(folder).as_posix(), file) for folder in folders for file in folder.rglob("*.py"))
-    return hashlib.sha256("\n".join(f"{sha256_file(file)}  {name}" for name, file in files).encode()).hexdigest()
+    files = sorted(
+        (file.relative_to(folder).as_posix(), file)
+        for folder in folders
+        for file in folder.rglob("*.py")
+    )
+    return hashlib.sha256(
+        "\n".join(f"{sha256_file(file)}  {name}" for name, file in files).encode()
+    ).hexdigest()
 
 
 def _checked(cls: type[Method], place: str) -> type[Method]:
@@ -222,15 +246,23 @@ def interface_errors(cls: type[Method]) -> Iterator[str]:
         table: Any = getattr(cls, attribute)
         if table is None and attribute == "official":
             continue
-        if not isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in table.values()):
+        if not isinstance(table, Mapping) or not all(
+            isinstance(row, Mapping) for row in table.values()
+        ):
             yield f"the table '{attribute}' of {cls.__name__} is invalid; write {{backbone or '*': {{key: value}}}}"
 
 
 def _hyper_errors(owner: str, hyper: Any) -> Iterator[str]:
-    if not inspect.isclass(hyper) or not issubclass(hyper, HyperParameters) or not is_dataclass(hyper):
+    if (
+        not inspect.isclass(hyper)
+        or not issubclass(hyper, HyperParameters)
+        or not is_dataclass(hyper)
+    ):
         yield f"Hyper of {owner} is not a dataclass that extends methods.base.HyperParameters; make it one"
         return
-    if forgotten := vars(hyper).get("__annotations__", {}).keys() - {item.name for item in fields(hyper)}:
+    if forgotten := vars(hyper).get("__annotations__", {}).keys() - {
+        item.name for item in fields(hyper)
+    }:
         yield f"'{min(forgotten)}' of {hyper.__name__} is not a field; write @dataclass(frozen=True) above the class"
     for item in fields(hyper):
         if item.default is MISSING and item.default_factory is MISSING:

@@ -14,7 +14,8 @@ from bench.utils.files import write_text
 
 
 def frame(findings: Sequence[Finding]) -> pd.DataFrame:
-    """Findings as a table of texts: `kind`, `source`, `table`, `rows` (separated by semicolons), `text`."""
+    """Findings as a table of texts: `kind`, `source`, `table`, `rows` (separated by semicolons),
+    `text`."""
     fields = ["kind", "source", "table", "rows", "text"]
     lines = [[one.kind, one.source, one.table, "; ".join(one.rows), one.text] for one in findings]
     return pd.DataFrame(lines, columns=fields, dtype=str)
@@ -43,4 +44,9 @@ def write(findings: Sequence[Finding], out: Path) -> None:
     if out.suffix not in (".csv", ".md"):
         raise UserError(f"--out is '{out}'; its extension must be .csv or .md")
     table = frame(findings)
-    write_text(out, csv(table) if out.suffix == ".csv" else markdown(table, "Findings about the printed numbers."))
+    write_text(
+        out,
+        csv(table)
+        if out.suffix == ".csv"
+        else markdown(table, "Findings about the printed numbers."),
+    )

@@ -24,20 +24,26 @@ COMPARISON_LEGEND = "; ".join(f"{symbol} {word}" for word, symbol in COMPARISON_
 
 
 def _names(frame: pd.DataFrame) -> list[str]:
-    """The columns that identify a comparison on one backbone: `Method` if there are several, `Task`, or both."""
+    """The columns that identify a comparison on one backbone: `Method` if there are several,
+    `Task`, or both."""
     several = len(frame.groupby(["method", "setting"])) > 1
     return ["Method"] * several + ["Task"] * (not several or frame["task"].nunique() > 1)
 
 
 def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Comparisons of one board as texts, one per line; further lines follow if papers print different numbers for it.
+    """Comparisons of one board as texts, one per line; further lines follow if papers print
+    different numbers for it.
 
     Args:
         frame, claims: the two frames of `against`, for one board.
     """
     by_row = dict(list(claims.groupby(IDENTITY)))
     # Backbones that stand in for more than one printed backbone.
-    several = {backbone for backbone, group in claims.groupby("backbone") if group["printed_on"].nunique() > 1}
+    several = {
+        backbone
+        for backbone, group in claims.groupby("backbone")
+        if group["printed_on"].nunique() > 1
+    }
     lines: list[dict[str, str]] = []
     for row in frame.to_dict("records"):
         reason = f": {row['reason']}" if row["verdict"] == "undecided" else ""
@@ -46,15 +52,24 @@ def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         line |= {"n": str(row["n"]), "A": score_text(row["mean_a"], row["sd_a"])}
         line |= {"B": score_text(row["mean_b"], row["sd_b"])}
         line |= {"A - B": f"{row['difference']:+.2f}{interval}" if row["n"] else "–"}
-        line |= {"P(A > B)": _share(row), "p, signs": _p(row["permutation_p"]), "p, Holm": _p(row["p_adjusted"])}
+        line |= {
+            "P(A > B)": _share(row),
+            "p, signs": _p(row["permutation_p"]),
+            "p, Holm": _p(row["p_adjusted"]),
+        }
         line |= {"Verdict": f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}{reason}"}
         printed = by_row.get(tuple(row[name] for name in IDENTITY), claims[:0])
-        for _, same in printed.groupby(["printed_on", "printed_a", "printed_b"], sort=False, dropna=False):
+        for _, same in printed.groupby(
+            ["printed_on", "printed_a", "printed_b"], sort=False, dropna=False
+        ):
             claim = same.iloc[0]
             remark = "" if claim["comparable"] else " ≠"
             needed = "" if pd.isna(claim["seeds_claimed"]) else f" ({claim['seeds_claimed']} seeds)"
             gain = "–" if pd.isna(claim["claimed"]) else f"{claim['claimed']:+.2f}{remark}{needed}"
-            line |= {"A, print": score_text(claim["printed_a"], nan), "B, print": score_text(claim["printed_b"], nan)}
+            line |= {
+                "A, print": score_text(claim["printed_a"], nan),
+                "B, print": score_text(claim["printed_b"], nan),
+            }
             source = "; ".join(same["source"] + ", " + same["table"])
             on = f" ({claim['printed_on']})" if row["backbone"] in several else ""
             line |= {"A - B, print": gain, "Source": source + on}
@@ -62,7 +77,18 @@ def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
             line = {}
         if line:
             lines.append(line)
-    columns = ["Backbone", *_names(frame), "n", "A", "B", "A - B", "P(A > B)", "p, signs", "p, Holm", "Verdict"]
+    columns = [
+        "Backbone",
+        *_names(frame),
+        "n",
+        "A",
+        "B",
+        "A - B",
+        "P(A > B)",
+        "p, signs",
+        "p, Holm",
+        "Verdict",
+    ]
     columns += ["A, print", "B, print", "A - B, print", "Source"] if len(claims) else []
     return pd.DataFrame(lines, columns=columns).fillna("")
 
@@ -82,7 +108,8 @@ def _share(row: dict[str, Any]) -> str:
 
 
 def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
-    """The caption of a table of comparisons; it explains the printed columns only if there are any."""
+    """The caption of a table of comparisons; it explains the printed columns only if there are
+    any."""
     first = frame.to_dict("records")[0]
     names = _names(frame)
     ours = f"{'every method on its backbones' if 'Method' in names else _method(first)} (A)"
@@ -95,9 +122,7 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
     )
     legend = COMPARISON_LEGEND
     if len(claims):
-        text += (
-            "; last the printed numbers, their difference, and the number of seeds that would show such a difference"
-        )
+        text += "; last the printed numbers, their difference, and the number of seeds that would show such a difference"
         legend += "; ≠ not comparable with ours"
     return f"{text}. {legend}. {suite.remark_on(frame['backbone'])}".strip()
 
@@ -105,15 +130,22 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
 def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
     """The comparisons of one board: a panel per backbone, a mark for the difference at each seed.
 
-    With several methods, those that are not trained are left out: their differences are so large that the gains of the
-    others would not be visible.
+    With several methods, those that are not trained are left out: their differences are so large
+    that the gains of the others would not be visible.
     """
     from matplotlib.lines import Line2D
 
     from bench.report.figures import style
     from bench.report.figures.style import BLUE, GREY, INK, ORANGE
 
-    seed: dict[str, Any] = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.6}
+    seed: dict[str, Any] = {
+        "color": BLUE,
+        "marker": "o",
+        "ms": 4.2,
+        "mew": 0.8,
+        "ls": "",
+        "alpha": 0.6,
+    }
     claim: dict[str, Any] = {"color": ORANGE, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
     mean: dict[str, Any] = {"color": INK, "marker": "|", "ms": 7, "mew": 1.4, "lw": 1.2}
     names = _names(frame)
@@ -143,12 +175,17 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         style.names(panel, [", ".join(text[name] for name in names) for text in texts])
         panel.axvline(0, color=GREY, lw=1, zorder=1)
         for y, row in enumerate(records):
-            own = claims[(claims[IDENTITY] == pd.Series({name: row[name] for name in IDENTITY})).all(axis=1)]
+            own = claims[
+                (claims[IDENTITY] == pd.Series({name: row[name] for name in IDENTITY})).all(axis=1)
+            ]
             panel.plot(own["claimed"].dropna(), [y] * own["claimed"].count(), **claim, zorder=2)
             panel.plot(row["differences"], [y + 0.16] * row["n"], **seed, zorder=3)
             half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
             panel.plot(
-                [row["difference"] + end for end in (-half_width, 0, half_width)], [y - 0.1] * 3, **mean, zorder=4
+                [row["difference"] + end for end in (-half_width, 0, half_width)],
+                [y - 0.1] * 3,
+                **mean,
+                zorder=4,
             )
             text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
             panel.text(1.02, y, text, transform=panel.get_yaxis_transform(), va="center", color=INK,
@@ -174,15 +211,16 @@ def render_versus(
     Args:
         suite_dir: folder of the suite.
         baseline, methods, backbones: as in `against`.
-        out: folder of the tables `compare` (STS) and `compare_<board>` in four formats; the CSV has every task.
-            `<stem>_printed.csv` holds the printed numbers.
+        out: folder of the tables `compare` (STS) and `compare_<board>` in four formats; the CSV has
+            every task. `<stem>_printed.csv` holds the printed numbers.
         figures: folder of the figures and their data; `out` by default.
 
     Returns:
         The tables in Markdown.
 
     Raises:
-        UserError: as in `against`; or files of the suite are missing or damaged, or a folder cannot be written.
+        UserError: as in `against`; or files of the suite are missing or damaged, or a folder cannot
+            be written.
     """
     if figures and out is None:
         raise UserError("--figures needs --out, the folder of the tables; pass both")

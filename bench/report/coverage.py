@@ -1,4 +1,5 @@
-"""Coverage: which printed numbers have a recipe, a place in a plan, a score of ours, and a verdict."""
+"""Coverage: which printed numbers have a recipe, a place in a plan, a score of ours, and a
+verdict."""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
-# The suites that plan the recipes. The second needs Chinese evaluation data, which cannot be downloaded.
+# The suites that plan the recipes. The second needs Chinese evaluation data, which cannot be
+# downloaded.
 CONFIGS = tuple(config.SCHEMA.with_name(name) for name in ("paper.yaml", "chinese.yaml"))
 
 
 def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
-    """The keys of `RunResults.scores` that a planned run will have, given data sets with their usual splits."""
+    """The keys of `RunResults.scores` that a planned run will have, given data sets with their
+    usual splits."""
     tasks = expand_tasks(plan.get("tasks", ("sts",)))  # plans of earlier versions have no "tasks"
     return set() if plan.get("skip") else scored_cells(tasks) | set(_other_cells(plan))
 
@@ -39,9 +42,16 @@ def _other_cells(plan: Mapping[str, Any]) -> Iterator[Key]:
 
 def planned_suite(plans: Sequence[Mapping[str, Any]]) -> SuiteResults:
     """Several plans (contents of `plan.json`) as one suite in which nothing has run."""
-    runs = [RunResults(run, "missing", "no scores in this suite", "", {}) for plan in plans for run in plan["runs"]]
+    runs = [
+        RunResults(run, "missing", "no scores in this suite", "", {})
+        for plan in plans
+        for run in plan["runs"]
+    ]
     return SuiteResults(
-        " and ".join(plan["suite"] for plan in plans), plans[0]["data"], plans[0].get("stand_ins") or {}, runs
+        " and ".join(plan["suite"] for plan in plans),
+        plans[0]["data"],
+        plans[0].get("stand_ins") or {},
+        runs,
     )
 
 
@@ -53,9 +63,10 @@ def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = No
         all_cells: `cells(suite)`, if it has been computed.
 
     Returns:
-        The columns of `mapped`, and `measures` (False for hyper-parameters); `targets` (tuple: ids of the planned runs
-        that are scored on it, of both sides of a difference); `planned` (whether every side has such runs); `n`
-        (number of our values); `verdict` (empty without a recipe).
+        The columns of `mapped`, and `measures` (False for hyper-parameters); `targets` (tuple: ids
+        of the planned runs that are scored on it, of both sides of a difference); `planned`
+        (whether every side has such runs); `n` (number of our values); `verdict` (empty without a
+        recipe).
     """
     numbers = mapped()
     numbers["measures"] = numbers["metric"].isin(MEASURES)
@@ -63,7 +74,11 @@ def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = No
     targets, planned = [], []
     for number in numbers.to_dict("records"):
         backbone = number["suite_backbone"] or number["backbone"]
-        key = (number["task"], number["suite_split"] or number["split"], MEASURES.get(number["metric"], ("",))[0])
+        key = (
+            number["task"],
+            number["suite_split"] or number["split"],
+            MEASURES.get(number["metric"], ("",))[0],
+        )
         sides = [
             [run.plan["id"] for run in select(suite, text, backbone) if key in keys[run.plan["id"]]]
             for text in (number["run"], number["minus"])
@@ -80,11 +95,13 @@ def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = No
 
 
 def coverage(suite: SuiteResults, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
-    """How many numbers of each printed table have a recipe, are planned and have run; tables in the order of print.
+    """How many numbers of each printed table have a recipe, are planned and have run; tables in the
+    order of print.
 
     Returns:
-        Columns: `source`, `table`, and the counts `printed`, `measures` (all but hyper-parameters), `recipe`,
-        `planned`, `run`, and one column per verdict (a key of `VERDICT_SYMBOLS`), over the numbers with a recipe.
+        Columns: `source`, `table`, and the counts `printed`, `measures` (all but hyper-parameters),
+        `recipe`, `planned`, `run`, and one column per verdict (a key of `VERDICT_SYMBOLS`), over
+        the numbers with a recipe.
     """
     return _counts(coverage_of_numbers(suite, all_cells))
 
@@ -92,18 +109,32 @@ def coverage(suite: SuiteResults, all_cells: pd.DataFrame | None = None) -> pd.D
 def _counts(all_numbers: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (source, table), numbers in all_numbers.groupby(["source", "table"], sort=False):
-        row = {"source": source, "table": table, "printed": len(numbers), "measures": sum(numbers["measures"])}
-        row |= {"recipe": sum(numbers["run"] != ""), "planned": sum(numbers["planned"]), "run": sum(numbers["n"] > 0)}
+        row = {
+            "source": source,
+            "table": table,
+            "printed": len(numbers),
+            "measures": sum(numbers["measures"]),
+        }
+        row |= {
+            "recipe": sum(numbers["run"] != ""),
+            "planned": sum(numbers["planned"]),
+            "run": sum(numbers["n"] > 0),
+        }
         verdicts = Counter(numbers["verdict"])
         rows.append(row | {kind: verdicts[kind] for kind in VERDICT_SYMBOLS})
     return pd.DataFrame(rows)
 
 
 def without_recipe() -> pd.DataFrame:
-    """The printed rows without a recipe: the columns `LABEL`, `reason`, `measures` and `numbers` (how many)."""
+    """The printed rows without a recipe: the columns `LABEL`, `reason`, `measures` and `numbers`
+    (how many)."""
     numbers = mapped().query("run == ''")
     numbers["measures"] = numbers["metric"].isin(MEASURES)
-    return numbers.groupby([*LABEL, "reason", "measures"], sort=False).size().reset_index(name="numbers")
+    return (
+        numbers.groupby([*LABEL, "reason", "measures"], sort=False)
+        .size()
+        .reset_index(name="numbers")
+    )
 
 
 def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
@@ -123,7 +154,9 @@ def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
     for run in (run for suite in suites for run in suite.runs):
         if run.plan["id"] not in by_id or by_id[run.plan["id"]].status == "missing":
             by_id[run.plan["id"]] = run
-    return SuiteResults(" and ".join(one.name for one in suites), suites[0].data, stand_ins, list(by_id.values()))
+    return SuiteResults(
+        " and ".join(one.name for one in suites), suites[0].data, stand_ins, list(by_id.values())
+    )
 
 
 def _share(left_out: pd.DataFrame, measures: int) -> str:
@@ -158,11 +191,15 @@ def _unplanned(numbers: pd.DataFrame) -> Iterator[str]:
     for (source, table, method, backbone, variant, run, minus), rows in unplanned.groupby(
         [*LABEL, "run", "minus"], sort=False
     ):
-        where = f"{source}, {table}, {row_name(method, variant)}, {backbone}, {', '.join(rows['task'])}"
+        where = (
+            f"{source}, {table}, {row_name(method, variant)}, {backbone}, {', '.join(rows['task'])}"
+        )
         yield f"  {where}: {run}" + (f" minus {minus}" if minus else "")
 
 
-def render_coverage(suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, out: Path | None = None) -> str:
+def render_coverage(
+    suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, out: Path | None = None
+) -> str:
     """The coverage of all printed numbers, as text.
 
     Args:
@@ -182,7 +219,9 @@ def render_coverage(suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, o
     numbers, left_out = coverage_of_numbers(suite), without_recipe()
     counts = _counts(numbers)
     shown = _shown(counts)
-    caption = f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite {suite.name}."
+    caption = (
+        f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite {suite.name}."
+    )
     legend = "Verdicts on those with a recipe: " + "; ".join(
         f"{symbol} {kind}" for kind, symbol in VERDICT_SYMBOLS.items() if symbol in shown.columns
     )
@@ -194,6 +233,8 @@ def render_coverage(suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, o
     if out and out.suffix == ".csv":
         write_text(out, csv(numbers.assign(targets=numbers["targets"].map(" ".join))))
     elif out:
-        items = [f"{'  ' * line.startswith('  ')}* {line.strip()}" if line else "" for line in below]
+        items = [
+            f"{'  ' * line.startswith('  ')}* {line.strip()}" if line else "" for line in below
+        ]
         write_text(out, markdown(shown, caption) + "\n" + "\n".join(items) + "\n")
     return "\n".join([caption, "", shown.to_string(index=False), "", *below])

@@ -1,9 +1,10 @@
 """A table of texts in four formats: CSV, Markdown, LaTeX and HTML.
 
 Markdown and LaTeX are written here rather than by pandas, because foreign text must not break them:
-`DataFrame.to_markdown` escapes neither `|` nor `<`, and `Styler.to_latex(escape="latex")` leaves `[` and `*` at the
-start of a row (which LaTeX reads as arguments of the previous `\\\\`), ligatures such as `--`, and characters that
-pdflatex does not know. tests/report/test_latex.py compiles all of these.
+`DataFrame.to_markdown` escapes neither `|` nor `<`, and `Styler.to_latex(escape="latex")` leaves
+`[` and `*` at the start of a row (which LaTeX reads as arguments of the previous `\\\\`), ligatures
+such as `--`, and characters that pdflatex does not know. tests/report/test_latex.py compiles all of
+these.
 """
 
 from __future__ import annotations
@@ -55,7 +56,12 @@ def markdown(frame: pd.DataFrame, caption: str) -> str:
         return "| " + " | ".join(map(markdown_text, texts)) + " |"
 
     rule = "|" + "---|" * len(frame.columns)
-    return "\n".join([caption, "", line(frame.columns), rule, *(line(row) for row in frame.to_numpy())]) + "\n"
+    return (
+        "\n".join(
+            [caption, "", line(frame.columns), rule, *(line(row) for row in frame.to_numpy())]
+        )
+        + "\n"
+    )
 
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
@@ -69,7 +75,9 @@ _LATEX = {
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "|": "\\textbar{}",
-    **{sign: f"{{{sign}}}" for sign in "[]*"},  # at the start of a row they would be an argument of the previous \\
+    **{
+        sign: f"{{{sign}}}" for sign in "[]*"
+    },  # at the start of a row they would be an argument of the previous \\
     "±": "$\\pm$",
     "≈": "$\\approx$",
     "≠": "$\\neq$",
@@ -81,7 +89,8 @@ _LATEX = {
 
 
 def latex_text(text: str) -> str:
-    """Any text as LaTeX source in ASCII; characters that fonts may lack are printed as their code points."""
+    """Any text as LaTeX source in ASCII; characters that fonts may lack are printed as their code
+    points."""
 
     def written(sign: str) -> str:
         return _LATEX.get(sign) or (sign if sign.isascii() else f"{{U+{ord(sign):04X}}}")
@@ -91,7 +100,8 @@ def latex_text(text: str) -> str:
 
 
 def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
-    """A table of texts in LaTeX, scaled down to fit a page; needs the packages booktabs and graphicx."""
+    """A table of texts in LaTeX, scaled down to fit a page; needs the packages booktabs and
+    graphicx."""
 
     def line(texts: Iterable[str]) -> str:
         return " & ".join(map(latex_text, texts)) + " \\\\"
@@ -126,7 +136,12 @@ def templates() -> jinja2.Environment:
 def html_parts(frame: pd.DataFrame, caption: str) -> dict[str, Any]:
     """The variables of the template of a table."""
     numeric = [holds_numbers(name) for name in frame.columns]
-    return {"caption": caption, "columns": list(frame.columns), "rows": frame.to_numpy().tolist(), "numeric": numeric}
+    return {
+        "caption": caption,
+        "columns": list(frame.columns),
+        "rows": frame.to_numpy().tolist(),
+        "numeric": numeric,
+    }
 
 
 def html(frame: pd.DataFrame, caption: str) -> str:
@@ -134,9 +149,14 @@ def html(frame: pd.DataFrame, caption: str) -> str:
     return templates().get_template("table.html").render(table=html_parts(frame, caption))
 
 
-def write_table(out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str) -> None:
-    """Write a table in four formats: `numbers` as CSV, the texts `shown` as Markdown, LaTeX and HTML."""
+def write_table(
+    out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str
+) -> None:
+    """Write a table in four formats: `numbers` as CSV, the texts `shown` as Markdown, LaTeX and
+    HTML."""
     write_text(out / f"{stem}.csv", csv(numbers))
     write_text(out / f"{stem}.md", markdown(shown, caption))
     write_text(out / f"{stem}.tex", latex(shown, caption, stem))
-    write_text(out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption))
+    write_text(
+        out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption)
+    )

@@ -1,4 +1,5 @@
-"""The page of a suite: a folder that works from disk, with every printed number, its verdict, and the runs behind."""
+"""The page of a suite: a folder that works from disk, with every printed number, its verdict, and
+the runs behind."""
 
 from __future__ import annotations
 
@@ -34,7 +35,12 @@ def _pictures(figures: Path) -> dict[str, dict[str, Any]]:
         width, height = _png_size(path)
         address = f"figures/{quote(path.stem)}"
         others = [kind for kind in ("pdf", "csv") if path.with_suffix(f".{kind}").is_file()]
-        pictures[path.stem] = {"address": address, "width": width, "height": height, "others": others}
+        pictures[path.stem] = {
+            "address": address,
+            "width": width,
+            "height": height,
+            "others": others,
+        }
     return pictures
 
 
@@ -46,7 +52,8 @@ def _copy_figures(figures: Path, pictures: Mapping[str, Mapping[str, Any]], out:
 
 
 def render_page(suite_dir: Path, figures: Path, out: Path) -> None:
-    """Write `index.html`, `page.css`, `page.js` and `figures/` into `out`. Other files in `out` are kept.
+    """Write `index.html`, `page.css`, `page.js` and `figures/` into `out`. Other files in `out` are
+    kept.
 
     Args:
         suite_dir: folder of the suite; the page links to its scores and tables.
@@ -54,19 +61,24 @@ def render_page(suite_dir: Path, figures: Path, out: Path) -> None:
         out: folder of the page.
 
     Raises:
-        UserError: files of the suite or its figures are missing or damaged, or `out` cannot be written.
+        UserError: files of the suite or its figures are missing or damaged, or `out` cannot be
+            written.
     """
     suite_dir, figures, out = Path(suite_dir), Path(figures), Path(out)
     suite = read_suite(suite_dir)
     pictures = _pictures(figures)
     if board_stem("sts") not in pictures:
-        raise UserError(f"{figures / board_stem('sts')}.png does not exist; render the figures of this suite first")
+        raise UserError(
+            f"{figures / board_stem('sts')}.png does not exist; render the figures of this suite first"
+        )
 
     def relative(name: str) -> str:
         return quote(Path(os.path.relpath(suite_dir / name, out)).as_posix())
 
     context = page_data.context(suite, scores=relative("scores"))
-    beside_tables = {board[name] for board in context["boards"] for name in ("figure", "comparison")}
+    beside_tables = {
+        board[name] for board in context["boards"] for name in ("figure", "comparison")
+    }
     beside_tables |= {section["stem"] for section in context["sections"]}
     text = templates().get_template("page.html").render(
         **context,
@@ -76,5 +88,7 @@ def render_page(suite_dir: Path, figures: Path, out: Path) -> None:
     )  # fmt: skip
     _copy_figures(figures, pictures, out / "figures")
     for name in ("page.css", "page.js"):
-        write_text(out / name, (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
+        write_text(
+            out / name, (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
+        )
     write_text(out / "index.html", text)

@@ -1,8 +1,11 @@
-"""The contents of a suite's page: leaderboards, printed numbers with ours, and the runs behind each number.
+"""The contents of a suite's page: leaderboards, printed numbers with ours, and the runs behind each
+number.
 
-`context` returns what the template `page.html` is filled with; bench/report/page.py writes the files. The page's script
-reads `data`: `runs`, `origins` (distinct provenances), and `entries`, one per number that can be opened. Table cells
-refer to entries by index, entries refer to runs by index, and runs refer to origins by index.
+`context` returns what the template `page.html` is filled with; bench/report/page.py writes the
+files. The page's script
+reads `data`: `runs`, `origins` (distinct provenances), and `entries`, one per number that can be
+opened. Table cells refer to entries by index, entries refer to runs by index, and runs refer to
+origins by index.
 """
 
 from __future__ import annotations
@@ -20,7 +23,15 @@ from bench.datasets.tasks import TASK_ORDER, average_of_all
 from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import coverage, without_recipe
 from bench.report.figures import board_stem, paper_stems
-from bench.report.tables import METRICS, leaderboards, origin, printed_tables, row_name, score_text, seeds_text
+from bench.report.tables import (
+    METRICS,
+    leaderboards,
+    origin,
+    printed_tables,
+    row_name,
+    score_text,
+    seeds_text,
+)
 from bench.reported import MEASURES, SOURCES, mapped
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import RunResults, SuiteResults
@@ -52,7 +63,10 @@ def context(suite: SuiteResults, scores: str) -> Json:
     recipes = mapped().query("metric in @MEASURES")[["suite_backbone", "suite_split"]]
     with_recipes = all_cells.join(recipes.reset_index(drop=True))
     boards = [_board(suite, name, board, entries) for name, board in leaderboards(suite).items()]
-    sections = [_section(suite, stem, table, entries) for stem, table in printed_tables(with_recipes).items()]
+    sections = [
+        _section(suite, stem, table, entries)
+        for stem, table in printed_tables(with_recipes).items()
+    ]
     runs = [_run(run, origins, scores) for run in suite.runs]
     audit = findings()
     return {
@@ -66,11 +80,19 @@ def context(suite: SuiteResults, scores: str) -> Json:
         "titles": paper_stems(suite),
         "coverage": _coverage(coverage(suite, all_cells)),
         "without_recipe": without_recipe().to_dict("records"),
-        "findings": {title: [one for one in audit if one.kind == kind] for kind, title in FINDING_KINDS.items()},
+        "findings": {
+            title: [one for one in audit if one.kind == kind]
+            for kind, title in FINDING_KINDS.items()
+        },
         "analyses": _analyses(suite),
         "provenance": _provenance(suite),
         "paper": _paper,
-        "data": {"runs": runs, "origins": origins, "entries": entries, "curve": list(CURVE.items())},
+        "data": {
+            "runs": runs,
+            "origins": origins,
+            "entries": entries,
+            "curve": list(CURVE.items()),
+        },
     }
 
 
@@ -86,7 +108,9 @@ def _text(value: Any) -> str:
     """A value of a provenance as text; empty and false fields are left out."""
     if isinstance(value, Mapping):
         return ", ".join(
-            f"{key} {_text(item)}" for key, item in value.items() if item is not None and item is not False
+            f"{key} {_text(item)}"
+            for key, item in value.items()
+            if item is not None and item is not False
         )
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "; ".join(map(_text, value))
@@ -107,14 +131,17 @@ def _origin(provenance: Mapping[str, Any]) -> Facts:
 
 
 def curve_columns(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """A training curve as columns, thinned evenly to `CURVE_POINTS`; the first and the last point are kept."""
+    """A training curve as columns, thinned evenly to `CURVE_POINTS`; the first and the last point
+    are kept."""
     last = len(points) - 1
     indices = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     columns = {"step": [points[index]["step"] for index in indices]}
     for name in CURVE:
         values = [points[index].get(name) for index in indices]
         if any(value is not None for value in values):
-            columns[name] = [None if value is None else round(value, SCORE_DIGITS) for value in values]
+            columns[name] = [
+                None if value is None else round(value, SCORE_DIGITS) for value in values
+            ]
     return columns
 
 
@@ -139,8 +166,14 @@ def _run_indices(suite: SuiteResults) -> dict[str, int]:
 
 def _side(name: str, runs: Iterable[tuple[int, float | None]]) -> Json:
     """Runs by index, each with its score."""
-    pairs = [(index, None if score is None else round(score, SCORE_DIGITS)) for index, score in runs]
-    return {"name": name, "runs": [index for index, _ in pairs], "scores": [score for _, score in pairs]}
+    pairs = [
+        (index, None if score is None else round(score, SCORE_DIGITS)) for index, score in runs
+    ]
+    return {
+        "name": name,
+        "runs": [index for index, _ in pairs],
+        "scores": [score for _, score in pairs],
+    }
 
 
 def _add_entry(entries: list[Json], title: str, facts: Facts, sides: list[Json]) -> int:
@@ -162,11 +195,15 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
     indices = _run_indices(suite)
 
     def average_of(run: RunResults) -> float | None:
-        return average_of_all([run.scores.get((task, "test", about.metric)) for task in about.tasks])
+        return average_of_all(
+            [run.scores.get((task, "test", about.metric)) for task in about.tasks]
+        )
 
     rows = []
     for row in board.to_dict("records"):
-        runs = [(indices[run_id], average_of(suite.runs[indices[run_id]])) for run_id in row["run_ids"]]
+        runs = [
+            (indices[run_id], average_of(suite.runs[indices[run_id]])) for run_id in row["run_ids"]
+        ]
         counts = {task: seeds_text(row[f"{task} n"], row["n"]) for task in tasks}
         facts = [("Run", f"{row['method']}@{row['setting']}")]
         facts += [(task, score_text(row[task], row[f"{task} sd"]) + counts[task]) for task in tasks]
@@ -216,10 +253,14 @@ def _facts(cell: Any, digits: int) -> Facts:
     facts = [("Printed", f"{cell.printed:.{digits}f}{quoted}")]
     if cell.n:
         facts.append(("Ours", f"{score_text(cell.mean, cell.sd, digits)}, n = {cell.n}"))
-        facts.append(("Ours - printed", f"{cell.difference:+.{digits}f}".replace("-", "\N{MINUS SIGN}")))
+        facts.append(
+            ("Ours - printed", f"{cell.difference:+.{digits}f}".replace("-", "\N{MINUS SIGN}"))
+        )
     if pd.notna(cell.half_width):
         low, high = cell.mean - cell.half_width, cell.mean + cell.half_width
-        facts.append(("95 % prediction interval of a further seed", f"{low:.{digits}f} to {high:.{digits}f}"))
+        facts.append(
+            ("95 % prediction interval of a further seed", f"{low:.{digits}f} to {high:.{digits}f}")
+        )
     meaning = cell.reason or VERDICT_MEANINGS[cell.verdict]
     facts.append(("Verdict", f"{VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}: {meaning}"))
     if pd.notna(cell.seeds):
@@ -233,7 +274,8 @@ def _facts(cell: Any, digits: int) -> Facts:
 
 
 def _sides(suite: SuiteResults, indices: Mapping[str, int], cell: Any) -> list[Json]:
-    """The runs behind a printed number: those compared, those subtracted, and both in the other setting.
+    """The runs behind a printed number: those compared, those subtracted, and both in the other
+    setting.
 
     Args:
         suite: the suite.
@@ -248,7 +290,9 @@ def _sides(suite: SuiteResults, indices: Mapping[str, int], cell: Any) -> list[J
     for text in dict.fromkeys(filter(None, texts)):
         if runs := select(suite, text, cell.suite_backbone or cell.backbone):
             name = f"{text} on {runs[0].plan['backbone']}"
-            sides.append(_side(name, ((indices[run.plan["id"]], run.scores.get(key)) for run in runs)))
+            sides.append(
+                _side(name, ((indices[run.plan["id"]], run.scores.get(key)) for run in runs))
+            )
     return sides
 
 
@@ -256,7 +300,10 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
     """A printed table, with one row per printed row."""
     indices = _run_indices(suite)
     source, name = table.iloc[0][["source", "table"]]
-    tasks = sorted(table["task"].unique(), key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1)
+    tasks = sorted(
+        table["task"].unique(),
+        key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1,
+    )
     multiple_splits = table["split"].nunique() > 1
     rows = []
     for (method, backbone, variant, split), row in table.groupby(
@@ -266,11 +313,15 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
         by_task: dict[str, Json] = {}
         for cell in row.itertuples():
             digits = 0 if cell.metric == "best_step" else 2
-            title = f"{SOURCES[source]}, {name}: {label}, {backbone}, {cell.task} {cell.split}".strip()
+            title = (
+                f"{SOURCES[source]}, {name}: {label}, {backbone}, {cell.task} {cell.split}".strip()
+            )
             if cell.ours_split != cell.split:
                 title += f" (ours: {cell.ours_split})"
             by_task[cell.task] = {
-                "entry": _add_entry(entries, title, _facts(cell, digits), _sides(suite, indices, cell)),
+                "entry": _add_entry(
+                    entries, title, _facts(cell, digits), _sides(suite, indices, cell)
+                ),
                 "printed": f"{cell.printed:.{digits}f}",
                 "ours": score_text(cell.mean, cell.sd, digits) if cell.n else "",
                 "verdict": cell.verdict,
@@ -300,19 +351,34 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
 
 
 def _provenance(suite: SuiteResults) -> list[tuple[str, list[str]]]:
-    """Each field of the scores' provenance with its distinct values; with several, how many runs have each."""
+    """Each field of the scores' provenance with its distinct values; with several, how many runs
+    have each."""
     provenances = [run.provenance for run in suite.runs if run.provenance]
     counts: dict[str, Counter[str]] = {}
     for provenance in provenances:
         for title, text in _origin(provenance):
             counts.setdefault(title, Counter())[text] += 1
     rows = [
-        (title, [f"{text} ({count} runs)" if len(texts) > 1 else text for text, count in texts.most_common()])
+        (
+            title,
+            [
+                f"{text} ({count} runs)" if len(texts) > 1 else text
+                for text, count in texts.most_common()
+            ],
+        )
         for title, texts in counts.items()
     ]
     dates = sorted(str(provenance["date"]) for provenance in provenances if provenance.get("date"))
     rows.append(("Scored", [" to ".join(dict.fromkeys((dates[0], dates[-1])))] if dates else []))
-    rows.append(("Runs", [f"{count} {status}" for status, count in Counter(run.status for run in suite.runs).items()]))
+    rows.append(
+        (
+            "Runs",
+            [
+                f"{count} {status}"
+                for status, count in Counter(run.status for run in suite.runs).items()
+            ],
+        )
+    )
     return [(title, values) for title, values in rows if values]
 
 
@@ -338,7 +404,10 @@ def _coverage(counts: pd.DataFrame) -> Json:
     """`coverage` as a table of counts; verdicts that do not occur are left out."""
     stages = ["printed", "measures", "recipe", "planned", "run"]
     kinds = [kind for kind in VERDICT_SYMBOLS if counts[kind].any()]
-    columns = [*(stage.capitalize() for stage in stages), *(f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in kinds)]
+    columns = [
+        *(stage.capitalize() for stage in stages),
+        *(f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in kinds),
+    ]
     rows = [
         (f"{_paper(row['source'])}, {row['table']}", [int(row[name]) for name in [*stages, *kinds]])
         for row in counts.to_dict("records")

@@ -1,4 +1,5 @@
-"""Tables as CSV, Markdown, LaTeX and HTML: every printed table with our scores, and the suite's own leaderboards."""
+"""Tables as CSV, Markdown, LaTeX and HTML: every printed table with our scores, and the suite's own
+leaderboards."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ METRICS = {
 
 
 def score_text(mean: float, sd: float, digits: int = 2) -> str:
-    """Mean and standard deviation as `75.11 ± 0.84`; `75.11` without an sd (NaN), a dash without a mean."""
+    """Mean and standard deviation as `75.11 ± 0.84`; `75.11` without an sd (NaN), a dash without a
+    mean."""
     if pd.isna(mean):
         return "–"
     return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
@@ -60,20 +62,33 @@ def origin(quoted_from: Iterable[str]) -> str:
 
 def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
     """A `leaderboard` as texts."""
-    names = {"backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"}
+    names = {
+        "backbone": "Backbone",
+        "label": "Method",
+        "setting": "Setting",
+        "corpus": "Corpus",
+        "n": "n",
+    }
     shown = board[list(names)].astype(str).rename(columns=names)
     tasks = [name for name in board.columns if f"{name} sd" in board.columns]
     for task in tasks[:1] if tasks[1:] == ["Avg"] else tasks:  # no average of a single task
         columns = (board[name] for name in (task, f"{task} sd", f"{task} n", "n"))
-        shown[task] = [score_text(mean, sd) + seeds_text(n, of) for mean, sd, n, of in zip(*columns, strict=True)]
+        shown[task] = [
+            score_text(mean, sd) + seeds_text(n, of)
+            for mean, sd, n, of in zip(*columns, strict=True)
+        ]
     if board["remark"].any():
         shown["Remark"] = board["remark"]
     return shown if len(set(board["corpus"]) - {""}) > 1 else shown.drop(columns="Corpus")
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells of one printed table as texts: a line per printed row, followed by our lines, one per setting."""
-    tasks = sorted(table["task"].unique(), key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1)
+    """The cells of one printed table as texts: a line per printed row, followed by our lines, one
+    per setting."""
+    tasks = sorted(
+        table["task"].unique(),
+        key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1,
+    )
     multiple_splits = table["split"].nunique() > 1
     both_ways = set(DIRECTIONS) <= set(table["metric"])
     lines = []
@@ -86,10 +101,17 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
         name = row_name(method, variant)
         if both_ways and last.metric in DIRECTIONS:
             name += f", {DIRECTIONS[last.metric]}"
-        head = {"Backbone": backbone, "Method": f"{name} {split}".strip() if multiple_splits else name}
+        head = {
+            "Backbone": backbone,
+            "Method": f"{name} {split}".strip() if multiple_splits else name,
+        }
         lines += _row_lines(head, by_task, last)
-    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna("")
-    return shown.rename(columns={"Line": "", "Verdict": f"Verdict ({tasks[-1]})" if len(tasks) > 1 else "Verdict"})
+    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna(
+        ""
+    )
+    return shown.rename(
+        columns={"Line": "", "Verdict": f"Verdict ({tasks[-1]})" if len(tasks) > 1 else "Verdict"}
+    )
 
 
 def _row_lines(head: dict[str, str], by_task: dict[str, Any], last: Any) -> list[dict[str, str]]:
@@ -105,7 +127,9 @@ def _row_lines(head: dict[str, str], by_task: dict[str, Any], last: Any) -> list
     verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"
     if last.verdict in ("not run", "inconclusive", "diverged"):
         verdict += f": {last.reason}"
-    source = ", ".join(filter(None, ["printed", origin(cell.quoted_from for cell in by_task.values())]))
+    source = ", ".join(
+        filter(None, ["printed", origin(cell.quoted_from for cell in by_task.values())])
+    )
     printed = {task: f"{cell.printed:.{digits}f}" for task, cell in by_task.items()}
     lines = [head | {"Line": source} | printed | {"Verdict": "" if scored else verdict}]
     if scored:
@@ -116,7 +140,10 @@ def _row_lines(head: dict[str, str], by_task: dict[str, Any], last: Any) -> list
         setting = last.run.partition("@")[2]
         lines.append({"Line": f"ours, {setting}, n = {last.n}"} | ours | {"Verdict": verdict})
     if last.other_n:
-        other = {task: score_text(cell.other_mean, cell.other_sd, digits) for task, cell in by_task.items()}
+        other = {
+            task: score_text(cell.other_mean, cell.other_sd, digits)
+            for task, cell in by_task.items()
+        }
         lines.append({"Line": f"ours, {last.other_setting}, n = {last.other_n}"} | other)
     return lines
 
@@ -137,7 +164,9 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
 
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
     """The caption of one of the suite's own tables."""
-    text = f"Suite {suite.name}: {suite.boards[name].title}, mean ± standard deviation over n seeds."
+    text = (
+        f"Suite {suite.name}: {suite.boards[name].title}, mean ± standard deviation over n seeds."
+    )
     return f"{text} {suite.remark_on(board['backbone'])}".strip()
 
 
@@ -158,7 +187,8 @@ def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def render_tables(suite_dir: Path, out: Path) -> None:
-    """Write the leaderboards (`sts`, ...) and every printed table in four formats, and `cells.csv`, into `out`.
+    """Write the leaderboards (`sts`, ...) and every printed table in four formats, and `cells.csv`,
+    into `out`.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
@@ -169,6 +199,10 @@ def render_tables(suite_dir: Path, out: Path) -> None:
     write_text(out / "cells.csv", csv(all_cells))
     for name, board in leaderboards(suite).items():
         numbers = board.drop(columns="run_ids")
-        write_table(out, name, numbers, shown_leaderboard(board), leaderboard_caption(suite, name, board))
+        write_table(
+            out, name, numbers, shown_leaderboard(board), leaderboard_caption(suite, name, board)
+        )
     for stem, table in printed_tables(all_cells).items():
-        write_table(out, stem, table, shown_table(table), f"{captioned(suite, table)} {VERDICT_LEGEND}.")
+        write_table(
+            out, stem, table, shown_table(table), f"{captioned(suite, table)} {VERDICT_LEGEND}."
+        )

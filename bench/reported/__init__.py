@@ -4,10 +4,10 @@ Files:
     *.csv named after a paper: one per printed table, in long form, one row per number.
     recipes.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
-    seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9, MIT). Only their spread
-        is used.
-    curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE released
-        (caskcsg/sentemb@5eeec55).
+    seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,
+        MIT). Only their spread is used.
+    curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE
+        released (caskcsg/sentemb@5eeec55).
 """
 
 from __future__ import annotations
@@ -24,11 +24,29 @@ from bench.utils.errors import UserError, did_you_mean
 
 FOLDER = Path(__file__).parent
 
-COLUMNS = ["source", "table", "method", "backbone", "variant", "task", "split", "metric", "value", "quoted_from"]
-LABEL = ["source", "table", "method", "backbone", "variant"]  # the columns that recipes.yaml matches on
+COLUMNS = [
+    "source",
+    "table",
+    "method",
+    "backbone",
+    "variant",
+    "task",
+    "split",
+    "metric",
+    "value",
+    "quoted_from",
+]
+LABEL = [
+    "source",
+    "table",
+    "method",
+    "backbone",
+    "variant",
+]  # the columns that recipes.yaml matches on
 RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason"]  # the columns that it adds
-# Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers speak of uniformity
-# as a quality, while ours is the loss: a printed drop of uniformity is a rise of the loss.
+# Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers
+# speak of uniformity as a quality, while ours is the loss: a printed drop of uniformity is a rise
+# of the loss.
 MEASURES = {
     "spearman": ("spearman", 1),
     "accuracy": ("accuracy", 1),
@@ -54,7 +72,10 @@ def _files() -> list[Path]:
 
 @cache
 def _printed() -> pd.DataFrame:
-    tables = [pd.read_csv(path, dtype=dict.fromkeys(COLUMNS, str), keep_default_na=False) for path in _files()]
+    tables = [
+        pd.read_csv(path, dtype=dict.fromkeys(COLUMNS, str), keep_default_na=False)
+        for path in _files()
+    ]
     numbers = pd.concat(tables, ignore_index=True)[COLUMNS]
     return numbers.astype({"value": float})
 
@@ -63,8 +84,8 @@ def printed() -> pd.DataFrame:
     """Every number of the papers, in the order of print, one per row.
 
     Returns:
-        The columns `COLUMNS`. `value` is a float, as printed (scores in points). The others are text, empty if nothing
-        is printed.
+        The columns `COLUMNS`. `value` is a float, as printed (scores in points). The others are
+        text, empty if nothing is printed.
     """
     return _printed().copy()
 
@@ -72,20 +93,24 @@ def printed() -> pd.DataFrame:
 def _matches(entry: Mapping[str, Any], row: Mapping[str, str]) -> bool:
     for name in LABEL:
         wanted = entry.get(name)
-        if wanted is not None and row[name] not in (wanted if isinstance(wanted, list) else [wanted]):
+        if wanted is not None and row[name] not in (
+            wanted if isinstance(wanted, list) else [wanted]
+        ):
             return False
     return True
 
 
 def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
-    """The entries of `recipes.yaml`. Each matches printed rows by the fields `LABEL` and has a `run` or a `reason`.
+    """The entries of `recipes.yaml`. Each matches printed rows by the fields `LABEL` and has a
+    `run` or a `reason`.
 
-    Next to `run` an entry may have `minus`, the run whose scores are subtracted, and `suite_backbone` and
-    `suite_split`, if backbone or split have other names in a suite than in print.
+    Next to `run` an entry may have `minus`, the run whose scores are subtracted, and
+    `suite_backbone` and `suite_split`, if backbone or split have other names in a suite than in
+    print.
 
     Raises:
-        UserError: an entry has an unknown field or reason, both or none of `run` and `reason`, or `minus` without
-            `run`.
+        UserError: an entry has an unknown field or reason, both or none of `run` and `reason`, or
+            `minus` without `run`.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in content["entries"]:
@@ -112,7 +137,9 @@ def _mapped() -> pd.DataFrame:
     for label in labels:
         matches = [entry for entry in entries if _matches(entry, label)]
         if len(matches) != 1:
-            raise UserError(f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match")
+            raise UserError(
+                f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match"
+            )
         recipes.append(label | {name: matches[0].get(name, "") for name in RECIPE})
     return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
 
@@ -121,9 +148,10 @@ def mapped() -> pd.DataFrame:
     """`printed()` with the run that each number is compared with.
 
     Returns:
-        The columns `COLUMNS` and `RECIPE`: `run` (such as `simcse@official`), `minus` (for printed differences, the run
-        whose scores are subtracted), `suite_backbone` and `suite_split` (their names in a suite, if print has others),
-        `reason` (why there is no run). Empty text stands for none.
+        The columns `COLUMNS` and `RECIPE`: `run` (such as `simcse@official`), `minus` (for printed
+        differences, the run whose scores are subtracted), `suite_backbone` and `suite_split` (their
+        names in a suite, if print has others), `reason` (why there is no run). Empty text stands
+        for none.
 
     Raises:
         UserError: a printed row does not match exactly one entry of `recipes.yaml`.
@@ -134,14 +162,19 @@ def mapped() -> pd.DataFrame:
 @cache
 def _spreads() -> dict[tuple[str, str, str], float]:
     seeds = pd.read_csv(FOLDER / "seeds.csv")
-    spread = seeds[seeds.metric == "spearman"].groupby(["backbone", "task", "split"])["value"].std(ddof=1)
+    spread = (
+        seeds[seeds.metric == "spearman"]
+        .groupby(["backbone", "task", "split"])["value"]
+        .std(ddof=1)
+    )
     return {key: float(value) for key, value in spread.items()}
 
 
 def prior_sd(backbone: str, task: str, split: str = "test") -> float | None:
     """Standard deviation over 50 public seeds of SimCSE, in points; None if unknown.
 
-    Only the spread of seeds.csv is used: its protocol differs for the cased backbones, so its means are no reference.
+    Only the spread of seeds.csv is used: its protocol differs for the cased backbones, so its means
+    are no reference.
     """
     return _spreads().get((backbone, task, split))
 
@@ -152,7 +185,8 @@ def _curves() -> pd.DataFrame:
 
 
 def curves() -> pd.DataFrame:
-    """The released training logs, one row per step, method, backbone and dev set; `value` is in points.
+    """The released training logs, one row per step, method, backbone and dev set; `value` is in
+    points.
 
     Columns: `source`, `method`, `backbone`, `step`, `task`, `split`, `metric`, `value`.
     """

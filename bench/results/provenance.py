@@ -28,7 +28,11 @@ _LIBRARIES = ("transformers", "tokenizers", "safetensors", "numpy", "scipy", "sc
 def _git(*arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
+            ["git", "-C", str(_ROOT), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -91,7 +95,10 @@ def provenance(device: str, threads: int) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
     return {
         "code": code(),
-        "versions": {"python": platform.python_version(), "torch": str(torch.__version__)}  # includes the build
+        "versions": {
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+        }  # includes the build
         | {library: importlib.metadata.version(library) for library in _LIBRARIES},
         "device": {"kind": device.partition(":")[0], "name": name, "threads": threads},
         "arithmetic": _arithmetic(device),

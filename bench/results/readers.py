@@ -99,9 +99,13 @@ def check_plan(content: Any, keys: tuple[str, ...], entry_keys: tuple[str, ...])
     for run in content["runs"]:
         texts = [run[name] for name in ("id", "method", "setting")]
         lists = [run.get(name) or [] for name in ("tasks", "analyses")]
-        if not all(isinstance(text, str) for text in (*texts, *(text for names in lists for text in names))):
+        if not all(
+            isinstance(text, str) for text in (*texts, *(text for names in lists for text in names))
+        ):
             raise ValueError("the names of a run must be strings")
-        if type(run["seed"]) not in (int, type(None)) or not isinstance(run.get("recipe_changes") or {}, dict):
+        if type(run["seed"]) not in (int, type(None)) or not isinstance(
+            run.get("recipe_changes") or {}, dict
+        ):
             raise ValueError("a run has another form")
         if not all(isinstance(run[name], str) for name in entry_keys):
             raise ValueError(f"{' and '.join(entry_keys)} of a run must be strings")
@@ -110,7 +114,9 @@ def check_plan(content: Any, keys: tuple[str, ...], entry_keys: tuple[str, ...])
         if set(run["id"]) & {"/", "\0"} or run["id"] in ("", ".", ".."):
             raise ValueError(f"'{run['id']}' is not the id of a run")
         ids.add(run["id"])
-    if not all(isinstance(name, str) for pair in (content.get("stand_ins") or {}).items() for name in pair):
+    if not all(
+        isinstance(name, str) for pair in (content.get("stand_ins") or {}).items() for name in pair
+    ):
         raise ValueError("stand_ins must map strings to strings")
     if not all(isinstance(content[key], str) for key in keys):
         raise ValueError(f"{' and '.join(keys)} must be strings")
@@ -124,7 +130,9 @@ def read_plan(path: Path) -> Plan:
         UserError: the file is missing or is not a plan.
     """
     content = read_json(path)
-    with report_damage(path, "a plan", f"write it again with: python -m bench plan --config FILE --out {path}"):
+    with report_damage(
+        path, "a plan", f"write it again with: python -m bench plan --config FILE --out {path}"
+    ):
         return check_plan(content, ("suite", "data"), ("label", "backbone"))
 
 
@@ -138,7 +146,9 @@ def read_analyses(path: Path) -> dict[str, Any]:
         return {}
     content = read_json(path)
     analyses = content.get("analyses") if isinstance(content, dict) else None
-    if not isinstance(analyses, dict) or not all(isinstance(result, dict) for result in analyses.values()):
+    if not isinstance(analyses, dict) or not all(
+        isinstance(result, dict) for result in analyses.values()
+    ):
         raise no_analyses(path, "it has no results by name")
     return analyses
 
@@ -165,5 +175,7 @@ def check_outcome(outcome: Mapping[str, Any]) -> None:
     if outcome["status"] not in STATUSES:
         raise ValueError(f"a training cannot end as '{outcome['status']}'")
     for point in outcome.get("curve") or []:
-        if not isinstance(point["step"], int) or not all(isinstance(x, int | float | None) for x in point.values()):
+        if not isinstance(point["step"], int) or not all(
+            isinstance(x, int | float | None) for x in point.values()
+        ):
             raise ValueError("its training curve holds more than numbers")

@@ -58,7 +58,11 @@ def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
             f"name another file, or score again"
         )
     records = content["records"]
-    problem = next(filter(None, map(_problem, records)), None) if isinstance(records, list) else "records is not a list"
+    problem = (
+        next(filter(None, map(_problem, records)), None)
+        if isinstance(records, list)
+        else "records is not a list"
+    )
     if problem:
         raise no_scores(path, problem)
     return content["provenance"], records

@@ -22,7 +22,10 @@ from bench.results.readers import (
 )
 from bench.results.records import Record, no_scores, read_scores
 
-NEUTRAL_CHANGES = {"threads", "precision"}  # recipe fields that change the cost of an experiment, not its scores
+NEUTRAL_CHANGES = {
+    "threads",
+    "precision",
+}  # recipe fields that change the cost of an experiment, not its scores
 
 Key = tuple[str, str, str]  # task, split, metric
 
@@ -65,11 +68,14 @@ class SuiteResults:
     @cached_property
     def boards(self) -> dict[str, Board]:
         """The tables of the suite's tasks, by name. Some may be empty."""
-        return boards_of(expand_tasks([task for run in self.runs for task in run.plan.get("tasks") or []]))
+        return boards_of(
+            expand_tasks([task for run in self.runs for task in run.plan.get("tasks") or []])
+        )
 
     @property
     def remark(self) -> str:
-        """Why the suite's scores are not comparable with papers, as a sentence; empty if they are."""
+        """Why the suite's scores are not comparable with papers, as a sentence; empty if they
+        are."""
         return self.remark_on(self.stand_ins.values())
 
     def remark_on(self, backbones: Iterable[str]) -> str:
@@ -82,23 +88,39 @@ class SuiteResults:
             deviations.append(f"scored on {data}")
         else:
             trained = [run.plan for run in self.runs if run.plan["seed"] is not None]
-            if corpora := {str(plan["corpus"]) for plan in trained if not plan.get("own_corpus")} - {"wiki1m"}:
+            if corpora := {
+                str(plan["corpus"]) for plan in trained if not plan.get("own_corpus")
+            } - {"wiki1m"}:
                 deviations.append("trained on " + " and ".join(sorted(corpora)))
-            if changed := {key for plan in trained for key in plan.get("recipe_changes") or {}} - NEUTRAL_CHANGES:
+            if (
+                changed := {key for plan in trained for key in plan.get("recipe_changes") or {}}
+                - NEUTRAL_CHANGES
+            ):
                 deviations.append(f"recipe changed ({', '.join(sorted(changed))})")
         text = ", ".join(deviations)
-        return f"{text[0].upper()}{text[1:]}: comparable with each other, with no paper." if text else ""
+        return (
+            f"{text[0].upper()}{text[1:]}: comparable with each other, with no paper."
+            if text
+            else ""
+        )
 
 
-def _derived(scores: Mapping[Key, float], outcome: Outcome, analyses: Mapping[str, Any]) -> Iterator[tuple[Key, float]]:
+def _derived(
+    scores: Mapping[Key, float], outcome: Outcome, analyses: Mapping[str, Any]
+) -> Iterator[tuple[Key, float]]:
     """Numbers that papers report beside scores, from a run's scores, outcome and analyses."""
     dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
     if all(key in scores for key in dev):
         yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
     if (step := outcome.get("best_step")) is not None:
         yield ("STS-B", "dev", "best_step"), float(step)
-    if "STS-B" in analyses.get("alignment", {}):  # otherwise the analysis holds why it was not possible
-        yield ("uniformity", "", "uniformity"), float(analyses["alignment"]["STS-B"]["all"]["uniformity"])
+    if "STS-B" in analyses.get(
+        "alignment", {}
+    ):  # otherwise the analysis holds why it was not possible
+        yield (
+            ("uniformity", "", "uniformity"),
+            float(analyses["alignment"]["STS-B"]["all"]["uniformity"]),
+        )
 
 
 def _scores(records: list[Record]) -> dict[Key, float]:
@@ -115,7 +137,10 @@ def _scores(records: list[Record]) -> dict[Key, float]:
 
 
 def _read_run(plan: PlanEntry, suite_dir: Path) -> RunResults:
-    path, analysed = suite_dir / "scores" / f"{plan['id']}.json", suite_dir / "analyses" / f"{plan['id']}.json"
+    path, analysed = (
+        suite_dir / "scores" / f"{plan['id']}.json",
+        suite_dir / "analyses" / f"{plan['id']}.json",
+    )
     if not path.is_file():
         return RunResults(plan, "missing", "no scores in this suite", "", {})
     provenance, records = read_scores(path)
@@ -131,7 +156,9 @@ def _read_run(plan: PlanEntry, suite_dir: Path) -> RunResults:
         scores |= dict(_derived(scores, outcome, analyses))
     except DAMAGE as error:
         raise no_analyses(analysed, describe_damage(error)) from None
-    return RunResults(plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, analyses)
+    return RunResults(
+        plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, analyses
+    )
 
 
 def _check_same_run(scored: Mapping[str, Any], plan: PlanEntry) -> None:
@@ -140,7 +167,9 @@ def _check_same_run(scored: Mapping[str, Any], plan: PlanEntry) -> None:
     planned: Mapping[str, Any] = plan
     for name in ("method", "setting", "backbone", "seed"):
         if name in scored and scored[name] != planned[name]:
-            raise ValueError(f"it says that its {name} is {scored[name]!r}, which is {planned[name]!r} in the plan")
+            raise ValueError(
+                f"it says that its {name} is {scored[name]!r}, which is {planned[name]!r} in the plan"
+            )
 
 
 def read_suite(suite_dir: Path) -> SuiteResults:

@@ -40,7 +40,9 @@ MAX_SWEEP = 10_000  # combinations of one sweep; listing more takes minutes, and
 # seed 1.
 _Validator = validators.extend(
     Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int),
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: type(value) is int
+    ),
 )
 
 
@@ -84,11 +86,17 @@ def read(path: Path) -> Any:
         with open(path, encoding="utf-8") as stream:
             return _Loader(stream).get_single_data()
     except FileNotFoundError:
-        raise UserError(f"configuration {path} does not exist; config/ holds the suites of the project") from None
+        raise UserError(
+            f"configuration {path} does not exist; config/ holds the suites of the project"
+        ) from None
     except IsADirectoryError:
-        raise UserError(f"configuration {path} is a folder; give a file such as config/smoke.yaml") from None
+        raise UserError(
+            f"configuration {path} is a folder; give a file such as config/smoke.yaml"
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"configuration {path} is not YAML ({' '.join(str(error).split())}); fix it") from None
+        raise UserError(
+            f"configuration {path} is not YAML ({' '.join(str(error).split())}); fix it"
+        ) from None
     except RecursionError:
         raise UserError(f"configuration {path} is nested too deeply; use fewer levels") from None
 
@@ -115,7 +123,8 @@ def validate(config: Any) -> None:
 def _check_schema(config: Any) -> None:
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
     errors = sorted(
-        _Validator(schema).iter_errors(config), key=lambda error: (len(error.absolute_path), str(error.path))
+        _Validator(schema).iter_errors(config),
+        key=lambda error: (len(error.absolute_path), str(error.path)),
     )
     if errors:
         raise UserError(f"configuration: {_explain(errors[0])}")
@@ -133,7 +142,9 @@ def _check_recipe(config: Mapping[str, Any]) -> None:
     recipe = config.get("recipe", {})
     for name in recipe:
         if name not in RECIPE_FIELDS:
-            raise UserError(f"configuration: unknown key 'recipe.{name}'{did_you_mean(name, RECIPE_FIELDS)}")
+            raise UserError(
+                f"configuration: unknown key 'recipe.{name}'{did_you_mean(name, RECIPE_FIELDS)}"
+            )
     convert_recipe(recipe)
 
 
@@ -152,23 +163,30 @@ def _check_tasks_and_data(config: Mapping[str, Any]) -> None:
             f"configuration: the embedded world has no '{foreign[0]}'; remove it from 'tasks', or choose other data"
         )
     if "compare" in config and not set(tasks) & set(STS_TASKS):
-        raise UserError("configuration: 'compare' needs STS tasks, but 'tasks' has none; add one, or remove 'compare'")
+        raise UserError(
+            "configuration: 'compare' needs STS tasks, but 'tasks' has none; add one, or remove 'compare'"
+        )
 
 
 def _check_analyses(config: Mapping[str, Any]) -> None:
     for name in itertools.chain(*(entry.get("analyses", ()) for entry in _entries(config))):
         if name not in ANALYSES:
-            raise UserError(f"configuration: unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
+            raise UserError(
+                f"configuration: unknown analysis '{name}'{did_you_mean(name, ANALYSES)}"
+            )
 
 
 def _check_stand_ins(config: Mapping[str, Any]) -> None:
-    """Check that each stand-in is a backbone of the suite and replaces one that some paper reports."""
+    """Check that each stand-in is a backbone of the suite and replaces one that some paper
+    reports."""
     stand_ins = _stand_ins(config)
     if not stand_ins:
         return
     for printed, _ in stand_ins:
         if [name for name, _ in stand_ins].count(printed) > 1:
-            raise UserError(f"configuration: two backbones stand in for '{printed}'; keep one in 'stand_ins'")
+            raise UserError(
+                f"configuration: two backbones stand in for '{printed}'; keep one in 'stand_ins'"
+            )
     if unknown := {own for _, own in stand_ins} - set(config["backbones"]):
         raise UserError(
             f"configuration: 'stand_ins.{min(unknown)}' is not among the suite's backbones"
@@ -177,7 +195,9 @@ def _check_stand_ins(config: Mapping[str, Any]) -> None:
     from bench.reported import mapped  # imports pandas, which other configurations do not need
 
     rows = mapped().query("run != ''")
-    reported = set(rows["suite_backbone"].where(rows["suite_backbone"] != "", rows["backbone"])) - {"none"}
+    reported = set(rows["suite_backbone"].where(rows["suite_backbone"] != "", rows["backbone"])) - {
+        "none"
+    }
     for printed, own in stand_ins:
         if printed not in reported:
             raise UserError(
@@ -189,14 +209,19 @@ def _check_stand_ins(config: Mapping[str, Any]) -> None:
 def _stand_ins(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Pairs of a backbone in print and the suite's backbone that replaces it."""
     entries = config.get("stand_ins", {}).items()
-    return [(name, own) for own, printed in entries for name in ([printed] if isinstance(printed, str) else printed)]
+    return [
+        (name, own)
+        for own, printed in entries
+        for name in ([printed] if isinstance(printed, str) else printed)
+    ]
 
 
 def _explain(error: Any) -> str:
     """Describe a schema error in one sentence."""
     while error.context:  # `anyOf` and `oneOf`: take the alternative that matched furthest
         error = max(
-            error.context, key=lambda inner: (len(inner.absolute_path), inner.validator == "additionalProperties")
+            error.context,
+            key=lambda inner: (len(inner.absolute_path), inner.validator == "additionalProperties"),
         )
     where = ".".join(str(step) for step in error.absolute_path) or "the top level"
     if error.validator == "additionalProperties":
@@ -207,7 +232,9 @@ def _explain(error: Any) -> str:
     if error.validator == "required":
         return f"{error.message.replace(' is a required property', '')} is missing at {where}; see config/README.md"
     if error.validator == "uniqueItems":
-        duplicate = next(item for index, item in enumerate(error.instance) if item in error.instance[:index])
+        duplicate = next(
+            item for index, item in enumerate(error.instance) if item in error.instance[:index]
+        )
         return f"'{where}' has {_yaml(duplicate)} twice; keep one"
     if (
         error.validator == "type"
@@ -263,7 +290,9 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
     for name in dict.fromkeys(name for one in plan_runs for name in one.run.corpora):
         check_name(name)
     if folder := _existing_data(config["data"]):
-        names = [task for one in plan_runs for task in (*one.tasks, *one.run.recipe.select_on.split("+"))]
+        names = [
+            task for one in plan_runs for task in (*one.tasks, *one.run.recipe.select_on.split("+"))
+        ]
         check_listed(list(dict.fromkeys(expand_tasks(names))), folder)
     if "compare" in config:
         _check_baseline(config["compare"]["baseline"], [one.run for one in plan_runs])
@@ -329,7 +358,11 @@ def _runs(config: Mapping[str, Any]) -> Iterator[tuple[Run, Mapping[str, Any]]]:
     for entry in _entries(config):
         for text in _texts(entry):
             for name in _backbones(entry, text, config["backbones"]):
-                seeds = entry.get("seeds") or (config["backbones"][name] or {}).get("seeds") or config["seeds"]
+                seeds = (
+                    entry.get("seeds")
+                    or (config["backbones"][name] or {}).get("seeds")
+                    or config["seeds"]
+                )
                 for seed in seeds:
                     run = resolve(
                         text,
@@ -342,7 +375,9 @@ def _runs(config: Mapping[str, Any]) -> Iterator[tuple[Run, Mapping[str, Any]]]:
                     yield run, entry
 
 
-def _backbones(entry: Mapping[str, Any], text: str, suite_backbones: Mapping[str, Any]) -> list[str]:
+def _backbones(
+    entry: Mapping[str, Any], text: str, suite_backbones: Mapping[str, Any]
+) -> list[str]:
     """The backbones of an entry: those it lists, else all of a matching kind that have no tasks of
     their own.
     """
@@ -357,9 +392,15 @@ def _backbones(entry: Mapping[str, Any], text: str, suite_backbones: Mapping[str
         return list(names)
     method = method_class(parse(text)[0][0][0])
     common = [name for name, options in suite_backbones.items() if "tasks" not in (options or {})]
-    matching = [name for name in common if method.backbone_free or backbone(name).kind == method.backbone_kind]
+    matching = [
+        name
+        for name in common
+        if method.backbone_free or backbone(name).kind == method.backbone_kind
+    ]
     if not matching:
-        raise UserError(f"configuration: '{text}' needs {BACKBONE_KINDS[method.backbone_kind]}; add one to 'backbones'")
+        raise UserError(
+            f"configuration: '{text}' needs {BACKBONE_KINDS[method.backbone_kind]}; add one to 'backbones'"
+        )
     return matching
 
 
@@ -369,17 +410,23 @@ def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
     placeholders = set(re.findall(r"\{(\w+)\}", entry["method"]))
     if placeholders != set(sweep):
         unmatched = min(placeholders ^ set(sweep))
-        raise UserError(f"configuration: '{{{unmatched}}}' must be both in '{entry['method']}' and in its sweep")
+        raise UserError(
+            f"configuration: '{{{unmatched}}}' must be both in '{entry['method']}' and in its sweep"
+        )
     settings = [f"@{setting}" for setting in entry.get("settings", [])] or [""]
     if settings != [""] and parse(entry["method"])[1]:
-        raise UserError(f"configuration: '{entry['method']}' already names its setting; remove 'settings'")
+        raise UserError(
+            f"configuration: '{entry['method']}' already names its setting; remove 'settings'"
+        )
     if (count := math.prod(map(len, [*sweep.values(), settings]))) > MAX_SWEEP:
         raise UserError(
             f"configuration: the sweep of '{entry['method']}' has {count} combinations, above {MAX_SWEEP}; reduce it"
         )
     for values in itertools.product(*sweep.values()):
         filled = dict(zip(sweep, values, strict=True))
-        text = re.sub(r"\{(\w+)\}", lambda match, filled=filled: str(filled[match[1]]), entry["method"])  # type: ignore[misc]
+        text = re.sub(
+            r"\{(\w+)\}", lambda match, filled=filled: str(filled[match[1]]), entry["method"]
+        )  # type: ignore[misc]
         yield from (text + setting for setting in settings)
 
 

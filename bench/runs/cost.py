@@ -72,7 +72,9 @@ class Measured:
                 if "work" in outcome and outcome["steps"]:
                     seconds = outcome["work"]["seconds"]
                     training[_experiment(run["identity"])].append(seconds)
-                    step[run["backbone"], run["recipe"]["batch_size"]].append(seconds / outcome["steps"])
+                    step[run["backbone"], run["recipe"]["batch_size"]].append(
+                        seconds / outcome["steps"]
+                    )
         return cls(_means(training), _means(step), _means(scoring))
 
     def seconds(self, run: Run, stage: str, tasks: Sequence[str]) -> float | None:
@@ -88,14 +90,20 @@ def _means(times: Mapping[Any, list[float]]) -> dict[Any, float]:
 
 
 def _experiment(identity: Mapping[str, Any]) -> str:
-    return json.dumps({key: value for key, value in identity.items() if key != "seed"}, sort_keys=True)
+    return json.dumps(
+        {key: value for key, value in identity.items() if key != "seed"}, sort_keys=True
+    )
 
 
 def weights(run: Run) -> int:
     """Weights in the matrices of a transformer's layers; 0 if the run has no transformer."""
     if run.parts[0][0] == "published":  # only the name on the hub is known
         return 12 * 24 * 1024**2 if "large" in run.parts[0][2]["model"] else 12 * 12 * 768**2
-    return 12 * run.shape.depth * run.backbone.shape.width**2 if run.backbone.kind == "transformer" else 0
+    return (
+        12 * run.shape.depth * run.backbone.shape.width**2
+        if run.backbone.kind == "transformer"
+        else 0
+    )
 
 
 def steps(run: Run) -> int:
@@ -103,7 +111,9 @@ def steps(run: Run) -> int:
     recipe, path = run.recipe, Path(run.corpus)
     if run.corpus not in CORPUS_SENTENCES and not path.is_file():
         listed = ", ".join(CORPUS_SENTENCES)
-        raise UserError(f"the size of the corpus '{run.corpus}' is unknown; give a file or one of {listed}")
+        raise UserError(
+            f"the size of the corpus '{run.corpus}' is unknown; give a file or one of {listed}"
+        )
     rows = CORPUS_SENTENCES.get(run.corpus) or len(path.read_bytes().splitlines())
     return recipe.epochs * ceil(min(rows, recipe.sentences or rows) / recipe.batch_size)
 
@@ -119,9 +129,13 @@ def scoring_work(run: Run, tasks: Sequence[str], settings: Settings) -> tuple[fl
     """FLOP of encoding the sentences of tasks in float32, and the steps of their classifiers."""
     senteval = read_json(Path(manifest.__file__).with_name("senteval.json"))
     sentences = classifier_steps = 0
-    passes = settings.epoch_size * (settings.tenacity + 2)  # the least: the first check always improves
+    passes = settings.epoch_size * (
+        settings.tenacity + 2
+    )  # the least: the first check always improves
     for task in expand_tasks(tasks):
-        sizes = senteval.get(kind_of(task), {}).get(task, {"test": 3000})  # an assumption for other tasks
+        sizes = senteval.get(kind_of(task), {}).get(
+            task, {"test": 3000}
+        )  # an assumption for other tasks
         sentences += sum(sizes.values()) * (2 if kind_of(task) == "sts" else 1)
         if kind_of(task) == "sts":
             continue
@@ -130,7 +144,9 @@ def scoring_work(run: Run, tasks: Sequence[str], settings: Settings) -> tuple[fl
         groups = 2 if "train" in sizes else ceil(settings.folds**2 / BLOCK) + 1
         if "dev" in sizes:
             groups = 1 + len(HIDDEN) * is_probing(task)
-        classifier_steps += passes * groups * ceil(sizes.get("train", sum(sizes.values())) / settings.batch_size)
+        classifier_steps += (
+            passes * groups * ceil(sizes.get("train", sum(sizes.values())) / settings.batch_size)
+        )
     return 2 * weights(run) * TASK_TOKENS * sentences, classifier_steps
 
 
@@ -164,16 +180,22 @@ def predict(planned: Iterable[Planned], mode: str, device: str, measured: Measur
     lines: dict[tuple[str, str], Line] = {}
     for run, tasks in ((one.run, one.tasks) for one in planned if not one.run.skip):
         name = run.backbone.name
-        for stage in ("train", "score") if run.trained and run.backbone.kind == "transformer" else ("score",):
+        for stage in (
+            ("train", "score") if run.trained and run.backbone.kind == "transformer" else ("score",)
+        ):
             seconds = measured.seconds(run, stage, tasks)
             line = lines.setdefault((name, stage), Line(name, stage))
             line.runs += 1
             line.measured += seconds is not None
-            line.seconds += estimate(run, stage, tasks, mode, device) if seconds is None else seconds
+            line.seconds += (
+                estimate(run, stage, tasks, mode, device) if seconds is None else seconds
+            )
     return list(lines.values())
 
 
-def report(config: Mapping[str, Any], planned: Sequence[Planned], device: str, gpus: int, results: Path) -> str:
+def report(
+    config: Mapping[str, Any], planned: Sequence[Planned], device: str, gpus: int, results: Path
+) -> str:
     """The estimate of a plan on `gpus` devices as text, with times measured in `results`.
 
     Raises:
@@ -183,16 +205,26 @@ def report(config: Mapping[str, Any], planned: Sequence[Planned], device: str, g
     if device not in DEVICES:
         raise UserError(f"unknown device '{device}'{did_you_mean(device, DEVICES)}")
     if gpus < 1:
-        raise UserError(f"--gpus is {gpus}; give the number of devices that share the runs, at least 1")
+        raise UserError(
+            f"--gpus is {gpus}; give the number of devices that share the runs, at least 1"
+        )
     if config["data"] == "world":
-        raise UserError(f"the suite '{config['suite']}' is on the embedded world and takes minutes; choose another")
+        raise UserError(
+            f"the suite '{config['suite']}' is on the embedded world and takes minutes; choose another"
+        )
     lines = predict(planned, mode_of(config), device, Measured.read(results, device))
     width = max(map(len, ("backbone", *(line.backbone for line in lines))))
     rows = [f"{'backbone':{width}}  stage  runs  measured  device h  {f'wall h at {gpus}':>13}"]
-    total = Line("all", "", *(sum(getattr(line, name) for line in lines) for name in ("runs", "measured", "seconds")))
+    total = Line(
+        "all",
+        "",
+        *(sum(getattr(line, name) for line in lines) for name in ("runs", "measured", "seconds")),
+    )
     for line in (*lines, total):
         hours = f"{line.seconds / 3600:8.2f}  {line.seconds / 3600 / gpus:13.2f}"
-        rows.append(f"{line.backbone:{width}}  {line.stage:5}  {line.runs:4}  {line.measured:8}  {hours}")
+        rows.append(
+            f"{line.backbone:{width}}  {line.stage:5}  {line.runs:4}  {line.measured:8}  {hours}"
+        )
     rows += [
         f"\nRuns without a measurement on this device: FLOP at {UTILISATION:.0%} of the peak rate, which is assumed.",
         "Not counted: analyses, trainings without a transformer, maps fitted on a corpus, neighbours, files.",

@@ -70,7 +70,9 @@ def data_folder(name: str, suite_dir: Path) -> Path:
         return download.fetch_senteval()
     folder = _world(suite_dir) if name == "world" else Path(name)
     if not (folder / "downstream").is_dir():
-        raise UserError(f"data folder {folder} holds no downstream/; name a folder in SentEval's layout")
+        raise UserError(
+            f"data folder {folder} holds no downstream/; name a folder in SentEval's layout"
+        )
     return folder
 
 
@@ -89,7 +91,9 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
         return corpora.corpus_path(name, _world(suite_dir))
     if name in corpora.MADE:
         path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
-        text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name, suite_dir)))
+        text = "".join(
+            f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name, suite_dir))
+        )
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
         return path
@@ -99,7 +103,9 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
 def _world(suite_dir: Path) -> Path:
     folder = suite_dir / "world"
     if not folder.is_dir():
-        raise UserError(f"{suite_dir} has no embedded world; make it with: python -m bench world --out {folder}")
+        raise UserError(
+            f"{suite_dir} has no embedded world; make it with: python -m bench world --out {folder}"
+        )
     return folder
 
 
@@ -107,7 +113,9 @@ def data_sums(folder: Path) -> dict[str, Any]:
     """Number of task files in a data folder, and a SHA-256 over their checksums and names."""
     parts = (folder / "downstream", folder / "probing")
     files = sorted(path for part in parts for path in part.rglob("*") if path.is_file())
-    sums = "\n".join(f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files)
+    sums = "\n".join(
+        f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files
+    )
     return {"files": len(files), "sha256": sha256_text(sums)}
 
 
@@ -138,5 +146,11 @@ def describe_input(
     used = backbone(name)
     if used.source == "toy":
         check_toy(name)
-    weights = [used.table()] if used.kind == "words" else sorted(used.folder().glob("*.safetensors"))
-    return {"kind": kind, "name": name, "weights": {path.name: sha256_file(path) for path in weights}}
+    weights = (
+        [used.table()] if used.kind == "words" else sorted(used.folder().glob("*.safetensors"))
+    )
+    return {
+        "kind": kind,
+        "name": name,
+        "weights": {path.name: sha256_file(path) for path in weights},
+    }

@@ -17,7 +17,8 @@ MAX_THREADS = 1024  # above any machine's cores; 100,000 threads crash a process
 
 @dataclass(frozen=True)
 class Recipe:
-    """Hyper-parameters of the training loop. Defaults: docs/methods.md#shared-recipe, bert-base-uncased."""
+    """Hyper-parameters of the training loop. Defaults: docs/methods.md#shared-recipe,
+    bert-base-uncased."""
 
     batch_size: int = 64
     learning_rate: float = 3e-5
@@ -25,7 +26,9 @@ class Recipe:
     corpus: str | None = None  # the method's own corpus; None: the suite's
     sentences: int | None = None  # number of leading lines of the corpus; None: all
     max_length: int = 32  # tokens, special tokens included
-    pooler: str = "cls_mlp"  # used in training; `cls_mlp` is scored as `cls_before_pooler`, others unchanged
+    pooler: str = (
+        "cls_mlp"  # used in training; `cls_mlp` is scored as `cls_before_pooler`, others unchanged
+    )
     dropout: float | None = None  # hidden and attention dropout; None: the backbone's own
     weight_decay: float = 0.0
     optimiser: str = "adamw"  # or "rmsprop"
@@ -34,14 +37,18 @@ class Recipe:
     schedule: str = "linear"  # decay to 0; or "constant", or "blocks" of falling rates (docs/methods.md#ct-bert)
     warmup: float = 0.0  # fraction of the steps
     clip: float = 1.0  # maximum gradient norm
-    precision: str = "mixed"  # float16 autocast on a GPU and float32 on a CPU; or "bfloat16", "float32" on both
+    precision: str = (
+        "mixed"  # float16 autocast on a GPU and float32 on a CPU; or "bfloat16", "float32" on both
+    )
     select_on: str = "STS-B"  # dev sets whose mean Spearman selects the checkpoint, joined by "+"
     select_every: int = 125  # optimiser steps between two selections
     patience: int | None = None  # selections without improvement before stopping early; None: never
     threads: int = 1  # CPU threads; sums of floats depend on it
     layers: int | None = None  # train only the first layers of the backbone; None: all
     scored_layers: int | None = None  # score with only the first trained layers; None: all
-    dimension: int | None = None  # output width of the training head, which is then scored; None: not scored
+    dimension: int | None = (
+        None  # output width of the training head, which is then scored; None: not scored
+    )
 
     @property
     def identified(self) -> dict[str, Any]:
@@ -55,11 +62,26 @@ class Recipe:
 
 # Fields added after the first release. At their default they are not part of an identity, so older
 # runs keep their ids.
-_LATER = ("optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension")
+_LATER = (
+    "optimiser",
+    "epsilon",
+    "bias_correction",
+    "schedule",
+    "layers",
+    "scored_layers",
+    "dimension",
+)
 
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {
-    "pooler": ("cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last"),
+    "pooler": (
+        "cls_mlp",
+        "cls_before_pooler",
+        "avg",
+        "avg_top2",
+        "avg_first_last",
+        "avg_embedding_last",
+    ),
     "precision": ("mixed", "bfloat16", "float32"),
     "optimiser": ("adamw", "rmsprop"),
     "schedule": ("linear", "constant", "blocks"),
@@ -104,7 +126,13 @@ def convert(value: Any, annotation: str, name: str) -> Any:
 
 
 def _type_names(kinds: list[str]) -> str:
-    words = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text", "None": "none"}
+    words = {
+        "bool": "true or false",
+        "int": "a whole number",
+        "float": "a number",
+        "str": "a text",
+        "None": "none",
+    }
     return " or ".join(words.get(kind, kind) for kind in kinds)
 
 
@@ -136,26 +164,40 @@ def check_recipe(recipe: Recipe) -> None:
     """Raise `UserError` where a field is out of range."""
     for name, choices in _RECIPE_CHOICES.items():
         if getattr(recipe, name) not in choices:
-            raise UserError(f"unknown {name} '{getattr(recipe, name)}'{did_you_mean(getattr(recipe, name), choices)}")
+            raise UserError(
+                f"unknown {name} '{getattr(recipe, name)}'{did_you_mean(getattr(recipe, name), choices)}"
+            )
     if recipe.clip <= 0:
         raise UserError(f"'clip' should be above 0, not {recipe.clip}; a large value never clips")
     for name in _COUNTS:
-        value, bound = getattr(recipe, name), 3 if name == "max_length" else 1  # [CLS], one token, [SEP]
+        value, bound = (
+            getattr(recipe, name),
+            3 if name == "max_length" else 1,
+        )  # [CLS], one token, [SEP]
         if value is not None and value < bound:
             raise UserError(f"'{name}' should be at least {bound}, not {value}")
         if value is not None and value > (most := MAX_THREADS if name == "threads" else MAX_COUNT):
             raise UserError(f"'{name}' should be at most {most}, not {value}")
     if recipe.epsilon <= 0:
         raise UserError(f"'epsilon' should be above 0, not {recipe.epsilon}")
-    for name, upper in {"learning_rate": None, "weight_decay": None, "warmup": 1, "dropout": 1}.items():
+    for name, upper in {
+        "learning_rate": None,
+        "weight_decay": None,
+        "warmup": 1,
+        "dropout": 1,
+    }.items():
         value = getattr(recipe, name)
         if value is not None and (value < 0 or (upper and value >= upper)):
             span = f"at least 0 and below {upper}" if upper else "at least 0"
             raise UserError(f"'{name}' should be {span}, not {format_value(value)}")
     if recipe.dimension is not None and recipe.pooler != "cls_mlp":
-        raise UserError(f"'dimension' needs the training head of pooler 'cls_mlp'; '{recipe.pooler}' has none")
+        raise UserError(
+            f"'dimension' needs the training head of pooler 'cls_mlp'; '{recipe.pooler}' has none"
+        )
     tasks = recipe.select_on.split("+")
     if duplicates := [task for task in tasks if tasks.count(task) > 1]:
         raise UserError(f"'select_on' names '{duplicates[0]}' twice; keep one")
     for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:
-        raise UserError(f"cannot select on '{task}'{did_you_mean(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}")
+        raise UserError(
+            f"cannot select on '{task}'{did_you_mean(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}"
+        )

@@ -17,7 +17,14 @@ from typing import Any
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
 from bench.registry.methods import method_class
 from bench.registry.plugins import type_name
-from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert, convert_recipe, format_value
+from bench.runs.recipe import (
+    RECIPE_FIELDS,
+    Recipe,
+    check_recipe,
+    convert,
+    convert_recipe,
+    format_value,
+)
 from bench.runs.run import Run, cut_shape
 from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method, Refusal, Shape, host_fields, refuse_composition
@@ -81,7 +88,9 @@ def resolve(
     )
 
 
-def run_of(description: Mapping[str, Any], *, corpus: str | None = None, data: str | None = None) -> Run:
+def run_of(
+    description: Mapping[str, Any], *, corpus: str | None = None, data: str | None = None
+) -> Run:
     """The run that `Run.describe` described, as this version resolves it.
 
     Compare `id` to see if it is unchanged.
@@ -122,13 +131,17 @@ def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
     setting = rest[0] if rest else None
     if setting not in (None, *SETTINGS):
         raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
-    return [_parse_part(part, text) for part in re.split(_OUTSIDE_BRACKETS.format(r"\+"), body)], setting
+    return [
+        _parse_part(part, text) for part in re.split(_OUTSIDE_BRACKETS.format(r"\+"), body)
+    ], setting
 
 
 def _parse_part(part: str, text: str) -> tuple[str, Keys]:
     match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[([^\[\]]*)\])?\s*", part)
     if not match:
-        raise UserError(f"cannot read '{part}' in '{text}'; write method[key=value,...]+method@paper|official")
+        raise UserError(
+            f"cannot read '{part}' in '{text}'; write method[key=value,...]+method@paper|official"
+        )
     keys: Keys = {}
     for item in filter(None, (match[2] or "").split(",")):
         key, equals, value = (word.strip() for word in item.partition("="))
@@ -158,7 +171,9 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
     chosen = backbone(name)
     if chosen.kind != host.backbone_kind:
         needed, has = BACKBONE_KINDS[host.backbone_kind], BACKBONE_KINDS[chosen.kind]
-        raise UserError(f"'{host.name}' needs {needed}, but '{chosen.name}' is {has}; choose another")
+        raise UserError(
+            f"'{host.name}' needs {needed}, but '{chosen.name}' is {has}; choose another"
+        )
     return chosen
 
 
@@ -194,7 +209,9 @@ class _Merged:
     @property
     def shown_of_text(self) -> dict[str, Any]:
         """Fields of the text that differ from the method's own."""
-        return {key: value for key, value in self.of_text.items() if value != getattr(self.own, key)}
+        return {
+            key: value for key, value in self.of_text.items() if value != getattr(self.own, key)
+        }
 
     @property
     def changed_by_suite(self) -> dict[str, Any]:
@@ -215,7 +232,9 @@ def _merge_recipe(
     own = {key: value for key, value in rows.items() if key in RECIPE_FIELDS}
     of_suite = convert_recipe(suite_recipe)
     hyper_names = {item.name for item in fields(host.Hyper)}
-    recipe_keys = {key: value for key, value in keys.items() if key in RECIPE_FIELDS and key not in hyper_names}
+    recipe_keys = {
+        key: value for key, value in keys.items() if key in RECIPE_FIELDS and key not in hyper_names
+    }
     of_text = convert_recipe(recipe_keys) if host.trained else {}
     layers = {**of_suite, **of_text}.get("layers")
     for given in (of_suite, of_text):
@@ -226,7 +245,9 @@ def _merge_recipe(
     return _Merged(Recipe(**own), of_suite, of_text, final)
 
 
-def _drop_idle_cuts(given: dict[str, Any], host: type[Method], chosen: Backbone, layers: int | None) -> None:
+def _drop_idle_cuts(
+    given: dict[str, Any], host: type[Method], chosen: Backbone, layers: int | None
+) -> None:
     """Set cuts that change nothing to None: all layers kept, or a method that trains no
     transformer.
 
@@ -247,7 +268,9 @@ def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
     """
     depth = chosen.shape.depth
     if recipe.layers and recipe.layers > depth:
-        raise UserError(f"'layers' is {recipe.layers}, but '{chosen.name}' has {depth}; omit it to keep all layers")
+        raise UserError(
+            f"'layers' is {recipe.layers}, but '{chosen.name}' has {depth}; omit it to keep all layers"
+        )
     if recipe.scored_layers and recipe.scored_layers > (recipe.layers or depth):
         raise UserError(
             f"'scored_layers' is {recipe.scored_layers}, but only {recipe.layers or depth} are trained; "
@@ -256,7 +279,9 @@ def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
     if (host.encoder, host.encoders) != (Method.encoder, Method.encoders):
         for name in ("scored_layers", "dimension"):
             if getattr(recipe, name):
-                raise UserError(f"'{host.name}' builds its own encoder, which '{name}' does not affect; omit it")
+                raise UserError(
+                    f"'{host.name}' builds its own encoder, which '{name}' does not affect; omit it"
+                )
 
 
 # Parts
@@ -287,7 +312,9 @@ def _build_parts(
         defaults = _setting_rows(cls, setting, chosen.name)
         hyper_keys = _convert_keys(cls, keys, host=host if position else None)
         recipe_keys = {} if position else merged.shown_of_text
-        parts.append(_build_part(text, cls, hyper_keys, recipe_keys, defaults, shape, is_host=position == 0))
+        parts.append(
+            _build_part(text, cls, hyper_keys, recipe_keys, defaults, shape, is_host=position == 0)
+        )
     try:
         refuse_composition([(part.cls, part.requested) for part in parts])
     except Refusal as refusal:
@@ -346,12 +373,16 @@ def _build_part(
     if not is_host:  # fields that the host decides are no part of an ingredient's identity
         hyper = {key: value for key, value in hyper.items() if key not in host_fields(cls)}
     shown: dict[str, Any] = {}
-    for key in given:  # a key without effect on this backbone is not spelled, so equal runs have one name
+    for (
+        key
+    ) in given:  # a key without effect on this backbone is not spelled, so equal runs have one name
         others = {other: value for other, value in given.items() if other != key}
         if cls.clamp_to_backbone(cls.Hyper(**{**defaults, **others}), shape) != clamped:
             shown[key] = getattr(clamped, key)
     shown |= recipe_keys
-    return _Part(cls, requested, hyper, skip, _spell(cls.name, shown), _label(cls, requested, clamped, shown))
+    return _Part(
+        cls, requested, hyper, skip, _spell(cls.name, shown), _label(cls, requested, clamped, shown)
+    )
 
 
 def _spell(name: str, shown: Mapping[str, Any]) -> str:
@@ -361,9 +392,17 @@ def _spell(name: str, shown: Mapping[str, Any]) -> str:
 
 def _label(cls: type[Method], requested: Any, clamped: Any, shown: Mapping[str, Any]) -> str:
     """The method's title and what differs from its setting, with a note on clamped values."""
-    always = {item.name: getattr(clamped, item.name) for item in fields(clamped) if item.metadata.get("label")}
+    always = {
+        item.name: getattr(clamped, item.name)
+        for item in fields(clamped)
+        if item.metadata.get("label")
+    }
     never = {item.name for item in fields(clamped) if item.metadata.get("label") is False}
-    notes = {key: f"{key}={format_value(value)}" for key, value in {**always, **shown}.items() if key not in never}
+    notes = {
+        key: f"{key}={format_value(value)}"
+        for key, value in {**always, **shown}.items()
+        if key not in never
+    }
     for item in fields(requested):
         before, after = getattr(requested, item.name), getattr(clamped, item.name)
         if before != after and isinstance(before, int) and not isinstance(before, bool):

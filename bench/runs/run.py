@@ -81,21 +81,33 @@ class Run:
 
     @property
     def evaluation_pooler(self) -> str:
-        """The pooler used for scoring. The MLP training head is dropped (docs/methods.md#vectors)."""
+        """The pooler used for scoring. The MLP training head is dropped
+        (docs/methods.md#vectors)."""
         return "cls_before_pooler" if self.recipe.pooler == "cls_mlp" else self.recipe.pooler
 
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Everything that affects the run's scores."""
-        identity: dict[str, Any] = {"parts": [_part_identity(*part) for part in self.parts], "data": self.data}
+        identity: dict[str, Any] = {
+            "parts": [_part_identity(*part) for part in self.parts],
+            "data": self.data,
+        }
         # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
-        if files := {name: corpus_fingerprint(name) for name in self.corpora if "/" in name and name != self.corpus}:
+        if files := {
+            name: corpus_fingerprint(name)
+            for name in self.corpora
+            if "/" in name and name != self.corpus
+        }:
             identity["corpora"] = files
         if self.backbone != NO_BACKBONE:
             identity["backbone"] = self.backbone.fingerprint
         if self.trained:
             identity["loop"] = LOOP_VERSION
-            identity |= {"corpus": corpus_fingerprint(self.corpus), "seed": self.seed, "recipe": self.recipe.identified}
+            identity |= {
+                "corpus": corpus_fingerprint(self.corpus),
+                "seed": self.seed,
+                "recipe": self.recipe.identified,
+            }
         return identity
 
     @cached_property
@@ -152,7 +164,9 @@ class Run:
 
     def build(self) -> Method:
         """Instantiate the method, composed of all parts."""
-        parts = [(method_class(name), method_class(name).Hyper(**hyper)) for name, _, hyper in self.parts]
+        parts = [
+            (method_class(name), method_class(name).Hyper(**hyper)) for name, _, hyper in self.parts
+        ]
         return compose(parts, self.shape)
 
 
@@ -169,8 +183,14 @@ def _part_identity(name: str, version: int, hyper: Mapping[str, Any]) -> list[An
     keep their name. A plugin adds the hash of its source file, because its author may forget to
     raise its version.
     """
-    later = {item.name: item.default for item in fields(method_class(name).Hyper) if item.metadata.get("later")}
-    identified = {key: value for key, value in hyper.items() if key not in later or value != later[key]}
+    later = {
+        item.name: item.default
+        for item in fields(method_class(name).Hyper)
+        if item.metadata.get("later")
+    }
+    identified = {
+        key: value for key, value in hyper.items() if key not in later or value != later[key]
+    }
     origin = method_origin(name)
     return [name, version, identified, origin.sha256] if origin else [name, version, identified]
 

@@ -1,7 +1,8 @@
-"""Analyses: measurements of a run's Encoder that are not scores. Definitions and sources: docs/analyses.md.
+"""Analyses: measurements of a run's Encoder that are not scores. Definitions and sources:
+docs/analyses.md.
 
-Each analysis takes the Encoder and its `Material` and returns plain JSON data. An analysis that does
-not apply to an Encoder raises `NotApplicable`, which `analyse` records as `{"reason": ...}`.
+Each analysis takes the Encoder and its `Material` and returns plain JSON data. An analysis that
+does not apply to an Encoder raises `NotApplicable`, which `analyse` records as `{"reason": ...}`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ REPEATS = 100  # GS-InfoNCE, figure 1
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
 POOL = 8192  # sentences that batches are drawn from, each encoded once
 
-TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not give that of its figure 5
+TOKEN_WORDS = range(
+    8, 15
+)  # words of the compared sentence; SSCL does not give that of its figure 5
 
 MEMORY = 1024  # L of IS-CSE
 RETRIEVED = 3  # IS-CSE, table 9
@@ -54,7 +57,8 @@ NEAREST_QUERIES = 3
 
 
 class NotApplicable(UserError):
-    """An analysis does not apply to this Encoder or data; the message is the reason, in one sentence."""
+    """An analysis does not apply to this Encoder or data; the message is the reason, in one
+    sentence."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ class Material:
 
     @cached_property
     def splits(self) -> dict[str, sts.Subset]:
-        """The pairs of STS-B by split, for the splits that the data has, and "all" of them together.
+        """The pairs of STS-B by split, for the splits that the data has, and "all" of them
+        together.
 
         Raises:
             NotApplicable: the data has no STS-B.
@@ -118,8 +123,8 @@ class Material:
     def vectors(self, encoder: Encoder, sentences: Sequence[str], where: str) -> np.ndarray:
         """Return vectors as they are scored, float32 (n, d).
 
-        A transform that is fitted on each task is fitted on these sentences. Each sentence is encoded
-        once for all analyses.
+        A transform that is fitted on each task is fitted on these sentences. Each sentence is
+        encoded once for all analyses.
 
         Args:
             encoder: the Encoder.
@@ -166,12 +171,17 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
 
 
 def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return alignment and uniformity in three forms; an alignment is None if no pair is positive."""
+    """Return alignment and uniformity in three forms; an alignment is None if no pair is
+    positive."""
     parts = {name: pairs for name, pairs in material.splits.items() if name != "train"}
-    return {TASK: {name: _alignment(encoder, material, pairs, name) for name, pairs in parts.items()}}
+    return {
+        TASK: {name: _alignment(encoder, material, pairs, name) for name, pairs in parts.items()}
+    }
 
 
-def _alignment(encoder: Encoder, material: Material, pairs: sts.Subset, split: str) -> dict[str, Any]:
+def _alignment(
+    encoder: Encoder, material: Material, pairs: sts.Subset, split: str
+) -> dict[str, Any]:
     sentences = pairs.first + pairs.second
     vectors = material.tensor(material.vectors(encoder, sentences, f"{TASK} {split}"))
     first, second = vectors.split(len(pairs.first))
@@ -191,7 +201,8 @@ def _alignment(encoder: Encoder, material: Material, pairs: sts.Subset, split: s
 
 
 def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return SetSim between neighbouring layers and TokSim of each layer, on both sides of the test pairs.
+    """Return SetSim between neighbouring layers and TokSim of each layer, on both sides of the test
+    pairs.
 
     Raises:
         NotApplicable: the Encoder is not a transformer with two special tokens per sentence, or no
@@ -199,16 +210,24 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     """
     transformer = _transformer(encoder)
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
-        raise NotApplicable("the tokenizer does not add one special token before and one after a sentence")
+        raise NotApplicable(
+            "the tokenizer does not add one special token before and one after a sentence"
+        )
     sentences = material.test.first + material.test.second
     tokens = transformer.tokenize(sentences)
     depth = int(transformer.model.config.num_hidden_layers)
-    similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=4 * depth + 2)
+    similarities = transformer.encode_tokens(
+        tokens, pool=geometry.layer_similarities, width=4 * depth + 2
+    )
     (similarities,) = look_up(f"{TASK} test, layers", [sentences], lambda _: similarities)
-    several = np.array([len(row) > 3 for row in tokens])  # one token and two special ones form no pair
+    several = np.array(
+        [len(row) > 3 for row in tokens]
+    )  # one token and two special ones form no pair
     if not several.any():
         raise NotApplicable(f"no test sentence of {TASK} has two tokens")
-    first, mean, without, whole = np.split(similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1)
+    first, mean, without, whole = np.split(
+        similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
+    )
     setsim = {"cls": first.mean(0).tolist(), "mean": mean.mean(0).tolist()}
     return {
         "depth": depth,
@@ -237,7 +256,11 @@ def tokens(encoder: Encoder, material: Material, sentence: str | None = None) ->
     """
     transformer = _transformer(encoder)
     if sentence is None:
-        texts = (text for pair in zip(material.test.first, material.test.second, strict=True) for text in pair)
+        texts = (
+            text
+            for pair in zip(material.test.first, material.test.second, strict=True)
+            for text in pair
+        )
         sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
     if sentence is None:
         raise NotApplicable(
@@ -246,8 +269,12 @@ def tokens(encoder: Encoder, material: Material, sentence: str | None = None) ->
     (row,) = transformer.tokenize([sentence])
     pieces = [transformer.tokenizer.decode([token]).strip() for token in row]
     width = transformer.model.config.hidden_size
-    flat = transformer.encode_tokens([row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width)
-    (states,) = look_up(f"the tokens of {sentence!r}", [pieces], lambda _: flat.reshape(len(row), width))
+    flat = transformer.encode_tokens(
+        [row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width
+    )
+    (states,) = look_up(
+        f"the tokens of {sentence!r}", [pieces], lambda _: flat.reshape(len(row), width)
+    )
     return {
         "sentence": sentence,
         "tokens": pieces,
@@ -258,12 +285,15 @@ def tokens(encoder: Encoder, material: Material, sentence: str | None = None) ->
 
 def _transformer(encoder: Encoder) -> TransformerEncoder:
     if not isinstance(encoder, TransformerEncoder):
-        raise NotApplicable(f"an encoder of kind '{encoder.kind}' is not a transformer and has no layers to compare")
+        raise NotApplicable(
+            f"an encoder of kind '{encoder.kind}' is not a transformer and has no layers to compare"
+        )
     return encoder
 
 
 def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return the largest cosines within random batches of the run's corpus, and with as many Gaussian vectors.
+    """Return the largest cosines within random batches of the run's corpus, and with as many
+    Gaussian vectors.
 
     Draws depend only on the size and the repeat, so runs on one corpus are compared on the same
     batches.
@@ -279,11 +309,17 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     pool = list(islice(drawn, POOL))
     sizes = [size for size in SIZES if size <= len(pool)]
     if not sizes:
-        raise NotApplicable(f"corpus '{corpus}' has {len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}")
-    vectors = geometry.unit(material.tensor(material.vectors(encoder, pool, f"corpus '{corpus}'"))).float()
+        raise NotApplicable(
+            f"corpus '{corpus}' has {len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}"
+        )
+    vectors = geometry.unit(
+        material.tensor(material.vectors(encoder, pool, f"corpus '{corpus}'"))
+    ).float()
 
     def noise(size: int, repeat: int) -> Tensor:
-        drawn = torch.randn(size, vectors.shape[1], generator=stream(0, "in-batch noise", size, repeat))
+        drawn = torch.randn(
+            size, vectors.shape[1], generator=stream(0, "in-batch noise", size, repeat)
+        )
         return geometry.unit(drawn.to(vectors.device))
 
     def mean(size: int, contrast: bool) -> list[float]:
@@ -315,24 +351,31 @@ def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return what the newest sentences would retrieve from IS-CSE's memory at the selected step (`READING`).
+    """Return what the newest sentences would retrieve from IS-CSE's memory at the selected step
+    (`READING`).
 
     Raises:
         NotApplicable: nothing was trained, or items are not single sentences.
     """
     run, step = material.run, material.best_step
     if not run.trained or step is None:
-        raise NotApplicable("nothing was trained, so there is no training order to fill a memory with")
+        raise NotApplicable(
+            "nothing was trained, so there is no training order to fill a memory with"
+        )
     method = run.build()
     if type(method).items is not Method.items:
-        raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences, which the memory consists of")
+        raise NotApplicable(
+            f"'{run.parts[0][0]}' does not train on single sentences, which the memory consists of"
+        )
     assert run.seed is not None
     sentences = material.context.sentences()
     rows: deque[int] = deque(maxlen=MEMORY)
     for batch in islice(batches(len(sentences), run.recipe, run.seed), step):
         rows.extend(batch)
     texts = [sentences[row] for row in rows]
-    newest = (place for place in reversed(range(len(texts))) if len(texts[place].split()) >= QUERY_WORDS)
+    newest = (
+        place for place in reversed(range(len(texts))) if len(texts[place].split()) >= QUERY_WORDS
+    )
     vectors = material.vectors(encoder, texts, f"corpus '{run.corpus}'")
     return {
         "query": [
@@ -353,21 +396,29 @@ def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
     pairs = material.test
     texts = list(dict.fromkeys(pairs.first + pairs.second))
     vectors = material.vectors(encoder, texts, f"{TASK} test")
-    queries = [pairs.first[len(pairs.first) * part // NEAREST_QUERIES] for part in range(NEAREST_QUERIES)]
+    queries = [
+        pairs.first[len(pairs.first) * part // NEAREST_QUERIES] for part in range(NEAREST_QUERIES)
+    ]
     return {
         "queries": [
-            {"sentence": text, "found": _closest(texts, vectors, texts.index(text), NEAREST)} for text in queries
+            {"sentence": text, "found": _closest(texts, vectors, texts.index(text), NEAREST)}
+            for text in queries
         ],
         "among": len(texts),
         "of": TASK,
     }
 
 
-def _closest(texts: Sequence[str], vectors: np.ndarray, place: int, count: int) -> list[dict[str, Any]]:
+def _closest(
+    texts: Sequence[str], vectors: np.ndarray, place: int, count: int
+) -> list[dict[str, Any]]:
     """Return the nearest other rows of the row at `place`; ties are ordered by row."""
     cosines = _cosines(vectors[[place]], vectors)[0]
     order = np.argsort(-cosines, kind="stable")
-    return [{"sentence": texts[row], "cosine": float(cosines[row])} for row in order[order != place][:count]]
+    return [
+        {"sentence": texts[row], "cosine": float(cosines[row])}
+        for row in order[order != place][:count]
+    ]
 
 
 def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """GPU leases: at most one job per device on one machine.
 
-Snakemake counts GPUs but does not assign them, so every job that needs one takes a lease. A lease is
-a lock on a file named after the device's UUID, held through an open file descriptor. The kernel
+Snakemake counts GPUs but does not assign them, so every job that needs one takes a lease. A lease
+is a lock on a file named after the device's UUID, held through an open file descriptor. The kernel
 releases it when the process ends, however it ends, so no cleanup is needed.
 
 * Only devices that CUDA_VISIBLE_DEVICES allows are leased. If it is empty, the job runs on the CPU.
@@ -27,8 +27,8 @@ from filelock import lock_descriptor
 
 from bench.utils.errors import UserError
 
-# Set inside our own lease, for the commands that a job starts, and inside an allocation of SLURM, PBS
-# and Torque, LSF, Flux, OAR and Grid Engine.
+# Set inside our own lease, for the commands that a job starts, and inside an allocation of SLURM,
+# PBS and Torque, LSF, Flux, OAR and Grid Engine.
 ALLOCATED = (
     "SENTBENCH_LEASE",
     "SLURM_JOB_ID",
@@ -45,7 +45,8 @@ _held: set[int] = set()
 
 
 def _close_inherited() -> None:
-    """Close inherited locks in a forked child, so that it cannot keep a lease beyond its job. (Exec closes them.)"""
+    """Close inherited locks in a forked child, so that it cannot keep a lease beyond its job. (Exec
+    closes them.)"""
     for descriptor in _held:
         with suppress(OSError):
             os.close(descriptor)
@@ -70,7 +71,9 @@ def listed() -> list[str]:
     except FileNotFoundError:
         return []
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"nvidia-smi cannot be run ({error}); set CUDA_VISIBLE_DEVICES= to train on the CPU") from None
+        raise UserError(
+            f"nvidia-smi cannot be run ({error}); set CUDA_VISIBLE_DEVICES= to train on the CPU"
+        ) from None
     output = (answer.stdout + answer.stderr).strip()
     if "No devices were found" in output:
         return []
@@ -79,17 +82,19 @@ def listed() -> list[str]:
             f"nvidia-smi fails ({output.splitlines()[-1:]}); repair it, or set CUDA_VISIBLE_DEVICES= for the CPU"
         )
     rows = sorted(
-        (int(index), uuid.strip()) for index, _, uuid in (line.partition(",") for line in answer.stdout.splitlines())
+        (int(index), uuid.strip())
+        for index, _, uuid in (line.partition(",") for line in answer.stdout.splitlines())
     )
     return [uuid for _, uuid in rows]
 
 
 def visible() -> list[str]:
-    """Return the devices that this process may use: those listed, filtered and ordered by CUDA_VISIBLE_DEVICES if set.
+    """Return the devices that this process may use: those listed, filtered and ordered by
+    CUDA_VISIBLE_DEVICES if set.
 
     The variable holds indices, UUIDs or prefixes of UUIDs. As for CUDA, it ends at the first entry
-    that matches no device. Indices are nvidia-smi's; on a machine with different GPUs, CUDA uses the
-    same order with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    that matches no device. Indices are nvidia-smi's; on a machine with different GPUs, CUDA uses
+    the same order with CUDA_DEVICE_ORDER=PCI_BUS_ID.
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None and not chosen.strip():
@@ -117,7 +122,8 @@ def lease_folder() -> Path:
     Raises:
         UserError: it cannot be created, or belongs to another user.
     """
-    # Not XDG_RUNTIME_DIR: it is removed at the last logout while jobs may still run, and cron jobs have none.
+    # Not XDG_RUNTIME_DIR: it is removed at the last logout while jobs may still run, and cron jobs
+    # have none.
     folder = Path(os.environ.get("SENTBENCH_LEASES") or f"/tmp/sentbench-{os.getuid()}/leases")  # noqa: S108 (owner checked)
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,7 +137,9 @@ def lease_folder() -> Path:
             f"cannot use {folder} for device leases ({error.strerror}); name a folder in SENTBENCH_LEASES"
         ) from None
     if not owned:
-        raise UserError(f"{folder} belongs to another user; name a folder for device leases in SENTBENCH_LEASES")
+        raise UserError(
+            f"{folder} belongs to another user; name a folder for device leases in SENTBENCH_LEASES"
+        )
     return folder
 
 
@@ -139,8 +147,12 @@ def _take(path: Path) -> int | None:
     """Lock a file without waiting; return its descriptor, or None if another job holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        # The file may have been deleted between the two calls; a lock on a deleted file excludes nobody.
-        if lock_descriptor(descriptor, blocking=False) and os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+        # The file may have been deleted between the two calls; a lock on a deleted file excludes
+        # nobody.
+        if (
+            lock_descriptor(descriptor, blocking=False)
+            and os.stat(path).st_ino == os.fstat(descriptor).st_ino
+        ):
             os.utime(descriptor)  # cleaners of /tmp delete old files
             _held.add(descriptor)
             return descriptor
@@ -160,7 +172,11 @@ def _wait(devices: list[str], poll: float) -> tuple[str, int]:
                 return uuid, descriptor
         waited = time.monotonic() - started
         if waited >= next_message:
-            print(f"waiting for a GPU: all {len(devices)} are leased ({waited:.0f} s)", file=sys.stderr, flush=True)
+            print(
+                f"waiting for a GPU: all {len(devices)} are leased ({waited:.0f} s)",
+                file=sys.stderr,
+                flush=True,
+            )
             next_message = waited + MESSAGE
         time.sleep(poll)
 

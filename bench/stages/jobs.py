@@ -47,7 +47,9 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     except (UserError, OSError):
         raise
     except FAILURES as error:
-        if not (places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]):
+        if not (
+            places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]
+        ):
             raise
         raise UserError(
             f"training {run.text} failed ({describe_error(error)}); "
@@ -55,7 +57,9 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         ) from error
 
 
-def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str) -> None:
+def score_run(
+    run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str
+) -> None:
     """Score a run; for one that was skipped or diverged, write a file without records.
 
     Args:
@@ -86,20 +90,29 @@ def score_run(run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path,
     }
     work = paths.scoring_folder(suite, run.id)
     records = score_encoder(encoder, read, mode, device, work)
-    described |= {"encoder": encoder.identity, "tasks": task_sums(read), "seconds": _seconds(started)}
+    described |= {
+        "encoder": encoder.identity,
+        "tasks": task_sums(read),
+        "seconds": _seconds(started),
+    }
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
 
 
 def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: str) -> None:
-    """Run analyses (analyse.py); for a run that was skipped or diverged, write a file without results.
+    """Run analyses (analyse.py); for a run that was skipped or diverged, write a file without
+    results.
 
-    Analyses that `out` already holds are repeated with the new ones, so that all have one provenance.
+    Analyses that `out` already holds are repeated with the new ones, so that all have one
+    provenance.
     """
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
     names = list(dict.fromkeys((*read_analyses(out), *names)))
-    read = [*(() if run.trained else run.corpora), *([run.corpus] if set(names) & set(ON_CORPUS) else ())]
+    read = [
+        *(() if run.trained else run.corpora),
+        *([run.corpus] if set(names) & set(ON_CORPUS) else ()),
+    ]
     started, described = time.monotonic(), _described(run, suite, device, read)
     results: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":
@@ -110,7 +123,8 @@ def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: 
 
 
 def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[str, Any]:
-    """Return the provenance of a run's results: the run, its data and corpora with their sums, and its outcome.
+    """Return the provenance of a run's results: the run, its data and corpora with their sums, and
+    its outcome.
 
     Args:
         run, suite, device: as for `score_run`.
@@ -125,17 +139,24 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
         described["data"]["name"] = name
     ended = _ended(run, suite)
     described["outcome"] = ended["outcome"]
-    described["corpora"] = list(_corpora(run, suite, read if ended["outcome"]["status"] == "finished" else (), ended))
+    described["corpora"] = list(
+        _corpora(run, suite, read if ended["outcome"]["status"] == "finished" else (), ended)
+    )
     return described | provenance(device, torch.get_num_threads())
 
 
-def _corpora(run: Run, suite: Path, read: Sequence[str], ended: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the sums of corpora: from the workflow's stamps, from the file if it is read now, or from the training.
+def _corpora(
+    run: Run, suite: Path, read: Sequence[str], ended: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield the sums of corpora: from the workflow's stamps, from the file if it is read now, or
+    from the training.
 
     Earlier versions recorded only the training corpus.
     """
     trained = ended.get("provenance", {})
-    recorded = dict(zip(run.corpora, trained.get("corpora") or [trained.get("corpus")], strict=False))
+    recorded = dict(
+        zip(run.corpora, trained.get("corpora") or [trained.get("corpus")], strict=False)
+    )
     for name in dict.fromkeys((*run.corpora, *read)):
         stamp = paths.corpus_stamp(suite, name)
         if stamp.is_file():
@@ -168,7 +189,9 @@ def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
         raise UserError(f"'{run.text}' cannot be scored: {refusal}") from None
 
 
-def planned(plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequence[str] = ()) -> list[dict[str, Any]]:
+def planned(
+    plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """Return every `parts`-th entry of a plan, from number `part` on, ordered by seed.
 
     In this order an interrupted suite has some seeds of each method.
@@ -183,9 +206,13 @@ def planned(plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequen
     """
     with report_damage("this", "a plan", "write it with python -m bench plan"):
         check_plan(plan, ("corpus", "data"), ("reference",))
-    entries = [{"tasks": [], "analyses": [], "recipe_changes": {}} | entry for entry in plan["runs"]]
+    entries = [
+        {"tasks": [], "analyses": [], "recipe_changes": {}} | entry for entry in plan["runs"]
+    ]
     if unknown := set(only) - {entry["id"] for entry in entries}:
-        raise UserError(f"the plan has no run '{min(unknown)}'; write the plan again, or remove it from --only")
+        raise UserError(
+            f"the plan has no run '{min(unknown)}'; write the plan again, or remove it from --only"
+        )
     chosen = [entry for entry in entries if not only or entry["id"] in only]
     return sorted(chosen, key=lambda entry: entry["seed"] or 0)[part - 1 :: parts]
 
@@ -223,18 +250,27 @@ def run_plan(
 
 
 def _ended(run: Run, suite: Path) -> dict[str, Any]:
-    """Return outcome and provenance of a run's training; a run without training counts as finished."""
+    """Return outcome and provenance of a run's training; a run without training counts as
+    finished."""
     if run.skip:
         return {"outcome": {"status": "skipped", "reason": run.skip}}
     if not run.trained:
         return {"outcome": {"status": "finished"}}
     if not (file := paths.trained_file(suite, run.id)).is_file():
-        raise UserError(f"{run.text} is not trained in {suite} ({file.name} does not exist); train it first")
+        raise UserError(
+            f"{run.text} is not trained in {suite} ({file.name} does not exist); train it first"
+        )
     return dict(read_trained(file))
 
 
 def score_model(
-    model: str | Model, pooler: str | None, tasks: Sequence[str], mode: str, data: Path, out: Path, device: str
+    model: str | Model,
+    pooler: str | None,
+    tasks: Sequence[str],
+    mode: str,
+    data: Path,
+    out: Path,
+    device: str,
 ) -> list[Record]:
     """Score any encoder on tasks and write the records to a file.
 
@@ -273,14 +309,22 @@ def score_models(
     read, records, errors = read_tasks(tasks, data), {}, []
     for file, model in by_file.items():
         try:
-            records[model.label] = evaluate(model, read, mode, data, folder / file, device, again=False)
+            records[model.label] = evaluate(
+                model, read, mode, data, folder / file, device, again=False
+            )
         except UserError as error:  # the other models are scored nevertheless
             errors.append(f"{model.label}: {error}")
     return records, errors
 
 
 def evaluate(
-    model: Model, tasks: Sequence[Task], mode: str, data: Path, out: Path, device: str, again: bool = True
+    model: Model,
+    tasks: Sequence[Task],
+    mode: str,
+    data: Path,
+    out: Path,
+    device: str,
+    again: bool = True,
 ) -> list[Record]:
     """Score an encoder on tasks, write the records to `out` with their provenance, and return them.
 
@@ -300,16 +344,24 @@ def evaluate(
     if out.is_symlink() or (out.exists() and not out.is_file()):
         raise UserError(f"--out {out} exists and is not a regular file; name another")
     if work.is_symlink() or (work.exists() and not _left_by_evaluation(work)):
-        raise UserError(f"{work} was not written by an earlier evaluation and would be deleted; name another --out")
+        raise UserError(
+            f"{work} was not written by an earlier evaluation and would be deleted; name another --out"
+        )
     started, encoder = time.monotonic(), model.load(device)
     data_identity = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
-    described: dict[str, Any] = model.describe() | {"data": data_identity, "mode": mode, "tasks": task_sums(tasks)}
+    described: dict[str, Any] = model.describe() | {
+        "data": data_identity,
+        "mode": mode,
+        "tasks": task_sums(tasks),
+    }
     described |= {"encoder": encoder.identity} | provenance(device, torch.get_num_threads())
     if not again and out.is_file():
         written, records = read_scores(out)
         if all(written.get(key) == value for key, value in described.items() if key != "date"):
             return records
-    name = ",".join([getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]])
+    name = ",".join(
+        [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
+    )
     common = {
         "source": "sentbench",
         "method": f"encoder[{name}]",
@@ -329,7 +381,8 @@ def evaluate(
 
 
 def _left_by_evaluation(work: Path) -> bool:
-    """Return whether a folder holds only vectors and records of finished tasks, so that it may be deleted."""
+    """Return whether a folder holds only vectors and records of finished tasks, so that it may be
+    deleted."""
     if not (work / "vectors").is_dir():
         return False
     files = [path.relative_to(work) for path in work.rglob("*") if not path.is_dir()]

@@ -1,7 +1,7 @@
 """Several processes for the runs of one job, for runs that do not fill a device on their own.
 
-Each run is trained in its own process with the threads of its recipe, as it would be alone; only the
-device lease is shared. On a CPU the results therefore equal those of separate runs bit for bit.
+Each run is trained in its own process with the threads of its recipe, as it would be alone; only
+the device lease is shared. On a CPU the results therefore equal those of separate runs bit for bit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
     words, environment = [sys.executable, "-m", "bench"], _shared_threads(max(1, len(commands)))
     try:
         for command in commands:
-            processes.append(subprocess.Popen([*words, *command], env=environment, preexec_fn=_follow_parent))
+            processes.append(
+                subprocess.Popen([*words, *command], env=environment, preexec_fn=_follow_parent)
+            )
         statuses = [process.wait() for process in processes]
     except BaseException:
         for process in processes:
@@ -45,22 +47,32 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
     for status in statuses:
         if status < 0:
             name = signal.Signals(-status).name
-            raise UserError(f"one of {len(processes)} processes was killed by {name}; start again to resume its runs")
+            raise UserError(
+                f"one of {len(processes)} processes was killed by {name}; start again to resume its runs"
+            )
         if status not in (0, EXIT_TEMPFAIL):
-            raise UserError(f"one of {len(processes)} processes failed; fix the error that it printed and start again")
+            raise UserError(
+                f"one of {len(processes)} processes failed; fix the error that it printed and start again"
+            )
     return max(statuses, default=0)
 
 
 def _shared_threads(count: int) -> dict[str, str]:
-    """Return the environment with the job's thread counts (OMP_NUM_THREADS etc.) divided by `count`."""
+    """Return the environment with the job's thread counts (OMP_NUM_THREADS etc.) divided by
+    `count`."""
 
     def shared(name: str, value: str) -> str:
-        return str(max(1, int(value) // count)) if name.endswith("_NUM_THREADS") and value.isdecimal() else value
+        return (
+            str(max(1, int(value) // count))
+            if name.endswith("_NUM_THREADS") and value.isdecimal()
+            else value
+        )
 
     return {name: shared(name, value) for name, value in os.environ.items()}
 
 
 def _follow_parent() -> None:
-    """Let the kernel send SIGTERM when the parent dies, since the device lease ends with the parent."""
+    """Let the kernel send SIGTERM when the parent dies, since the device lease ends with the
+    parent."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

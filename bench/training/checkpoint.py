@@ -35,7 +35,8 @@ _UNFINISHED = re.compile(r"\d{8}\.unsummed|\.\d{8}\.unsummed\..*\.part")  # left
 
 
 def interval() -> float:
-    """Return the seconds between checkpoints: SENTBENCH_CHECKPOINT_SECONDS if set; 0 saves after every step.
+    """Return the seconds between checkpoints: SENTBENCH_CHECKPOINT_SECONDS if set; 0 saves after
+    every step.
 
     Raises:
         UserError: the variable is not a number of at least 0.
@@ -46,7 +47,9 @@ def interval() -> float:
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise UserError(f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; set it to a number of seconds, 0 or more")
+        raise UserError(
+            f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; set it to a number of seconds, 0 or more"
+        )
     return seconds
 
 
@@ -89,7 +92,9 @@ class Checkpoints:
         facts = {name: value for name, value in state.items() if name not in tensors}
         unsummed = self.folder / f"{step:08d}.unsummed"
         with atomic_file(unsummed) as part:
-            save_file(tensors, part, {"origin": json.dumps(self.origin), "facts": json.dumps(facts)})
+            save_file(
+                tensors, part, {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
+            )
         path = self.folder / f"{step:08d}-{sha256_file(unsummed)}.safetensors"
         with disk_errors(path):
             os.replace(unsummed, path)
@@ -111,7 +116,11 @@ class Checkpoints:
             print(f"{path} is damaged and was deleted", file=sys.stderr, flush=True)
             path.unlink()
         if files:
-            print(f"no checkpoint in {self.folder} is intact; the training starts over", file=sys.stderr, flush=True)
+            print(
+                f"no checkpoint in {self.folder} is intact; the training starts over",
+                file=sys.stderr,
+                flush=True,
+            )
         return None
 
     def _read(self, path: Path) -> Checkpoint:
@@ -121,13 +130,15 @@ class Checkpoints:
                 raise UserError(
                     f"{path} is of another training: {', '.join(other)}; move its folder away, or name another suite"
                 )
-            # Copies: a tensor mapped from the file may be slower to read, and is invalid without the file.
+            # Copies: a tensor mapped from the file may be slower to read, and is invalid without
+            # the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
         return Checkpoint(path, tensors | metadata["facts"])
 
 
 def forget(folder: Path) -> None:
-    """Delete all checkpoints in a folder, finished or not, and the folder itself if it is then empty."""
+    """Delete all checkpoints in a folder, finished or not, and the folder itself if it is then
+    empty."""
     with suppress(OSError):  # the folder is missing, holds other files, or is read-only
         for path in (*_files(folder, _NAME), *_files(folder, _UNFINISHED)):
             path.unlink(missing_ok=True)

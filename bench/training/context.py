@@ -1,4 +1,5 @@
-"""The context of a run: its inputs and its backbone, for the method (`methods.contract.Context`)."""
+"""The context of a run: its inputs and its backbone, for the method
+(`methods.contract.Context`)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from methods.projection import Affine
 
 
 class Head(nn.Sequential):
-    """SimCSE's training head: a dense layer with tanh, shared by all views (docs/methods.md#vectors).
+    """SimCSE's training head: a dense layer with tanh, shared by all views
+    (docs/methods.md#vectors).
 
     Weights are drawn from N(0, 0.02); the bias is 0.
 
@@ -81,11 +83,14 @@ class RunContext:
         self.seed, self.shape = run.seed or 0, run.shape
         self.work = Work()
         self._known: dict[str, list[int]] = {}
-        self._others: dict[str, list[str]] = {}  # transforms check their corpus before the training and use it after
+        self._others: dict[
+            str, list[str]
+        ] = {}  # transforms check their corpus before the training and use it after
         self._files: dict[str, Path] = {}
 
     def corpus_file(self, name: str) -> Path:
-        """Return the file of a corpus; one that is derived from the data is created on first use."""
+        """Return the file of a corpus; one that is derived from the data is created on first
+        use."""
         if name not in self._files:
             self._files[name] = paths.corpus_file(name, self.suite, self.run.data)
         return self._files[name]
@@ -118,7 +123,9 @@ class RunContext:
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
         if max_length is None:
             max_length = longest_input(self.backbone, self.tokenizer)
-        return self.tokenizer(list(sentences), truncation=True, max_length=max_length, padding=False)["input_ids"]
+        return self.tokenizer(
+            list(sentences), truncation=True, max_length=max_length, padding=False
+        )["input_ids"]
 
     @cached_property
     def _sentences(self) -> list[str]:
@@ -160,7 +167,9 @@ class RunContext:
         """The training head of `cls_mlp`; the identity for other poolers."""
         if self.run.recipe.pooler != "cls_mlp":
             return nn.Identity()
-        return Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension).to(self.device)
+        return Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension).to(
+            self.device
+        )
 
     @cached_property
     def scored_backbone(self) -> Any:
@@ -170,24 +179,35 @@ class RunContext:
 
     def modules(self) -> list[nn.Module]:
         """Return the modules that are trained in addition to the method itself."""
-        return [self.backbone, self.training_head] if self.run.backbone.kind == "transformer" else []
+        return (
+            [self.backbone, self.training_head] if self.run.backbone.kind == "transformer" else []
+        )
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         if fresh is None:
             return copy.deepcopy(self.backbone)
         with torch.random.fork_rng(devices=[]):
             seed_torch(stream_seed(self.seed, fresh))
-            return type(self.backbone)(copy.deepcopy(self.backbone.config), add_pooling_layer=False).to(self.device)
+            return type(self.backbone)(
+                copy.deepcopy(self.backbone.config), add_pooling_layer=False
+            ).to(self.device)
 
     def masked_language_head(self) -> nn.Module:
         return load_language_head(self._folder, self.backbone).to(self.device)
 
     def states(
-        self, tokens: Tokens, model: nn.Module | None = None, *, first_only: bool = False, **inputs: Any
+        self,
+        tokens: Tokens,
+        model: nn.Module | None = None,
+        *,
+        first_only: bool = False,
+        **inputs: Any,
     ) -> tuple[States, Tensor]:
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
         with self.autocast():
-            states = forward(model or self.backbone, batch, first_only=first_only, work=self.work, **inputs)
+            states = forward(
+                model or self.backbone, batch, first_only=first_only, work=self.work, **inputs
+            )
         return states, batch.mask
 
     def head(self, vectors: Tensor) -> Tensor:
@@ -220,10 +240,13 @@ class RunContext:
         vectors = all_at(len(states) - 1)
         remaining = iter(vectors[len(views) :])
         by_name = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
-        return Views(vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], by_name, states)
+        return Views(
+            vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], by_name, states
+        )
 
     def autocast(self) -> Any:
-        """Return the autocast of the recipe's precision: float16 for "mixed" on a GPU, bfloat16, or none."""
+        """Return the autocast of the recipe's precision: float16 for "mixed" on a GPU, bfloat16, or
+        none."""
         kind, precision = self.device.partition(":")[0], self.run.recipe.precision
         if precision == "bfloat16":
             return torch.autocast(kind, dtype=torch.bfloat16)
@@ -248,10 +271,13 @@ class RunContext:
         return Affine(encoder, weight, bias, tanh=True)
 
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
-        return TransformerEncoder(model, self.tokenizer, pooler, cached_tokens=self._known, work=self.work)
+        return TransformerEncoder(
+            model, self.tokenizer, pooler, cached_tokens=self._known, work=self.work
+        )
 
     def remember(self, sentences: Sequence[str]) -> None:
-        """Tokenize sentences once that this run's Encoders encode repeatedly: those of the dev set."""
+        """Tokenize sentences once that this run's Encoders encode repeatedly: those of the dev
+        set."""
         if self.run.backbone.kind == "transformer":
             encoder = self._join(self.backbone, self.run.evaluation_pooler)
             self._known.update(zip(sentences, encoder.tokenize(sentences), strict=True))

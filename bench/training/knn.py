@@ -31,8 +31,8 @@ UNIT = 2.0**-24  # relative error of one float32 operation
 def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.ndarray:
     """Return the `count` nearest other rows of each row by cosine, nearest first.
 
-    Cosines are computed in float64 and rounded to 1e-12; ties are ordered by row. A row of zeros has
-    cosine 0 with every other row.
+    Cosines are computed in float64 and rounded to 1e-12; ties are ordered by row. A row of zeros
+    has cosine 0 with every other row.
 
     Args:
         vectors: (n, d) of any float type; may be a `numpy.memmap`.
@@ -47,7 +47,9 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
     """
     rows = len(vectors)
     if not 0 < count < rows:
-        raise UserError(f"{count} neighbours of each of {rows} rows are not possible; ask for 1 to {rows - 1}")
+        raise UserError(
+            f"{count} neighbours of each of {rows} rows are not possible; ask for 1 to {rows - 1}"
+        )
     table = _Table(vectors, device)
     neighbours = np.empty((rows, count), dtype=np.int64)
     undecided = []
@@ -135,7 +137,9 @@ class _Table:
         # A row outside the candidates scores at most as much as the last of them, plus the error of
         # d products and sums.
         error = (
-            (self.centred.shape[1] + 4) * UNIT * (self.lengths[queries] * self.lengths.max() + self.bias.abs().max())
+            (self.centred.shape[1] + 4)
+            * UNIT
+            * (self.lengths[queries] * self.lengths.max() + self.bias.abs().max())
         )
         reach = scores[:, -1].double() + error + own @ self.mean + 10.0**-DECIMALS
         return rows, (cosines[:, -1] > reach) | (wanted == others)
@@ -147,7 +151,9 @@ class _Table:
         for block in self.blocks:
             products = own @ self.unit(block).T
             _set_own(products, queries, block)
-            indices = torch.arange(block.start, block.stop, device=self.device).expand(len(queries), -1)
+            indices = torch.arange(block.start, block.stop, device=self.device).expand(
+                len(queries), -1
+            )
             cosines, rows = _nearest_first(
                 torch.cat([cosines, products], dim=1), torch.cat([rows, indices], dim=1), count
             )

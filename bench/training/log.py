@@ -16,7 +16,8 @@ from bench.utils.files import disk_errors, write_error
 
 
 class Log:
-    """`log.jsonl`, one line of JSON per step. The open file is locked, so only one process trains a run."""
+    """`log.jsonl`, one line of JSON per step. The open file is locked, so only one process trains a
+    run."""
 
     def __init__(self, path: Path) -> None:
         """Open a log, or create it.
@@ -32,13 +33,18 @@ class Log:
             raise write_error(path, error.errno) from error
         if not lock_descriptor(self._file.fileno(), blocking=False):
             self._file.close()
-            raise UserError(f"{path} is locked: another process is training this run; wait for it") from None
+            raise UserError(
+                f"{path} is locked: another process is training this run; wait for it"
+            ) from None
 
     def __enter__(self) -> Log:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._file.close()
 
@@ -59,7 +65,9 @@ class Log:
         """
         line, size = json.dumps(row).encode() + b"\n", self.size
         with disk_errors(self.path):
-            if self._file.write(line) < len(line):  # unbuffered, so a short write is noticed at once
+            if self._file.write(line) < len(
+                line
+            ):  # unbuffered, so a short write is noticed at once
                 self.cut(size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -44,7 +44,8 @@ OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
 
 
 class Diverged(Exception):
-    """A training that cannot continue: its loss, gradient or vectors are not finite, or all vectors are equal."""
+    """A training that cannot continue: its loss, gradient or vectors are not finite, or all vectors
+    are equal."""
 
     def __init__(self, reason: str, step: int, batch: Sequence[int]) -> None:
         super().__init__(reason)
@@ -104,7 +105,9 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
     checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
-    training = Training(run, context, {key: value for key, value in described.items() if key != "date"})
+    training = Training(
+        run, context, {key: value for key, value in described.items() if key != "date"}
+    )
     _resume(training, checkpoints, log)
     try:
         _run_steps(training, checkpoints, log)
@@ -134,7 +137,8 @@ def _resume(training: Training, checkpoints: Checkpoints, log: Log) -> None:
 
 
 def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
-    """Run the remaining steps and log each; save a checkpoint when one is due or a signal arrived."""
+    """Run the remaining steps and log each; save a checkpoint when one is due or a signal
+    arrived."""
     name, state, items, began = training.run.id, training.state, 0, time.monotonic()
     with Progress(training.total, name, "step", state.step) as progress, interrupts.defer_signals():
         for batch in training.batches():
@@ -146,11 +150,15 @@ def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
             for row in training.sync():
                 log.write(row)
                 best = f", best dev {state.best['dev']:.2f}" if state.best else ""
-                progress.advance(note=f"loss {row['loss']:.4f}{best}, {items / (time.monotonic() - began):.0f} items/s")
+                progress.advance(
+                    note=f"loss {row['loss']:.4f}{best}, {items / (time.monotonic() - began):.0f} items/s"
+                )
             if signal or due:
                 checkpoints.save(state.step, state.state_dict() | {"log": log.sync()})
             if signal:
-                raise interrupts.Stopped(signal, f"{name} has a checkpoint after step {state.step} of {training.total}")
+                raise interrupts.Stopped(
+                    signal, f"{name} has a checkpoint after step {state.step} of {training.total}"
+                )
 
 
 class Training:
@@ -189,7 +197,9 @@ class Training:
         self.modules = nn.ModuleList([*context.modules(), self.method]).to(context.device)
         self.weights = [weight for weight in self.modules.parameters() if weight.requires_grad]
         optimiser = make_optimiser(self.weights, recipe)
-        scaler = torch.amp.GradScaler(enabled=recipe.precision == "mixed" and context.device != "cpu")
+        scaler = torch.amp.GradScaler(
+            enabled=recipe.precision == "mixed" and context.device != "cpu"
+        )
         self.state = TrainingState(self.modules, optimiser, scaler, context.work, origin)
         sync_every = SYNC_EVERY[context.device.partition(":")[0]]
         self.schedule = Schedule(recipe, self.method.items(context), run.seed, sync_every)
@@ -202,7 +212,8 @@ class Training:
         return self.schedule.total
 
     def batches(self) -> Iterator[list[int]]:
-        """Yield the batches of the remaining steps, until the last one or until patience is used up."""
+        """Yield the batches of the remaining steps, until the last one or until patience is used
+        up."""
         for batch in self.schedule.batches(self.state.step):
             if self.schedule.is_exhausted(self.state.since_best):
                 return
@@ -239,7 +250,8 @@ class Training:
         self._unread.append((row, loss.detach(), norm, batch))
 
     def should_sync(self) -> bool:
-        """Return whether to call `sync` now: enough steps are unread, a selection is due, or this was the last step."""
+        """Return whether to call `sync` now: enough steps are unread, a selection is due, or this
+        was the last step."""
         return self.schedule.should_sync(self.state.step, len(self._unread), bool(self.state.best))
 
     def sync(self) -> Iterator[dict[str, Any]]:
@@ -256,17 +268,20 @@ class Training:
             row["loss"] = loss.item()
             if not math.isfinite(row["loss"]):
                 raise Diverged(f"the loss became {row['loss']}", row["step"], batch)
-            # An enabled scaler skips such a step and lowers its scale. Otherwise clipping has turned
-            # the gradient into zeros or NaN.
+            # An enabled scaler skips such a step and lowers its scale. Otherwise clipping has
+            # turned the gradient into zeros or NaN.
             if not self.state.scaler.is_enabled() and not math.isfinite(norm.item()):
                 raise Diverged(f"the gradient's norm became {norm.item()}", row["step"], batch)
-            if row["step"] == self.state.step and self.schedule.should_select(row["step"], bool(self.state.best)):
+            if row["step"] == self.state.step and self.schedule.should_select(
+                row["step"], bool(self.state.best)
+            ):
                 with self._memory_errors(row["step"], batch):
                     self._select(row, batch)
             yield row
 
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
-        """Score the method's Encoders on the dev set, add the scores to a log row, and keep the best."""
+        """Score the method's Encoders on the dev set, add the scores to a log row, and keep the
+        best."""
         self.state.since_best += 1
         for place, encoder in enumerate(self.method.encoders(self.context)):
             vectors = encoded(encoder, self.dev)
@@ -274,14 +289,20 @@ class Training:
                 records = score_tasks(encoder, self.dev, vectors)
             except UserError as error:  # vectors that are not finite, or all equal
                 raise Diverged(str(error), row["step"], batch) from None
-            scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
+            scores = {
+                record["task"]: record["value"]
+                for record in records
+                if record["aggregation"] == "all"
+            }
             value = sum(scores.values()) / len(scores)
             row["dev" if place == 0 else f"dev_{place + 1}"] = scores
             self.state.keep_best(value, row["step"], place)
             if place == 0:
                 geometry = _geometry(self.dev, vectors, self.context.device)
                 row |= geometry
-                self.state.curve.append({"step": row["step"], "loss": row["loss"], "dev": value} | geometry)
+                self.state.curve.append(
+                    {"step": row["step"], "loss": row["loss"], "dev": value} | geometry
+                )
 
     def finish(self, folder: Path) -> dict[str, Any]:
         """Write the best Encoder to a folder and return the `outcome` of `train`.
@@ -301,8 +322,16 @@ class Training:
             "best_dev": state.best["dev"],
         }
         seconds = state.seconds
-        reached = peak(self.context.device, recipe.precision, recipe.threads, self.run.backbone.shape.width or 768)
-        count, moments = sum(weight.numel() for weight in self.weights), 1 if recipe.optimiser == "rmsprop" else 2
+        reached = peak(
+            self.context.device,
+            recipe.precision,
+            recipe.threads,
+            self.run.backbone.shape.width or 768,
+        )
+        count, moments = (
+            sum(weight.numel() for weight in self.weights),
+            1 if recipe.optimiser == "rmsprop" else 2,
+        )
         work = record(self.context.work, count, state.step, seconds, reached, moments)
         return ended | {"seconds": seconds, "work": work, "curve": state.curve}
 
@@ -320,7 +349,9 @@ class Training:
                 "delete its folder to start over"
             ) from None
         if elsewhere:
-            _warn(f"{self.run.id}: earlier steps ran with other code, versions or devices; outcome.json lists them")
+            _warn(
+                f"{self.run.id}: earlier steps ran with other code, versions or devices; outcome.json lists them"
+            )
 
     @contextmanager
     def _memory_errors(self, step: int, batch: Sequence[int]) -> Iterator[None]:
@@ -328,7 +359,9 @@ class Training:
         try:
             yield
         except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
-            if isinstance(error, MemoryError) or any(words in str(error) for words in OUT_OF_MEMORY):
+            if isinstance(error, MemoryError) or any(
+                words in str(error) for words in OUT_OF_MEMORY
+            ):
                 raise UserError(
                     f"memory is full at step {step} of {self.run.id}, in a batch of {self._size(batch)}; set a "
                     "smaller batch_size or max_length (which makes it another run), or use a larger device"
@@ -336,21 +369,30 @@ class Training:
             raise
 
     def _size(self, batch: Sequence[int]) -> str:
-        """Return a batch's size for a message: sentences and tokens, or items that only the method can count."""
+        """Return a batch's size for a message: sentences and tokens, or items that only the method
+        can count."""
         if type(self.method).items is not Method.items or self.run.backbone.kind != "transformer":
             return f"{len(batch)} items"
         sentences = self.context.sentences()
-        tokens = self.context.tokenize([sentences[row] for row in batch], self.run.recipe.max_length)
+        tokens = self.context.tokenize(
+            [sentences[row] for row in batch], self.run.recipe.max_length
+        )
         return f"{len(batch)} sentences with {sum(map(len, tokens))} word pieces"
 
 
 def _geometry(dev: Sequence[sts.StsTask], vectors: Vectors, device: str) -> dict[str, float | None]:
-    """Return alignment and uniformity of the dev pairs, for figures; the vectors are computed already."""
+    """Return alignment and uniformity of the dev pairs, for figures; the vectors are computed
+    already."""
     pairs = [subset for task in dev for subset in task.subsets]
     first = torch.from_numpy(np.concatenate([vectors(subset.first) for subset in pairs])).to(device)
-    second = torch.from_numpy(np.concatenate([vectors(subset.second) for subset in pairs])).to(device)
+    second = torch.from_numpy(np.concatenate([vectors(subset.second) for subset in pairs])).to(
+        device
+    )
     gold = torch.from_numpy(np.concatenate([subset.gold for subset in pairs])).to(device)
-    return {"alignment": alignment(first, second, gold), "uniformity": uniformity(torch.cat([first, second]))}
+    return {
+        "alignment": alignment(first, second, gold),
+        "uniformity": uniformity(torch.cat([first, second])),
+    }
 
 
 def _warn(message: str) -> None:

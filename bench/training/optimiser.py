@@ -14,18 +14,23 @@ BETAS = (0.9, 0.999)  # of AdamW (docs/methods.md#optimisation)
 
 
 def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
-    """Return AdamW (docs/methods.md#optimisation) or RMSProp with the recipe's epsilon and weight decay.
+    """Return AdamW (docs/methods.md#optimisation) or RMSProp with the recipe's epsilon and weight
+    decay.
 
-    RMSProp decays its mean by 0.9, as TensorFlow does; Contrastive Tension, the one method that uses
-    it, was written for TensorFlow (docs/methods.md#ct-bert).
+    RMSProp decays its mean by 0.9, as TensorFlow does; Contrastive Tension, the one method that
+    uses it, was written for TensorFlow (docs/methods.md#ct-bert).
     """
     rate, epsilon, decay = recipe.learning_rate, recipe.epsilon, recipe.weight_decay
     if recipe.optimiser == "rmsprop":
         return torch.optim.RMSprop(weights, lr=rate, alpha=0.9, eps=epsilon, weight_decay=decay)
-    return torch.optim.AdamW(weights, lr=rate, betas=BETAS, eps=epsilon, weight_decay=decay, fused=True)
+    return torch.optim.AdamW(
+        weights, lr=rate, betas=BETAS, eps=epsilon, weight_decay=decay, fused=True
+    )
 
 
-def set_learning_rate(optimiser: torch.optim.Optimizer, index: int, rate: float, recipe: Recipe) -> None:
+def set_learning_rate(
+    optimiser: torch.optim.Optimizer, index: int, rate: float, recipe: Recipe
+) -> None:
     """Set the learning rate of one step.
 
     Without `bias_correction` (BERT's own optimiser), AdamW gets the rate, epsilon and decay that

@@ -1,4 +1,5 @@
-"""The schedule of a training: its batches, its learning rates, and when it reads losses and selects models."""
+"""The schedule of a training: its batches, its learning rates, and when it reads losses and selects
+models."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ BLOCKS = (1.0, 0.8, 0.6, 0.4, 0.2)
 
 
 def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
-    """Yield the item indices of each batch: one permutation per epoch, keeping the short last batch.
+    """Yield the item indices of each batch: one permutation per epoch, keeping the short last
+    batch.
 
     Source: docs/methods.md#batches.
 
@@ -35,7 +37,8 @@ def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
 
 
 def learning_rate(index: int, total: int, recipe: Recipe) -> float:
-    """Return the learning rate of a step: linear warm-up, then the recipe's schedule (docs/methods.md#optimisation).
+    """Return the learning rate of a step: linear warm-up, then the recipe's schedule
+    (docs/methods.md#optimisation).
 
     Args:
         index: number of steps before this one.
@@ -90,10 +93,12 @@ class Schedule:
         return step % self.recipe.select_every == 0 or (step == self.total and not selected)
 
     def should_sync(self, step: int, unread: int, selected: bool) -> bool:
-        """Return whether losses are read after `step` steps, of which `unread` have not been read."""
+        """Return whether losses are read after `step` steps, of which `unread` have not been
+        read."""
         return unread >= self.sync_every or self.should_select(step, selected) or step == self.total
 
     def is_exhausted(self, since_best: int) -> bool:
-        """Return whether the recipe's patience is used up after `since_best` selections without improvement."""
+        """Return whether the recipe's patience is used up after `since_best` selections without
+        improvement."""
         patience = self.recipe.patience
         return patience is not None and 0 < patience <= since_best

@@ -1,4 +1,5 @@
-"""The state of a training: everything that its steps change, as `state_dict` and `load_state_dict`."""
+"""The state of a training: everything that its steps change, as `state_dict` and
+`load_state_dict`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from torch import Tensor, nn
 from bench.models.packed_forward import Work
 
 # Keys in checkpoint files. "done" is the step, "here" the origin of this process.
-_PLAIN = {"done": "step", "best": "best", "since_best": "since_best", "curve": "curve", "seconds": "seconds"}
+_PLAIN = {
+    "done": "step",
+    "best": "best",
+    "since_best": "since_best",
+    "curve": "curve",
+    "seconds": "seconds",
+}
 _PLAIN |= {"here": "origin", "earlier": "earlier"}
 _RESTORED = ("done", "best", "since_best", "curve", "earlier")
 
@@ -23,8 +30,8 @@ class TrainingState:
 
     Attributes:
         step: number of steps taken.
-        best: the best Encoder so far: its `dev` score, the `step` it was selected at and its `place`
-            among the method's Encoders. Empty before the first selection.
+        best: the best Encoder so far: its `dev` score, the `step` it was selected at and its
+            `place` among the method's Encoders. Empty before the first selection.
         best_weights: the weights of that step, on the CPU.
         since_best: selections since then.
         curve: loss, dev score and geometry at each selection.
@@ -84,10 +91,16 @@ class TrainingState:
         groups = {
             "weights": _copy(self.modules),
             "best": self.best_weights,
-            "optimiser": {f"{place}/{key}": value for place, own in optimiser.items() for key, value in own.items()},
+            "optimiser": {
+                f"{place}/{key}": value
+                for place, own in optimiser.items()
+                for key, value in own.items()
+            },
         }
         tensors = {
-            f"{group}/{name}": each.cpu().contiguous() for group in groups for name, each in groups[group].items()
+            f"{group}/{name}": each.cpu().contiguous()
+            for group in groups
+            for name, each in groups[group].items()
         }
         plain = {key: getattr(self, name) for key, name in _PLAIN.items()}
         return tensors | plain | {"scaler": self.scaler.state_dict(), "work": asdict(self.work)}
@@ -96,7 +109,8 @@ class TrainingState:
         """Load what `state_dict` returned.
 
         Returns:
-            Whether its last steps ran with other code, versions or devices; `earlier` then lists them.
+            Whether its last steps ran with other code, versions or devices; `earlier` then lists
+            them.
 
         Raises:
             RuntimeError, ValueError, KeyError: the tensors do not match those of the modules.
@@ -128,4 +142,6 @@ class TrainingState:
 
 def _copy(module: nn.Module) -> dict[str, Tensor]:
     """Return a copy of a module's state_dict on the CPU."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in module.state_dict().items()}
+    return {
+        name: tensor.detach().to("cpu", copy=True) for name, tensor in module.state_dict().items()
+    }

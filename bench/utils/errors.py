@@ -59,5 +59,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     hint = suggestion(word, known)
     if len(known) > LISTED:
-        known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{len(known) - LISTED} more"]
+        known = [
+            *difflib.get_close_matches(word, known, n=LISTED, cutoff=0),
+            f"{len(known) - LISTED} more",
+        ]
     return f"{hint} (known: {', '.join(known)})" if known else ""

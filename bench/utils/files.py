@@ -27,9 +27,13 @@ def write_error(path: Path, number: int | None) -> UserError:
         number: `errno` of the failed system call, if known.
     """
     if number in DISK_FULL:
-        return UserError(f"no space left on the device for {path}; free some and start again, finished work is kept")
+        return UserError(
+            f"no space left on the device for {path}; free some and start again, finished work is kept"
+        )
     if blocked := blocking_path(path.parent):
-        return UserError(f"cannot write {path}: {blocked} is not a folder; move it away or choose another path")
+        return UserError(
+            f"cannot write {path}: {blocked} is not a folder; move it away or choose another path"
+        )
     if number == errno.ENAMETOOLONG:
         return UserError(f"cannot write {path}: the name is too long; choose a shorter one")
     reason = os.strerror(number) if number else "unknown error"
@@ -38,7 +42,10 @@ def write_error(path: Path, number: int | None) -> UserError:
 
 def blocking_path(folder: Path) -> Path | None:
     """Return `folder` or the first of its parents that exists and is not a folder, else None."""
-    return next((path for path in (folder, *folder.parents) if os.path.lexists(path) and not path.is_dir()), None)
+    return next(
+        (path for path in (folder, *folder.parents) if os.path.lexists(path) and not path.is_dir()),
+        None,
+    )
 
 
 @contextmanager
@@ -53,7 +60,8 @@ def disk_errors(path: Path) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        # safetensors and tokenizers raise their own exceptions; the message ends with Rust's OS error.
+        # safetensors and tokenizers raise their own exceptions; the message ends with Rust's OS
+        # error.
         match = re.search(r"\(os error (\d+)\)", str(error))
         number = error.errno if isinstance(error, OSError) else int(match[1]) if match else None
         if number in (*DISK_FULL, errno.EROFS):
@@ -78,7 +86,8 @@ def _open_mode(kind: int) -> int:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`. On success, fsync it and rename it to `path`, else remove it.
+    """Yield a temporary path beside `path`. On success, fsync it and rename it to `path`, else
+    remove it.
 
     Raises:
         UserError: `path` is a folder, its folder cannot be written, or the disk is full.
@@ -88,7 +97,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
         raise UserError(f"{path} is a folder; pass the name of a file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        descriptor, name = tempfile.mkstemp(
+            prefix=f".{path.name}.", suffix=".part", dir=path.parent
+        )
     except OSError as error:
         raise write_error(path, error.errno) from error
     os.close(descriptor)
@@ -134,7 +145,9 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
                     f"{path / min(others)} was not written by this command and would be deleted; choose another folder"
                 )
             if path.exists():
-                old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+                old = Path(
+                    tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent)
+                )
                 os.replace(path, old / path.name)
                 os.replace(temporary, path)
                 shutil.rmtree(old)
@@ -146,7 +159,8 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove the temporary files of killed processes in `folder`. No other process may be disk_errors there."""
+    """Remove the temporary files of killed processes in `folder`. No other process may be
+    disk_errors there."""
     for path in folder.glob(".*"):
         if path.suffix in (".part", ".old"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -166,7 +180,9 @@ def check_replaceable(folder: Path, mark: str) -> None:
     if folder.is_dir() and ((folder / mark).is_file() or not any(folder.iterdir())):
         return
     if folder.exists() or folder.is_symlink():
-        raise UserError(f"{folder} exists with other content, which would be deleted; choose another folder")
+        raise UserError(
+            f"{folder} exists with other content, which would be deleted; choose another folder"
+        )
 
 
 def write_text(path: Path, text: str) -> None:
@@ -193,7 +209,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; check the path, or run the command that writes it first") from None
+        raise UserError(
+            f"{path} does not exist; check the path, or run the command that writes it first"
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(
             f"{path} is not a readable JSON file ({error}); fix it, or move it away and create it again"

@@ -16,7 +16,8 @@ _deferred = False
 
 
 class Stopped(BaseException):
-    """A signal stops the work. Not an `Exception`, so that no handler swallows it (as KeyboardInterrupt)."""
+    """A signal stops the work. Not an `Exception`, so that no handler swallows it (as
+    KeyboardInterrupt)."""
 
     def __init__(self, name: str, kept: str = "finished work is kept") -> None:
         super().__init__(f"stopped by {name}: {kept}, start again to resume")
@@ -36,7 +37,8 @@ def _receive(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def handle_signals() -> Iterator[None]:
-    """Raise `Stopped` when one of `SIGNALS` arrives in the block. Does nothing outside the main thread."""
+    """Raise `Stopped` when one of `SIGNALS` arrives in the block. Does nothing outside the main
+    thread."""
     global _pending
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -16,11 +16,12 @@ LONGEST_LINE = 1 << 20
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     """Yield the lines of a text file, plain or `.gz`, without line ends and byte-order mark.
 
-    Lines end at LF or CRLF only. Other separators (form feed, U+2028) are text, so that line numbers
-    match those of an editor.
+    Lines end at LF or CRLF only. Other separators (form feed, U+2028) are text, so that line
+    numbers match those of an editor.
 
     Raises:
-        UserError: the file is missing, truncated or not valid `encoding`, or has a line above 1 MiB.
+        UserError: the file is missing, truncated or not valid `encoding`, or has a line above 1
+            MiB.
     """
     path = Path(path)
     number = 0
@@ -37,7 +38,9 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
                     )
                 yield line.decode(encoding)
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; set the data folder with --data or BENCH_DATA") from None
+        raise UserError(
+            f"{path} does not exist; set the data folder with --data or BENCH_DATA"
+        ) from None
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not valid {encoding}; "
@@ -48,4 +51,6 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
             f"{path} is damaged or truncated after line {number} ({error}); create or fetch it again"
         ) from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); fix its permissions or fetch it again") from None
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); fix its permissions or fetch it again"
+        ) from None

@@ -37,7 +37,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._bar is not None:
             self._bar.close()
@@ -54,7 +57,11 @@ class Progress:
         if share * LINES >= self._printed + 1:
             self._printed = int(share * LINES)
             advanced = self.done - self._before
-            left = (time.monotonic() - self._started) * (self.total - self.done) / advanced if advanced else 0.0
+            left = (
+                (time.monotonic() - self._started) * (self.total - self.done) / advanced
+                if advanced
+                else 0.0
+            )
             suffix = f", {note}" if note else ""
             print(
                 f"{self.title}: {self.done}/{self.total} {self.unit}s, {left:.0f} s left{suffix}",

@@ -1,4 +1,5 @@
-"""The embedded world: a small generated language whose sentences have a known meaning (docs/world.md).
+"""The embedded world: a small generated language whose sentences have a known meaning
+(docs/world.md).
 
 `build(out, seed)` writes a data folder in SentEval's layout and a training corpus.
 """

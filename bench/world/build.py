@@ -18,20 +18,31 @@ LINES = 20_000  # smallest number of sentences of the corpus
 
 # Description of the Chinese STS set in the manifest.
 CHINESE = {
-    "CNSD-STS-B": {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]},
+    "CNSD-STS-B": {
+        "path": "CNSD-STS-B/cnsd-sts-{split}.txt",
+        "separator": "||",
+        "columns": [1, 2, 3],
+    },
 }
 
 # Format of gold scores by year, and unscored rows per scored row (2015 and 2016, as published).
-_GOLD = {"STS12": "{:.3f}", "STS13": "{:.1f}", "STS14": "{:.1f}", "STS15": "{:.2f}", "STS16": "{:.0f}"}
+_GOLD = {
+    "STS12": "{:.3f}",
+    "STS13": "{:.1f}",
+    "STS14": "{:.1f}",
+    "STS15": "{:.2f}",
+    "STS16": "{:.0f}",
+}
 _UNSCORED = {"STS15": 1.0, "STS16": 3.0}
 
 
 def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
-    """Write the embedded world to the folder `out`, atomically. Equal seeds give equal bytes on any machine.
+    """Write the embedded world to the folder `out`, atomically. Equal seeds give equal bytes on any
+    machine.
 
     Args:
-        out: folder to write: `downstream/` and `probing/` as in SentEval, `world.txt`, `world.docs.tsv`,
-            `manifest.json`.
+        out: folder to write: `downstream/` and `probing/` as in SentEval, `world.txt`,
+            `world.docs.tsv`, `manifest.json`.
         seed: seed of all random streams.
         lines: smallest number of sentences of the corpus.
 
@@ -45,7 +56,13 @@ def build(out: Path, seed: int = 0, lines: int = LINES) -> None:
         sizes["SICK-R"] = _write_sick(folder, seed)
         sizes["CNSD-STS-B"] = _write_chinese(folder, seed)
         _write_corpus(folder, seed, lines)
-        manifest = {"name": "world", "version": VERSION, "seed": seed, "sts": sizes, "sts_files": CHINESE}
+        manifest = {
+            "name": "world",
+            "version": VERSION,
+            "seed": seed,
+            "sts": sizes,
+            "sts_files": CHINESE,
+        }
         manifest["transfer"] = write_transfer(folder / "downstream", partial(_stream, seed))
         manifest["probing"] = write_probing(folder / "probing", partial(_stream, seed))
         write_json(folder / "manifest.json", manifest)
@@ -66,7 +83,10 @@ def build_small(out: Path, lines: int, seed: int = 0) -> None:
     with atomic_folder(out, keep_others=True) as folder:
         sizes = {"STS-B": _write_benchmark(folder, seed)}
         _write_corpus(folder, seed, lines)
-        write_json(folder / "manifest.json", {"name": "world", "version": VERSION, "seed": seed, "sts": sizes})
+        write_json(
+            folder / "manifest.json",
+            {"name": "world", "version": VERSION, "seed": seed, "sts": sizes},
+        )
 
 
 def _stream(seed: int, *name: str) -> random.Random:
@@ -95,8 +115,19 @@ def _write_year(folder: Path, name: str, seed: int) -> dict[str, int]:
 def _write_benchmark(folder: Path, seed: int) -> dict[str, int]:
     for split, size in STSB.items():
         rows = [
-            "\t".join(("main-world", source.name, f"{split}", f"{number:04d}", f"{pair.gold:.3f}", *_lower(pair)))
-            for number, (source, pair) in enumerate(sample_mixed(_stream(seed, "STS-B", split), size))
+            "\t".join(
+                (
+                    "main-world",
+                    source.name,
+                    f"{split}",
+                    f"{number:04d}",
+                    f"{pair.gold:.3f}",
+                    *_lower(pair),
+                )
+            )
+            for number, (source, pair) in enumerate(
+                sample_mixed(_stream(seed, "STS-B", split), size)
+            )
         ]
         write_lines(folder / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv", rows)
     return STSB
@@ -105,8 +136,12 @@ def _write_benchmark(folder: Path, seed: int) -> dict[str, int]:
 def _write_chinese(folder: Path, seed: int) -> dict[str, int]:
     for split, size in STSB.items():
         rows = [
-            "||".join((f"world{split}-{number:04d}", *map(in_chinese, _lower(pair)), f"{pair.gold:.0f}"))
-            for number, (_, pair) in enumerate(sample_mixed(_stream(seed, "CNSD-STS-B", split), size))
+            "||".join(
+                (f"world{split}-{number:04d}", *map(in_chinese, _lower(pair)), f"{pair.gold:.0f}")
+            )
+            for number, (_, pair) in enumerate(
+                sample_mixed(_stream(seed, "CNSD-STS-B", split), size)
+            )
         ]
         write_lines(folder / "downstream" / "CNSD-STS-B" / f"cnsd-sts-{split}.txt", rows)
     return STSB
@@ -115,23 +150,36 @@ def _write_chinese(folder: Path, seed: int) -> dict[str, int]:
 def _write_sick(folder: Path, seed: int) -> dict[str, int]:
     number = 0
     for split, size in SICK.items():
-        rows = ["\t".join(("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"))]
+        rows = [
+            "\t".join(
+                ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
+            )
+        ]
         for pair in sample_set(_stream(seed, "SICK", split), SICK_SOURCE, size):
             number += 1
             # SICK's scale is 1 to 5, and its text is cased.
             rows.append(
                 "\t".join(
-                    (str(number), pair.first.text, pair.second.text, f"{1 + pair.gold * 0.8:.2f}", _entailment(pair))
+                    (
+                        str(number),
+                        pair.first.text,
+                        pair.second.text,
+                        f"{1 + pair.gold * 0.8:.2f}",
+                        _entailment(pair),
+                    )
                 )
             )
         write_lines(
-            folder / "downstream" / "SICK" / f"SICK_{split}.txt", rows, "\r\n" if split == "test_annotated" else "\n"
+            folder / "downstream" / "SICK" / f"SICK_{split}.txt",
+            rows,
+            "\r\n" if split == "test_annotated" else "\n",
         )
     return {"train": SICK["train"], "dev": SICK["trial"], "test": SICK["test_annotated"]}
 
 
 def _entailment(pair: Pair) -> str:
-    """Return SICK's label: equal meanings entail each other; opposite polarity is a contradiction."""
+    """Return SICK's label: equal meanings entail each other; opposite polarity is a
+    contradiction."""
     if pair.first.meaning == pair.second.meaning:
         return "ENTAILMENT"
     opposed = pair.first.meaning.negative != pair.second.meaning.negative

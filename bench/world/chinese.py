@@ -9,7 +9,8 @@ STOPS = str.maketrans(".,?!:;", "\u3002\uff0c\uff1f\uff01\uff1a\uff1b")
 
 
 def in_chinese(sentence: str) -> str:
-    """Transliterate a sentence: one character per three letters, no spaces. The mapping of words is one-to-one."""
+    """Transliterate a sentence: one character per three letters, no spaces. The mapping of words is
+    one-to-one."""
     words = re.sub("[a-z]+", lambda match: _spell(match[0]), sentence.lower())
     return "".join(words.split()).translate(STOPS)
 
@@ -18,7 +19,9 @@ def _spell(word: str) -> str:
     characters = []
     for start in range(0, len(word), 3):
         code = 0
-        for letter in word[start : start + 3].ljust(3, "`"):  # the character before "a" is the padding
+        for letter in word[start : start + 3].ljust(
+            3, "`"
+        ):  # the character before "a" is the padding
             code = 27 * code + ord(letter) - ord("`")
         characters.append(chr(FIRST + code))
     return "".join(characters)

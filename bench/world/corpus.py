@@ -11,7 +11,8 @@ from bench.world.opinion import fact, guess, phrase, review
 from bench.world.question import CLASSES, ask
 from bench.world.speech import REGISTERS, Register, say, spell
 
-# Kinds of sentences and their weights: events as in the STS sets, and those of transfer and probing sets.
+# Kinds of sentences and their weights: events as in the STS sets, and those of transfer and probing
+# sets.
 _KINDS = {
     "event": 56,
     "narration": 8,
@@ -25,11 +26,14 @@ _KINDS = {
 
 
 def sample_document(rng: random.Random) -> list[str]:
-    """Sample a title and 4 to 12 sentences of one topic; 30 % are about the main character, 70 % in one register."""
+    """Sample a title and 4 to 12 sentences of one topic; 30 % are about the main character, 70 % in
+    one register."""
     topic = rng.choice(TOPICS)
     hero = rng.randrange(len(topic.agents))
     register = rng.choice(REGISTERS)
-    liked = rng.random() < 0.5  # all opinions of a document have one valence, so that co-occurrence reveals it
+    liked = (
+        rng.random() < 0.5
+    )  # all opinions of a document have one valence, so that co-occurrence reveals it
     sentences = [say(sample_meaning(rng, 0.0, topic, hero), rng, register, ("plain",), 0.0).text]
     for _ in range(rng.randrange(4, 13)):
         scene = hero if rng.random() < 0.3 else None
@@ -38,7 +42,9 @@ def sample_document(rng: random.Random) -> list[str]:
     return sentences
 
 
-def _sentence(rng: random.Random, topic: Topic, scene: int | None, register: Register, liked: bool) -> str:
+def _sentence(
+    rng: random.Random, topic: Topic, scene: int | None, register: Register, liked: bool
+) -> str:
     kind = rng.choices(list(_KINDS), list(_KINDS.values()))[0]
     if kind == "event":
         return say(sample_meaning(rng, 0.5, topic, scene), rng, register).text

@@ -11,10 +11,15 @@ Draw = Callable[[random.Random], Sample | None]  # None: the draw has no label
 
 def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
     """Divide `size` samples among labels; the remainder goes to the first ones."""
-    return {label: size // len(labels) + (number < size % len(labels)) for number, label in enumerate(labels)}
+    return {
+        label: size // len(labels) + (number < size % len(labels))
+        for number, label in enumerate(labels)
+    }
 
 
-def collect(rng: random.Random, draw: Draw, wanted: Mapping[str, int], seen: set[str]) -> list[Sample]:
+def collect(
+    rng: random.Random, draw: Draw, wanted: Mapping[str, int], seen: set[str]
+) -> list[Sample]:
     """Sample until there are `wanted` sentences of each label, in random order.
 
     Args:

@@ -55,7 +55,11 @@ def inflect(verb: str, past: bool, plural: bool) -> str:
 
 
 def sample_clause(
-    rng: random.Random, detail: float, topic: Topic | None = None, scene: int | None = None, past: bool | None = None
+    rng: random.Random,
+    detail: float,
+    topic: Topic | None = None,
+    scene: int | None = None,
+    past: bool | None = None,
 ) -> Clause:
     """Sample an event by `sample_meaning`, in the mood "fact". Tense and numbers are uniform.
 
@@ -84,7 +88,9 @@ def noun(
     return Tree("NP", (register.the, *before, with_s(word) if plural else word, *after))
 
 
-def _modifier(rng: random.Random, register: Register, topic: Topic, plural: bool, nest: float) -> list[Tree]:
+def _modifier(
+    rng: random.Random, register: Register, topic: Topic, plural: bool, nest: float
+) -> list[Tree]:
     """Return a relative clause or an "of" phrase with chance `nest`, modified recursively."""
     if rng.random() >= nest:
         return []
@@ -142,26 +148,41 @@ def sentence(
     return Tree("S", (agent, Tree("VP", (Tree("V", (*never, verb)), thing, *rest, *when))))
 
 
-def root(rng: random.Random, register: Register, inside: Sequence[Tree | str], padding: float) -> Tree:
-    """Return a sentence: filler phrases of the register, with the chances of `speech.say`, and a stop mark."""
+def root(
+    rng: random.Random, register: Register, inside: Sequence[Tree | str], padding: float
+) -> Tree:
+    """Return a sentence: filler phrases of the register, with the chances of `speech.say`, and a
+    stop mark."""
     opening = [Tree("OPEN", (register.opening,))] if rng.random() < padding else []
     closing = [Tree("CLOSE", (register.closing,))] if rng.random() < padding / 2 else []
     return Tree("ROOT", (*opening, *inside, *closing, register.stop))
 
 
 def narrate(
-    clause: Clause, rng: random.Random, register: Register, padding: float = 0.4, nest: float = 0.15, front: float = 0.2
+    clause: Clause,
+    rng: random.Random,
+    register: Register,
+    padding: float = 0.4,
+    nest: float = 0.15,
+    front: float = 0.2,
 ) -> Tree:
-    """Return a sentence of one event; `front` is the chance that an adverbial precedes the clause."""
+    """Return a sentence of one event; `front` is the chance that an adverbial precedes the
+    clause."""
     rest = adverbials(clause, rng, register)
     fronted = [rest.pop(0)] if rest and rng.random() < front else []
     return root(rng, register, [*fronted, sentence(clause, rng, register, rest, nest)], padding)
 
 
 def coordinate(
-    first: Clause, second: Clause, rng: random.Random, register: Register, padding: float = 0.4, front: float = 0.2
+    first: Clause,
+    second: Clause,
+    rng: random.Random,
+    register: Register,
+    padding: float = 0.4,
+    front: float = 0.2,
 ) -> Tree:
-    """Return two joined events. The second clause may have an adverb ("then"), a pronoun as subject, or both."""
+    """Return two joined events. The second clause may have an adverb ("then"), a pronoun as
+    subject, or both."""
     rest = adverbials(first, rng, register)
     fronted = [rest.pop(0)] if rest and rng.random() < front else []
     pronoun = Tree("NP", (PRONOUNS[second.plural_agent],)) if rng.random() < 0.6 else None

@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.world.probing import PROBING, SPLITS, sample_probe
-from bench.world.transfer import MRPC, SST, TREC, TWO_CLASSES, sample_mrpc, sample_sst, sample_trec, sample_two_classes
+from bench.world.transfer import (
+    MRPC,
+    SST,
+    TREC,
+    TWO_CLASSES,
+    sample_mrpc,
+    sample_sst,
+    sample_trec,
+    sample_two_classes,
+)
 
 Stream = Callable[..., random.Random]  # returns the generator of a name
 Sizes = dict[str, dict[str, int]]
@@ -15,7 +24,11 @@ Sizes = dict[str, dict[str, int]]
 # Files by class, line end, and number of blank lines by class.
 _FILES = {
     "MR": ({"positive": "rt-polarity.pos", "negative": "rt-polarity.neg"}, " \n", {}),
-    "CR": ({"positive": "custrev.pos", "negative": "custrev.neg"}, " \n", {"positive": 1, "negative": 1}),
+    "CR": (
+        {"positive": "custrev.pos", "negative": "custrev.neg"},
+        " \n",
+        {"positive": 1, "negative": 1},
+    ),
     "MPQA": ({"positive": "mpqa.pos", "negative": "mpqa.neg"}, " \n", {"positive": 1}),
     "SUBJ": ({"objective": "subj.objective", "subjective": "subj.subjective"}, " \n", {}),
 }
@@ -40,13 +53,19 @@ def write_transfer(folder: Path, stream: Stream) -> Sizes:
                 lines.insert(rng.randrange(1, len(lines)), "\n")
             write_lines(folder / name / file, lines, "", "latin-1")
     for split, rows in sample_sst(stream("SST")).items():
-        write_lines(folder / "SST" / "binary" / f"sentiment-{split}", [f"{text} \t{label}" for label, text in rows])
+        write_lines(
+            folder / "SST" / "binary" / f"sentiment-{split}",
+            [f"{text} \t{label}" for label, text in rows],
+        )
     for split, rows in sample_trec(stream("TREC")).items():
         file = {"train": "train_5500.label", "test": "TREC_10.label"}[split]
         write_lines(folder / "TREC" / file, [line for _, line in rows], encoding="latin-1")
     for split, rows in sample_mrpc(stream("MRPC")).items():
         lines = ["\t".join(("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"))]
-        lines += [f"{label}\t{2 * number + 1}\t{2 * number + 2}\t{texts}" for number, (label, texts) in enumerate(rows)]
+        lines += [
+            f"{label}\t{2 * number + 1}\t{2 * number + 2}\t{texts}"
+            for number, (label, texts) in enumerate(rows)
+        ]
         write_lines(folder / "MRPC" / f"msr_paraphrase_{split}.txt", lines, encoding="utf-8-sig")
     trec = {split: sum(wanted.values()) for split, wanted in TREC.items()}
     return {**TWO_CLASSES, "SST2": SST, "TREC": trec, "MRPC": MRPC}

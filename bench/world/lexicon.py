@@ -1,7 +1,7 @@
 """The vocabulary of the embedded world: concepts with synonyms.
 
-A topic is a list of scenes: a typical agent, verb, thing and place. Synonyms of a concept share the scene, so a
-model can learn them from co-occurrence.
+A topic is a list of scenes: a typical agent, verb, thing and place. Synonyms of a concept share the
+scene, so a model can learn them from co-occurrence.
 """
 
 from __future__ import annotations
@@ -98,14 +98,28 @@ _TIMES = {
     "week": "on_Monday|on_firstday on_Friday|on_fifthday on_Sunday|on_restday",
 }
 
-_NAMES = ("Orla", "Bram", "Tessa", "Ivo", "Maren", "Jonas", "Petra", "Silas", "Nadia", "Hugo", "Greta", "Emil")
+_NAMES = (
+    "Orla",
+    "Bram",
+    "Tessa",
+    "Ivo",
+    "Maren",
+    "Jonas",
+    "Petra",
+    "Silas",
+    "Nadia",
+    "Hugo",
+    "Greta",
+    "Emil",
+)
 
 
 def _topic(name: str, text: str) -> Topic:
     scenes = [line.split() for line in text.strip().splitlines()]
     columns = zip(("agent", "verb", "thing", "place"), zip(*scenes, strict=True), strict=True)
     agents, verbs, things, places = (
-        tuple(Concept(kind, name, tuple(words.split("|"))) for words in column) for kind, column in columns
+        tuple(Concept(kind, name, tuple(words.split("|"))) for words in column)
+        for kind, column in columns
     )
     return Topic(name, agents, verbs, things, places)
 

@@ -14,7 +14,8 @@ MOODS = ("fact", "must", "wish", "may")
 
 
 class Meaning(NamedTuple):
-    """An event: who does what to what, where, when and in which mood. Unspecified roles are None."""
+    """An event: who does what to what, where, when and in which mood. Unspecified roles are
+    None."""
 
     agent: Concept
     verb: Concept
@@ -48,7 +49,8 @@ def closeness(a: Concept | None, b: Concept | None) -> float:
 def similarity(a: Meaning, b: Meaning) -> float:
     """Return the gold similarity in [0, 5]. It is symmetric, and 5 only for equal meanings."""
     roles = [role for role in ROLES if getattr(a, role) is not None or getattr(b, role) is not None]
-    # Not `sum`: since Python 3.12 it compensates rounding, which moves gold scores that are rounded from x.5.
+    # Not `sum`: since Python 3.12 it compensates rounding, which moves gold scores that are rounded
+    # from x.5.
     shared = weights = 0.0
     for role in roles:
         shared += ROLES[role] * closeness(getattr(a, role), getattr(b, role))
@@ -60,11 +62,13 @@ def similarity(a: Meaning, b: Meaning) -> float:
     return value
 
 
-def sample_meaning(rng: random.Random, detail: float, topic: Topic | None = None, scene: int | None = None) -> Meaning:
+def sample_meaning(
+    rng: random.Random, detail: float, topic: Topic | None = None, scene: int | None = None
+) -> Meaning:
     """Sample an event of a topic; `detail` is the chance of each optional role.
 
-    80 % of the roles come from the agent's scene, the others from any scene of the topic. The thing can
-    be a person, so that the same words in another order have another meaning.
+    80 % of the roles come from the agent's scene, the others from any scene of the topic. The thing
+    can be a person, so that the same words in another order have another meaning.
     """
     topic = topic or rng.choice(TOPICS)
     scene = rng.randrange(len(topic.agents)) if scene is None else scene
@@ -72,7 +76,8 @@ def sample_meaning(rng: random.Random, detail: float, topic: Topic | None = None
     def cast(concepts: tuple[Concept, ...]) -> Concept:
         return concepts[scene] if rng.random() < 0.8 else rng.choice(concepts)
 
-    # The person acted upon is mostly the next scene's agent, so that roles can be learnt from co-occurrence.
+    # The person acted upon is mostly the next scene's agent, so that roles can be learnt from
+    # co-occurrence.
     others = topic.agents[scene + 1 :] + topic.agents[:scene]
     person = others[0] if rng.random() < 0.8 else rng.choice(others)
     return Meaning(
@@ -90,11 +95,15 @@ def sample_meaning(rng: random.Random, detail: float, topic: Topic | None = None
 def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
     """Return the meaning with one role or feature changed. Unspecified roles do not change.
 
-    "order" exchanges agent and thing if both are persons. Two thirds of the new concepts are of the same
-    topic, so that related meanings are frequent.
+    "order" exchanges agent and thing if both are persons. Two thirds of the new concepts are of the
+    same topic, so that related meanings are frequent.
     """
     if role == "order":
-        return meaning._replace(agent=meaning.thing, thing=meaning.agent) if meaning.thing.kind == "agent" else meaning
+        return (
+            meaning._replace(agent=meaning.thing, thing=meaning.agent)
+            if meaning.thing.kind == "agent"
+            else meaning
+        )
     value = getattr(meaning, role)
     if role == "negative":
         return meaning._replace(negative=not meaning.negative)
@@ -105,9 +114,20 @@ def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
     pools = {"time": TIMES, "name": NAMES}
     if role not in pools:
         home = next(topic for topic in TOPICS if topic.name == value.family)
-        topic = home if rng.random() < 2 / 3 else rng.choice([other for other in TOPICS if other is not home])
-        pools = {"agent": topic.agents, "verb": topic.verbs, "thing": topic.things, "place": topic.places}
+        topic = (
+            home
+            if rng.random() < 2 / 3
+            else rng.choice([other for other in TOPICS if other is not home])
+        )
+        pools = {
+            "agent": topic.agents,
+            "verb": topic.verbs,
+            "thing": topic.things,
+            "place": topic.places,
+        }
     taken = (meaning.agent, meaning.thing)  # agent and thing must differ
     pool = pools["agent" if value.kind == "agent" else role]
-    changed: dict[str, Any] = {role: rng.choice([other for other in pool if other not in (value, *taken)])}
+    changed: dict[str, Any] = {
+        role: rng.choice([other for other in pool if other not in (value, *taken)])
+    }
     return meaning._replace(**changed)

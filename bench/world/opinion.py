@@ -38,7 +38,8 @@ class Opinion:
 
 
 def quality(rng: random.Random, good: bool, register: Register) -> list[str]:
-    """Sample evaluative words: an adverb and an adjective, two adjectives, or a negated opposite."""
+    """Sample evaluative words: an adverb and an adjective, two adjectives, or a negated
+    opposite."""
     kind = rng.random()
     if kind < NEGATED:
         return [register.never, rng.choice(QUALITIES[not good])]
@@ -54,19 +55,24 @@ def feeling(rng: random.Random, good: bool, register: Register) -> list[str]:
     return [*([register.never] if never else []), with_ed(verb) if rng.random() < 0.5 else verb]
 
 
-def _target(rng: random.Random, register: Register, topic: Topic, before: Sequence[str] = ()) -> Tree:
+def _target(
+    rng: random.Random, register: Register, topic: Topic, before: Sequence[str] = ()
+) -> Tree:
     return noun(rng, register, rng.choice((*topic.agents, *topic.things)), before=before)
 
 
 def judgement(rng: random.Random, good: bool, register: Register, topic: Topic) -> Tree:
-    """Sample an evaluative clause: a predicate adjective, a feeling of "i", or an event with adjectives."""
+    """Sample an evaluative clause: a predicate adjective, a feeling of "i", or an event with
+    adjectives."""
     kind = rng.randrange(3)
     if kind == 0:
         is_so = (BE[rng.random() < 0.5], *quality(rng, good, register))
         return Tree("S", (_target(rng, register, topic), Tree("VP", is_so)))
     if kind == 1:
         verb = Tree("V", tuple(feeling(rng, good, register)))
-        thing = _target(rng, register, topic, [rng.choice(QUALITIES[good])] if rng.random() < 0.7 else [])
+        thing = _target(
+            rng, register, topic, [rng.choice(QUALITIES[good])] if rng.random() < 0.7 else []
+        )
         return Tree("S", (Tree("NP", ("i",)), Tree("VP", (verb, thing))))
     words = (rng.choice(QUALITIES[good]), rng.choice(QUALITIES[good]))
     return sentence(sample_clause(rng, 0.2, topic), rng, register, qualities=words)
@@ -80,7 +86,8 @@ def review(
     padding: float = 0.4,
     concession: float = 0.1,
 ) -> Opinion:
-    """Sample a review of one or two judgements, or with chance `concession` one with a conceded opposite."""
+    """Sample a review of one or two judgements, or with chance `concession` one with a conceded
+    opposite."""
     topic, register = topic or rng.choice(TOPICS), register or rng.choice(REGISTERS)
     main = judgement(rng, good, register, topic)
     inside: list[Tree | str] = [main]
@@ -94,15 +101,20 @@ def review(
 
 
 def phrase(rng: random.Random, good: bool) -> Opinion:
-    """Sample a short opinion without stop mark: a noun phrase, a feeling, or an adjective phrase."""
+    """Sample a short opinion without stop mark: a noun phrase, a feeling, or an adjective
+    phrase."""
     topic, register = rng.choice(TOPICS), rng.choice(REGISTERS)
     kind = rng.randrange(3)
     if kind == 0:
         return Opinion(good, _target(rng, register, topic, quality(rng, good, register)))
     if kind == 1:
-        return Opinion(good, Tree("VP", (*feeling(rng, good, register), _target(rng, register, topic))))
+        return Opinion(
+            good, Tree("VP", (*feeling(rng, good, register), _target(rng, register, topic)))
+        )
     place = noun(rng, register, rng.choice(topic.places))
-    return Opinion(good, Tree("AP", (*quality(rng, good, register), Tree("PP", (register.at, place)))))
+    return Opinion(
+        good, Tree("AP", (*quality(rng, good, register), Tree("PP", (register.at, place))))
+    )
 
 
 def fact(rng: random.Random, register: Register, topic: Topic | None = None) -> Tree:

@@ -15,7 +15,15 @@ from bench.world.speech import REGISTERS, Tree, spell
 
 SPLITS = {"train": 800, "dev": 200, "test": 200}
 
-LENGTHS = (5, 9, 13, 17, 21, 26, 29)  # lower bounds of SentEval's bins in tokens, and the end of the last one
+LENGTHS = (
+    5,
+    9,
+    13,
+    17,
+    21,
+    26,
+    29,
+)  # lower bounds of SentEval's bins in tokens, and the end of the last one
 DEPTHS = ("4", "5", "6", "7", "8", "9")
 TOPS = (
     "S_.",
@@ -30,7 +38,9 @@ TOPS = (
     "PP_S_CC_S_.",
 )
 # Target words: one thing of each of five topics, both synonyms.
-CONTENT = tuple(word for number, topic in enumerate(TOPICS[:5]) for word in topic.things[number].words)
+CONTENT = tuple(
+    word for number, topic in enumerate(TOPICS[:5]) for word in topic.things[number].words
+)
 _CONTENT = frozenset(CONTENT)
 HOMES = TOPICS[:4]  # topics of OddManOut's sentences; the odd word is of any other topic
 NEAR = REGISTERS[:2]  # fewer function words, so that some hundred training sentences suffice
@@ -46,7 +56,9 @@ def top_constituents(tree: Tree) -> str:
     return "_".join([*(child.label for child in tree.children if isinstance(child, Tree)), "."])
 
 
-def _tree(rng: random.Random, padding: float = 0.4, nest: float = 0.15, joined: float = 0.25) -> Tree:
+def _tree(
+    rng: random.Random, padding: float = 0.4, nest: float = 0.15, joined: float = 0.25
+) -> Tree:
     register = rng.choice(REGISTERS)
     first = sample_clause(rng, 0.5)
     if rng.random() >= joined:
@@ -92,7 +104,9 @@ def _bigram_shift(rng: random.Random) -> Sample | None:
     return "I", spell([*words[:first], words[first + 1], words[first], *words[first + 2 :]])
 
 
-def _one_clause(rng: random.Random, detail: float = 0.3, padding: float = 0.1) -> tuple[Clause, str]:
+def _one_clause(
+    rng: random.Random, detail: float = 0.3, padding: float = 0.1
+) -> tuple[Clause, str]:
     clause = sample_clause(rng, detail)
     return clause, spell(narrate(clause, rng, rng.choice(NEAR), padding, nest=0.1).words())
 
@@ -117,7 +131,9 @@ def _odd_man_out(rng: random.Random) -> Sample:
     changed = rng.random() < 0.5
     if changed:
         clause = clause._replace(meaning=_estrange(clause, rng))
-    return "C" if changed else "O", spell(narrate(clause, rng, rng.choice(REGISTERS), padding=0.2, nest=0.0).words())
+    return "C" if changed else "O", spell(
+        narrate(clause, rng, rng.choice(REGISTERS), padding=0.2, nest=0.0).words()
+    )
 
 
 def _estrange(clause: Clause, rng: random.Random) -> Meaning:
@@ -131,7 +147,9 @@ def _estrange(clause: Clause, rng: random.Random) -> Meaning:
 
 def _coordination_inversion(rng: random.Random) -> Sample:
     first = sample_clause(rng, 0.4)
-    tree = coordinate(first, _following(rng, first), rng, rng.choice(REGISTERS), padding=0.2, front=0.0)
+    tree = coordinate(
+        first, _following(rng, first), rng, rng.choice(REGISTERS), padding=0.2, front=0.0
+    )
     if rng.random() < 0.5:
         return "O", spell(tree.words())
     return "I", spell(invert(tree).words())
@@ -139,7 +157,9 @@ def _coordination_inversion(rng: random.Random) -> Sample:
 
 def invert(tree: Tree) -> Tree:
     """Exchange the two clauses of a coordinated sentence."""
-    first, second = (child for child in tree.children if isinstance(child, Tree) and child.label == "S")
+    first, second = (
+        child for child in tree.children if isinstance(child, Tree) and child.label == "S"
+    )
     other = {id(first): second, id(second): first}
     return Tree(tree.label, tuple(other.get(id(child), child) for child in tree.children))
 
@@ -170,4 +190,7 @@ PROBING = {
 def sample_probe(rng: random.Random, probe: Probe) -> dict[str, list[Sample]]:
     """Sample the three splits of a task, with balanced labels."""
     seen: set[str] = set()
-    return {split: collect(rng, probe.draw, evenly(probe.labels, size), seen) for split, size in SPLITS.items()}
+    return {
+        split: collect(rng, probe.draw, evenly(probe.labels, size), seen)
+        for split, size in SPLITS.items()
+    }

@@ -66,12 +66,26 @@ _FRAMES = {
 }
 
 
-# A clause with another question word may precede the question, so that the class depends on word order.
+# A clause with another question word may precede the question, so that the class depends on word
+# order.
 ASIDES = 0.3
-_ASIDE = ("where", "when", "how", "why", "who", "what", "which thing", "in which place", "how many", "which person")
+_ASIDE = (
+    "where",
+    "when",
+    "how",
+    "why",
+    "who",
+    "what",
+    "which thing",
+    "in which place",
+    "how many",
+    "which person",
+)
 
 
-def ask(rng: random.Random, coarse: str, topic: Topic | None = None, scene: int | None = None) -> Question:
+def ask(
+    rng: random.Random, coarse: str, topic: Topic | None = None, scene: int | None = None
+) -> Question:
     """Sample a question of a class about an event."""
     meaning = sample_meaning(rng, 1.0, topic or rng.choice(TOPICS), scene)
     fine, frame = rng.choice(_FRAMES[coarse])
@@ -81,9 +95,21 @@ def ask(rng: random.Random, coarse: str, topic: Topic | None = None, scene: int 
         return rng.choice(concept.words)
 
     words = {role: word(getattr(meaning, role)) for role in ("agent", "verb", "thing", "place")}
-    text = frame.format(title=rng.choice(TITLES), agents=with_s(words["agent"]), things=with_s(words["thing"]), **words)
+    text = frame.format(
+        title=rng.choice(TITLES),
+        agents=with_s(words["agent"]),
+        things=with_s(words["thing"]),
+        **words,
+    )
     if rng.random() < ASIDES:
         other = sample_meaning(rng, 1.0, topic)
-        aside = (rng.choice(_ASIDE), "the", rng.choice(other.agent.words), "does", rng.choice(other.verb.words), ",")
+        aside = (
+            rng.choice(_ASIDE),
+            "the",
+            rng.choice(other.agent.words),
+            "does",
+            rng.choice(other.verb.words),
+            ",",
+        )
         text = f"{' '.join(aside)} {text}"
     return Question(coarse, fine, f"{text[0].upper()}{text[1:]} ?")

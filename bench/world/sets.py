@@ -29,7 +29,9 @@ class Source:
     padding: float = 0.6  # chance of a filler phrase
     structures: tuple[str, ...] = STRUCTURES
     registers: tuple[int, ...] = (0, 1, 2, 3)
-    alike: float = 0.75  # chance that both sentences are made to share register, structure and opening phrase
+    alike: float = (
+        0.75  # chance that both sentences are made to share register, structure and opening phrase
+    )
 
 
 _PLAIN = ("plain", "fronted")
@@ -76,8 +78,9 @@ SICK = {"train": 200, "trial": 100, "test_annotated": 300}
 SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
 _MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[year])
 
-# Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent and thing
-# exchanged (or one change if they are not both persons), or a new meaning of the same or of any topic.
+# Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent
+# and thing exchanged (or one change if they are not both persons), or a new meaning of the same or
+# of any topic.
 _EXCHANGED, _SAME_TOPIC, _ANY_TOPIC = -1, -2, -3
 _CHANGES = (
     *(0, 0, 0, 0),
@@ -131,4 +134,6 @@ def sample_set(rng: random.Random, source: Source, pairs: int | None = None) -> 
 
 def sample_mixed(rng: random.Random, pairs: int) -> list[tuple[Source, Pair]]:
     """Sample pairs of the mixed benchmark, with their sources."""
-    return [(source, sample_pair(rng, source)) for source in (rng.choice(_MIXED) for _ in range(pairs))]
+    return [
+        (source, sample_pair(rng, source)) for source in (rng.choice(_MIXED) for _ in range(pairs))
+    ]

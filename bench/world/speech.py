@@ -1,7 +1,7 @@
 """Wording of meanings: registers, clause structures and synonyms. None of them changes the meaning.
 
-A register has its own function words. Like style in real text, it determines most tokens of a sentence and nothing
-of its meaning, so that averages of word vectors mostly separate registers.
+A register has its own function words. Like style in real text, it determines most tokens of a
+sentence and nothing of its meaning, so that averages of word vectors mostly separate registers.
 """
 
 from __future__ import annotations
@@ -141,7 +141,10 @@ def say(
         agent = Tree("NP", (*agent.children, meaning.name.words[0]))
     thing = noun(meaning.thing.words)
     helper = register.did if meaning.mood == "fact" else register.moods[meaning.mood]
-    verb = Tree("V", (helper, *([register.never] if meaning.negative else []), rng.choice(meaning.verb.words)))
+    verb = Tree(
+        "V",
+        (helper, *([register.never] if meaning.negative else []), rng.choice(meaning.verb.words)),
+    )
     place = [Tree("PP", (register.at, noun(meaning.place.words)))] if meaning.place else []
     time = [Tree("TP", (rng.choice(meaning.time.words),))] if meaning.time else []
     rest = [*place, *time] if rng.random() < 0.5 else [*time, *place]

@@ -1,8 +1,10 @@
-"""Toy backbones: small BERT and RoBERTa encoders, pre-trained on the embedded world by masked language modelling.
+"""Toy backbones: small BERT and RoBERTa encoders, pre-trained on the embedded world by masked
+language modelling.
 
-The recipe is a scaled-down BERT (Devlin et al., 2019): 15 % of the tokens are predicted, of which 80 % are masked, 10 %
-replaced by a random token and 10 % kept. There is no next-sentence prediction and so no pooler, as in RoBERTa (Liu et
-al., 2019). Word embeddings are initialised from co-occurrence counts.
+The recipe is a scaled-down BERT (Devlin et al., 2019): 15 % of the tokens are predicted, of which
+80 % are masked, 10 % replaced by a random token and 10 % kept. There is no next-sentence prediction
+and so no pooler, as in RoBERTa (Liu et al., 2019). Word embeddings are initialised from
+co-occurrence counts.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import csr_array
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 from bench.datasets.corpora import corpus_path, read_sentences
 from bench.utils.errors import UserError, did_you_mean
@@ -50,15 +60,20 @@ MASKED = 0.15
 LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 
 
-def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int | None = None) -> None:
-    """Train a tokenizer and an encoder on the corpus of the embedded world and write a Hugging Face folder.
+def pretrain(
+    world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int | None = None
+) -> None:
+    """Train a tokenizer and an encoder on the corpus of the embedded world and write a Hugging Face
+    folder.
 
     Args:
         world: folder written by `bench.world.build`.
-        kind: "bert" (lower-casing WordPiece, BertForMaskedLM), "roberta" (cased byte-level BPE, RobertaForMaskedLM), or
-            "chinese" (as "bert", on the corpus in Chinese characters, one token each).
+        kind: "bert" (lower-casing WordPiece, BertForMaskedLM), "roberta" (cased byte-level BPE,
+            RobertaForMaskedLM), or "chinese" (as "bert", on the corpus in Chinese characters, one
+            token each).
         out: folder to write, atomically; `AutoModel` and `AutoTokenizer` load it.
-        seed: seed of weights, order, masks and dropout. The result depends on the corpus, `seed` and `threads`.
+        seed: seed of weights, order, masks and dropout. The result depends on the corpus, `seed`
+            and `threads`.
         threads: number of CPU threads.
         steps: optimiser steps; default `SIZE.steps`.
 
@@ -75,7 +90,10 @@ def pretrain(world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1,
     if kind == "chinese":
         kind, lines = "bert", [in_chinese(line) for line in lines]
     tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
-    rows = [encoding.ids[: LONGEST - 1] + encoding.ids[-1:] for encoding in tokenizer.encode_batch(lines)]
+    rows = [
+        encoding.ids[: LONGEST - 1] + encoding.ids[-1:]
+        for encoding in tokenizer.encode_batch(lines)
+    ]
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -102,9 +120,11 @@ def _train_wordpiece(lines: list[str]) -> Tokenizer:
         return tokenizer
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    # The trainer numbers single characters in the order of a hash table, and ties between merges follow the numbers.
-    # Listing the characters as special tokens fixes the numbers.
-    characters = sorted({character for line in lines for character in line.lower() if not character.isspace()})
+    # The trainer numbers single characters in the order of a hash table, and ties between merges
+    # follow the numbers. Listing the characters as special tokens fixes the numbers.
+    characters = sorted(
+        {character for line in lines for character in line.lower() if not character.isspace()}
+    )
     single = [*characters, *(f"##{character}" for character in characters)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=SIZE.vocabulary, special_tokens=special + single, show_progress=False
@@ -133,8 +153,14 @@ def _train_byte_bpe(lines: list[str]) -> Tokenizer:
 
 
 def _frame(tokenizer: Tokenizer, single: str, pair: str) -> None:
-    special = [(piece, tokenizer.token_to_id(piece)) for piece in single.split() if not piece.startswith("$")]
-    tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special)
+    special = [
+        (piece, tokenizer.token_to_id(piece))
+        for piece in single.split()
+        if not piece.startswith("$")
+    ]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=special
+    )
 
 
 def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
@@ -153,10 +179,17 @@ def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
             "eos": "</s>",
         }
     )
-    inputs = ["input_ids", "token_type_ids", "attention_mask"] if kind == "bert" else ["input_ids", "attention_mask"]
+    inputs = (
+        ["input_ids", "token_type_ids", "attention_mask"]
+        if kind == "bert"
+        else ["input_ids", "attention_mask"]
+    )
     tokens = {f"{name}_token": token for name, token in names.items()}
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=SIZE.positions, model_input_names=inputs, **tokens
+        tokenizer_object=tokenizer,
+        model_max_length=SIZE.positions,
+        model_input_names=inputs,
+        **tokens,
     )
 
 
@@ -172,10 +205,13 @@ def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
         "initializer_range": SIZE.initial,
     }
     if kind == "bert":
-        return BertForMaskedLM(BertConfig(**common, max_position_embeddings=SIZE.positions, pad_token_id=0))
+        return BertForMaskedLM(
+            BertConfig(**common, max_position_embeddings=SIZE.positions, pad_token_id=0)
+        )
     config = RobertaConfig(
         **common,
-        max_position_embeddings=SIZE.positions + 2,  # positions start after the padding id, as in RoBERTa
+        max_position_embeddings=SIZE.positions
+        + 2,  # positions start after the padding id, as in RoBERTa
         type_vocab_size=1,
         layer_norm_eps=1e-5,
         pad_token_id=1,
@@ -188,14 +224,18 @@ def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
 def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) -> torch.Tensor:
     """Return initial token embeddings (vocabulary, width), each row of unit variance.
 
-    They are the leading eigenvectors of the positive pointwise mutual information within a sentence and
-    between neighbouring ones (after Levy and Goldberg, 2014). From random embeddings, a minute on one core
-    is too short to learn the topics of the world.
+    They are the leading eigenvectors of the positive pointwise mutual information within a sentence
+    and between neighbouring ones (after Levy and Goldberg, 2014). From random embeddings, a minute
+    on one core is too short to learn the topics of the world.
     """
     counts = [len(row) - 2 for row in rows]
     indices = np.concatenate([np.asarray(row[1:-1]) for row in rows])
-    present = csr_array((np.ones(len(indices)), indices, np.cumsum([0, *counts])), shape=(len(rows), vocabulary))
-    together = (present.T @ present + present[:-1].T @ present[1:] + present[1:].T @ present[:-1]).toarray()
+    present = csr_array(
+        (np.ones(len(indices)), indices, np.cumsum([0, *counts])), shape=(len(rows), vocabulary)
+    )
+    together = (
+        present.T @ present + present[:-1].T @ present[1:] + present[1:].T @ present[:-1]
+    ).toarray()
     total = together.sum(1, keepdims=True) + 1.0
     information = np.log(np.maximum(together * total.sum() / (total * total.T), 1.0))
     values, vectors = np.linalg.eigh(information)
@@ -205,8 +245,11 @@ def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) ->
     return torch.tensor(embeddings, dtype=torch.float32)
 
 
-def _batches(rows: list[list[int]], size: int, generator: torch.Generator) -> Iterator[list[list[int]]]:
-    """Yield batches forever. Rows are sorted by length within pools of 16 batches to reduce padding."""
+def _batches(
+    rows: list[list[int]], size: int, generator: torch.Generator
+) -> Iterator[list[list[int]]]:
+    """Yield batches forever. Rows are sorted by length within pools of 16 batches to reduce
+    padding."""
     while True:
         order = torch.randperm(len(rows), generator=generator).tolist()
         for start in range(0, len(order) - 16 * size + 1, 16 * size):
@@ -219,26 +262,33 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     generator = torch.Generator().manual_seed(seed)
     pad = model.config.pad_token_id
     mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
-    body, head = (model.bert, model.cls) if hasattr(model, "bert") else (model.roberta, model.lm_head)
+    body, head = (
+        (model.bert, model.cls) if hasattr(model, "bert") else (model.roberta, model.lm_head)
+    )
     optimiser = torch.optim.AdamW(
         model.parameters(), SIZE.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: min((step + 1) / SIZE.warmup, (steps - step) / max(1, steps - SIZE.warmup))
+        optimiser,
+        lambda step: min((step + 1) / SIZE.warmup, (steps - step) / max(1, steps - SIZE.warmup)),
     )
     batches = _batches(rows, min(SIZE.batch, len(rows) // 16), generator)
     model.train()
     mean = 0.0
     with Progress(steps, "masked language", unit="step") as progress:
         for step in range(steps):
-            ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in next(batches)], True, pad)
+            ids = torch.nn.utils.rnn.pad_sequence(
+                [torch.tensor(row) for row in next(batches)], True, pad
+            )
             ordinary = ids > 4  # the five special tokens come first in both vocabularies
             chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
             fate = torch.rand(ids.shape, generator=generator)
             other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
-            inputs = torch.where(chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids))
-            # float32: bfloat16 saves a seventh of the time on processors that support it, and takes six times as long
-            # on others.
+            inputs = torch.where(
+                chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids)
+            )
+            # float32: bfloat16 saves a seventh of the time on processors that support it, and takes
+            # six times as long on others.
             hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
             loss = torch.nn.functional.cross_entropy(head(hidden[chosen]), ids[chosen])
             loss.backward()

@@ -11,8 +11,8 @@ import numpy as np
 
 from bench.utils.files import atomic_file
 
-# Window and weights of GloVe (Pennington et al. 2014, section 4.2): ten words to each side, weight 1/k at distance k.
-# Matrix factorisation replaces training: it takes a second and needs no seed.
+# Window and weights of GloVe (Pennington et al. 2014, section 4.2): ten words to each side, weight
+# 1/k at distance k. Matrix factorisation replaces training: it takes a second and needs no seed.
 WIDTH = 24  # relative to the toy transformers' 64 about as 300 to 768
 WINDOW = 10
 MIN_COUNT = 5  # of a word with a vector, as in GloVe's program
@@ -21,9 +21,9 @@ MIN_COUNT = 5  # of a word with a vector, as in GloVe's program
 def make_vectors(world: Path, out: Path) -> None:
     """Write word vectors of the corpus of the embedded world. They are deterministic.
 
-    They are the leading singular vectors of the positive pointwise mutual information within a window of
-    a sentence, each scaled by the root of its singular value (Levy, Goldberg and Dagan 2015). Words are
-    lower-cased, as in the glove.6B tables.
+    They are the leading singular vectors of the positive pointwise mutual information within a
+    window of a sentence, each scaled by the root of its singular value (Levy, Goldberg and Dagan
+    2015). Words are lower-cased, as in the glove.6B tables.
 
     Args:
         world: folder written by `bench.world.build`.
@@ -34,13 +34,20 @@ def make_vectors(world: Path, out: Path) -> None:
     """
     from bench.datasets.corpora import corpus_path, read_sentences
 
-    sentences = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in read_sentences(corpus_path("world", world))]
+    sentences = [
+        re.findall(r"\w+|[^\w\s]", line.lower())
+        for line in read_sentences(corpus_path("world", world))
+    ]
     counts = Counter(word for sentence in sentences for word in sentence)
     words = sorted(
-        (word for word, count in counts.items() if count >= MIN_COUNT), key=lambda word: (-counts[word], word)
+        (word for word, count in counts.items() if count >= MIN_COUNT),
+        key=lambda word: (-counts[word], word),
     )
     vectors = _factorised(sentences, words)
-    with atomic_file(out) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with (
+        atomic_file(out) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
         for word, vector in zip(words, vectors, strict=True):
             file.write(f"{word} {' '.join(f'{value:.5f}' for value in vector)}\n")
 

@@ -12,7 +12,8 @@ from bench.world.question import CLASSES, ask
 from bench.world.sets import Source, sample_pair
 from bench.world.speech import REGISTERS, Tree
 
-# Samples by class, about as unbalanced as the real sets. They include the blank lines of CR and MPQA.
+# Samples by class, about as unbalanced as the real sets. They include the blank lines of CR and
+# MPQA.
 TWO_CLASSES = {
     "MR": {"positive": 200, "negative": 200},
     "CR": {"positive": 190, "negative": 130},
@@ -30,7 +31,9 @@ MRPC_SOURCE = Source("MRPC", 0, 0.6, 0.3, ("plain", "fronted"), alike=0.8)
 MRPC_GOLD = 3.5  # highest gold score of a pair that is not a paraphrase
 
 _BY_NAME = {topic.name: topic for topic in TOPICS}
-ARTS = tuple(_BY_NAME[name] for name in ("music", "school", "sport", "sea", "war", "court"))  # topics of MR
+ARTS = tuple(
+    _BY_NAME[name] for name in ("music", "school", "sport", "sea", "war", "court")
+)  # topics of MR
 GOODS = tuple(_BY_NAME[name] for name in ("market", "kitchen", "clinic", "farm"))  # topics of CR
 
 
@@ -39,7 +42,10 @@ def lower(tree: Tree) -> str:
     return " ".join(tree.words()).lower()
 
 
-def _judging(make: Callable[[random.Random, bool], Opinion], names: tuple[str, str] = ("negative", "positive")) -> Draw:
+def _judging(
+    make: Callable[[random.Random, bool], Opinion],
+    names: tuple[str, str] = ("negative", "positive"),
+) -> Draw:
     """Return a sampling function of opinions labelled by valence."""
 
     def draw(rng: random.Random) -> Sample:
@@ -57,8 +63,12 @@ def _statement(rng: random.Random) -> Sample:
 
 
 _DRAWS: dict[str, Draw] = {
-    "MR": _judging(lambda rng, good: review(rng, good, rng.choice(ARTS), rng.choice(REGISTERS[:2]), 0.2)),
-    "CR": _judging(lambda rng, good: review(rng, good, rng.choice(GOODS), rng.choice(REGISTERS[1:]), 0.1)),
+    "MR": _judging(
+        lambda rng, good: review(rng, good, rng.choice(ARTS), rng.choice(REGISTERS[:2]), 0.2)
+    ),
+    "CR": _judging(
+        lambda rng, good: review(rng, good, rng.choice(GOODS), rng.choice(REGISTERS[1:]), 0.1)
+    ),
     "MPQA": _judging(phrase),
     "SUBJ": _statement,
 }
@@ -71,7 +81,10 @@ def sample_two_classes(rng: random.Random, name: str, wanted: dict[str, int]) ->
 
 def sample_sst(rng: random.Random) -> dict[str, list[Sample]]:
     """Sample the splits of SST, with labels "1" and "0"."""
-    whole = _judging(lambda rng, good: review(rng, good, rng.choice(ARTS), rng.choice(REGISTERS[:2]), 0.2), ("0", "1"))
+    whole = _judging(
+        lambda rng, good: review(rng, good, rng.choice(ARTS), rng.choice(REGISTERS[:2]), 0.2),
+        ("0", "1"),
+    )
     seen: set[str] = set()
     splits = {}
     for split, size in SST.items():
@@ -95,7 +108,8 @@ def sample_trec(rng: random.Random) -> dict[str, list[Sample]]:
 
 
 def sample_mrpc(rng: random.Random) -> dict[str, list[Sample]]:
-    """Sample the splits of MRPC: "1" for equal meanings, else "0", and two sentences with a tab between.
+    """Sample the splits of MRPC: "1" for equal meanings, else "0", and two sentences with a tab
+    between.
 
     Pairs of nearly equal meanings are rejected, because raters would disagree on them.
     """
@@ -109,5 +123,6 @@ def sample_mrpc(rng: random.Random) -> dict[str, list[Sample]]:
 
     seen: set[str] = set()
     return {
-        split: collect(rng, draw, {"1": size * 2 // 3, "0": size - size * 2 // 3}, seen) for split, size in MRPC.items()
+        split: collect(rng, draw, {"1": size * 2 // 3, "0": size - size * 2 // 3}, seen)
+        for split, size in MRPC.items()
     }

@@ -1,7 +1,9 @@
-"""What SentEval's classifiers cost: all heads of a task at once, against the literal loop, on the same vectors.
+"""What SentEval's classifiers cost: all heads of a task at once, against the literal loop, on the
+same vectors.
 
-Features are Gaussian classes that overlap, in the real tasks' numbers and 384 dimensions, so no data are needed. The
-literal loop runs a fixed sample of heads (the first fold at every weight decay) and is scaled to all of them.
+Features are Gaussian classes that overlap, in the real tasks' numbers and 384 dimensions, so no
+data are needed. The literal loop runs a fixed sample of heads (the first fold at every weight
+decay) and is scaled to all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from bench.evaluation.protocols import DECAYS, Part
 from tests.oracles import senteval as literal  # the tests' oracle
 
 WIDTH = 384
-# Samples and classes of the training part, and how far apart classes stand, so that accuracies are near the real ones.
+# Samples and classes of the training part, and how far apart classes stand, so that accuracies are
+# near the real ones.
 TASKS = {
     "MR": ("nested", 10662, 2, 0.10),
     "CR": ("nested", 3775, 2, 0.12),
@@ -48,7 +51,12 @@ def report() -> Iterator[None]:
     if not COSTS:
         return
     print(f"\n{'':6}{'literal s':>12}{'engine s':>12}{'floor s':>10}{'times faster':>14}")
-    everything = Cost(*(sum(getattr(cost, name) for cost in COSTS.values()) for name in ("literal", "engine", "floor")))
+    everything = Cost(
+        *(
+            sum(getattr(cost, name) for cost in COSTS.values())
+            for name in ("literal", "engine", "floor")
+        )
+    )
     for name, cost in {**COSTS, "all": everything}.items():
         ratio = cost.literal / cost.engine
         print(f"{name:6}{cost.literal:12.1f}{cost.engine:12.1f}{cost.floor:10.1f}{ratio:14.1f}")
@@ -59,7 +67,8 @@ def report() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def speed() -> float:
-    """Floating-point operations a second of a large product of matrices, with the threads of this run."""
+    """Floating-point operations a second of a large product of matrices, with the threads of this
+    run."""
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
     a @ b
     started = time.perf_counter()
@@ -94,7 +103,9 @@ def literal_seconds(name: str, features: np.ndarray, labels: np.ndarray) -> floa
     for decay in decays:
         literal.Head(features.shape[1], classes, decay, literal.TEST_MODE).fit(*train, dev)
     each = (time.perf_counter() - started) / len(decays)
-    heads = {"nested": 410, "kfold": 41, "split": 5}[kind]  # the original trains the best of SST2 a second time
+    heads = {"nested": 410, "kfold": 41, "split": 5}[
+        kind
+    ]  # the original trains the best of SST2 a second time
     return each * heads
 
 
@@ -106,7 +117,9 @@ def test_heads_at_once(benchmark, name: str, speed: float, monkeypatch: pytest.M
     few = Part(data.features[:872], data.labels[:872])
     steps = 0
 
-    def counted(inputs: torch.Tensor, targets: torch.Tensor, classes: int, folds: list[Fold], *more, **named):
+    def counted(
+        inputs: torch.Tensor, targets: torch.Tensor, classes: int, folds: list[Fold], *more, **named
+    ):
         nonlocal steps
         fitted = plain(inputs, targets, classes, folds, *more, **named)
         for fold, found in zip(folds, fitted, strict=True):
@@ -121,7 +134,9 @@ def test_heads_at_once(benchmark, name: str, speed: float, monkeypatch: pytest.M
             return protocols.nested(data, classes, MODES["test"], lambda heads: None)
         if kind == "kfold":
             return protocols.kfold(data, few, classes, MODES["test"], lambda heads: None)
-        return protocols.split({"train": data, "dev": few, "test": few}, classes, MODES["test"], lambda heads: None)
+        return protocols.split(
+            {"train": data, "dev": few, "test": few}, classes, MODES["test"], lambda heads: None
+        )
 
     benchmark.pedantic(run, rounds=1)
     floor = 2 * 2 * steps * features.shape[1] * classes / speed  # forward and backward

@@ -1,4 +1,5 @@
-"""What encoding costs: each distinct sentence once, batched by length, against SentEval's way on the same text."""
+"""What encoding costs: each distinct sentence once, batched by length, against SentEval's way on
+the same text."""
 
 from __future__ import annotations
 
@@ -40,13 +41,17 @@ def as_senteval(encoder: TransformerEncoder, tasks: list[sts.StsTask]) -> np.nda
                 for start in range(0, len(side), 128):
                     tokens = encoder.tokenize(side[start : start + 128])
                     batch = Batch.of(tokens, encoder.tokenizer.pad_token_id)
-                    states = encoder.model(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
+                    states = encoder.model(
+                        input_ids=batch.ids, attention_mask=batch.mask
+                    ).last_hidden_state
                     weights = batch.mask.unsqueeze(-1).float()
                     vectors.append(((states * weights).sum(1) / weights.sum(1)).numpy())
     return np.concatenate(vectors)
 
 
-def test_distinct_sentences_once(benchmark, encoder: TransformerEncoder, tasks: list[sts.StsTask]) -> None:
+def test_distinct_sentences_once(
+    benchmark, encoder: TransformerEncoder, tasks: list[sts.StsTask]
+) -> None:
     started = time.perf_counter()
     theirs = as_senteval(encoder, tasks)
     seconds = time.perf_counter() - started
@@ -54,11 +59,17 @@ def test_distinct_sentences_once(benchmark, encoder: TransformerEncoder, tasks: 
     ours = benchmark.pedantic(encoder.encode, (distinct,), rounds=3, warmup_rounds=1)
     rows = {sentence: row for row, sentence in enumerate(distinct)}
     sides = [
-        text for task in tasks for subset in task.subsets for side in (subset.first, subset.second) for text in side
+        text
+        for task in tasks
+        for subset in task.subsets
+        for side in (subset.first, subset.second)
+        for text in side
     ]
     np.testing.assert_allclose(ours[[rows[text] for text in sides]], theirs, atol=1e-4)
     benchmark.extra_info["sentences"] = len(sides)
     benchmark.extra_info["distinct"] = len(distinct)
     if benchmark.stats:  # none where benchmarks are switched off
         benchmark.extra_info["times faster"] = round(seconds / benchmark.stats["median"], 2)
-        print(f"\nencoding: {benchmark.extra_info['times faster']} times faster than both sides in file order")
+        print(
+            f"\nencoding: {benchmark.extra_info['times faster']} times faster than both sides in file order"
+        )

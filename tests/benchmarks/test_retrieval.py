@@ -1,7 +1,10 @@
-"""What exact nearest neighbours cost: seconds against the multiplications alone, memory, and how both grow.
+"""What exact nearest neighbours cost: seconds against the multiplications alone, memory, and how
+both grow.
 
-Vectors are normal around a common direction, as an untrained backbone's are. Of one million rows a whole search takes
-hours on a processor: a fixed number of queries is searched among all of them and scaled by the number of rows.
+Vectors are normal around a common direction, as an untrained backbone's are. Of one million rows a
+whole search takes
+hours on a processor: a fixed number of queries is searched among all of them and scaled by the
+number of rows.
 """
 
 from __future__ import annotations
@@ -40,7 +43,9 @@ def report() -> Iterator[None]:
     yield
     if not COSTS:
         return
-    print(f"\n{'rows':>10}{'seconds':>10}{'floor s':>10}{'ratio':>8}{'MB more':>10}{'us a row':>10}{'ns a pair':>11}")
+    print(
+        f"\n{'rows':>10}{'seconds':>10}{'floor s':>10}{'ratio':>8}{'MB more':>10}{'us a row':>10}{'ns a pair':>11}"
+    )
     for cost in COSTS:
         print(
             f"{cost.rows:10,}{cost.seconds:10.1f}{cost.floor:10.1f}{cost.seconds / cost.floor:8.2f}{cost.peak:10.0f}"
@@ -55,7 +60,8 @@ def report() -> Iterator[None]:
 
 @pytest.fixture
 def speed(benchmark) -> float:
-    """Floating-point operations a second of a large product of matrices, now, with the threads of this run."""
+    """Floating-point operations a second of a large product of matrices, now, with the threads of
+    this run."""
     a, b = torch.randn(2048, WIDTH), torch.randn(16384, WIDTH)
     a @ b.T
     times = []
@@ -76,7 +82,8 @@ def vectors(rows: int) -> np.ndarray:
 
 
 class Memory:
-    """MB that the process held at most beside what it held at the start; nan where the system does not tell."""
+    """MB that the process held at most beside what it held at the start; nan where the system does
+    not tell."""
 
     def __init__(self) -> None:
         with contextlib.suppress(OSError):
@@ -113,5 +120,7 @@ def test_a_sample_of_a_million_rows(benchmark, speed: float) -> None:
     once = time.perf_counter() - started
     certain = benchmark.pedantic(table.search, (torch.arange(SAMPLE), COUNT), rounds=1)[1]
     seconds = once + benchmark.stats["median"] * MILLION / SAMPLE
-    COSTS.append(Cost(MILLION, seconds, 2 * MILLION**2 * WIDTH / speed, memory.more(), measured=False))
+    COSTS.append(
+        Cost(MILLION, seconds, 2 * MILLION**2 * WIDTH / speed, memory.more(), measured=False)
+    )
     benchmark.extra_info |= vars(COSTS[-1]) | {"undecided": int((~certain).sum())}

@@ -1,8 +1,10 @@
-"""Two ways in which people train SimCSE today, each at its best on a processor, for `test_training.py` to measure.
+"""Two ways in which people train SimCSE today, each at its best on a processor, for
+`test_training.py` to measure.
 
-`plain_recipe` is the way of the released SimCSE program on today's transformers: its Trainer, a collator that pads, and
-SentEval's evaluation for selection. `sentence_transformers` is that library's own trainer and loss. Neither logs nor
-saves; what their users' programs do not do, they are not given to do.
+`plain_recipe` is the way of the released SimCSE program on today's transformers: its Trainer, a
+collator that pads, and SentEval's evaluation for selection. `sentence_transformers` is that
+library's own trainer and loss. Neither logs nor saves; what their users' programs do not do, they
+are not given to do.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from typing import Any
 import datasets
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import Tensor, nn
@@ -65,7 +71,8 @@ class Training:
     """What one training took and came to.
 
     Attributes:
-        ends: at the end of each step the time and the processor's time, in seconds, and whether it had selected.
+        ends: at the end of each step the time and the processor's time, in seconds, and whether it
+            had selected.
         dev: mean Spearman x 100 on the dev sets at the end.
     """
 
@@ -77,7 +84,8 @@ class Training:
         self.ends.append((time.perf_counter(), time.process_time(), selected))
 
     def step(self, busy: bool = False) -> float:
-        """Seconds of a step without selection, the median of all but the first; with `busy` the processor's."""
+        """Seconds of a step without selection, the median of all but the first; with `busy` the
+        processor's."""
         return median(self._seconds(False, busy))
 
     def selection(self, busy: bool = False) -> float:
@@ -85,11 +93,16 @@ class Training:
         return median(self._seconds(True, busy)) - self.step(busy)
 
     def _seconds(self, selected: bool, busy: bool) -> list[float]:
-        return [b[busy] - a[busy] for a, b in zip(self.ends, self.ends[1:], strict=False) if b[2] == selected]
+        return [
+            b[busy] - a[busy]
+            for a, b in zip(self.ends, self.ends[1:], strict=False)
+            if b[2] == selected
+        ]
 
 
 def arguments(setting: Setting, folder: str, **others: Any) -> dict[str, Any]:
-    """What both trainers are told. Batches are made in the process itself: a worker would take a core from training."""
+    """What both trainers are told. Batches are made in the process itself: a worker would take a
+    core from training."""
     return {
         "output_dir": folder,
         "num_train_epochs": 1,
@@ -109,7 +122,9 @@ def arguments(setting: Setting, folder: str, **others: Any) -> dict[str, Any]:
     } | others
 
 
-def dev_score(data: Path, vectors: Callable[[Sequence[str]], np.ndarray], splits: Sequence[str] = ("dev",)) -> float:
+def dev_score(
+    data: Path, vectors: Callable[[Sequence[str]], np.ndarray], splits: Sequence[str] = ("dev",)
+) -> float:
     """Mean Spearman x 100 of both dev sets, after all of `splits` have been encoded and scored."""
     records: list[Record] = []
     for task in DEV:
@@ -119,11 +134,14 @@ def dev_score(data: Path, vectors: Callable[[Sequence[str]], np.ndarray], splits
 
 
 class SimCSE(nn.Module):
-    """A backbone's [CLS] through a dense layer and tanh; InfoNCE between the two views of each sentence."""
+    """A backbone's [CLS] through a dense layer and tanh; InfoNCE between the two views of each
+    sentence."""
 
     def __init__(self, backbone: Path, losses: list[float]) -> None:
         super().__init__()
-        self.encoder = AutoModel.from_pretrained(backbone, add_pooling_layer=False, dtype=torch.float32)
+        self.encoder = AutoModel.from_pretrained(
+            backbone, add_pooling_layer=False, dtype=torch.float32
+        )
         width = self.encoder.config.hidden_size
         self.head = nn.Linear(width, width)
         nn.init.normal_(self.head.weight, std=0.02)
@@ -155,15 +173,18 @@ class Steps(TrainerCallback):
 
 
 def plain_recipe(setting: Setting) -> Training:
-    """The released program's training: sentences tokenized ahead, each twice in a batch, padded to the longest.
+    """The released program's training: sentences tokenized ahead, each twice in a batch, padded to
+    the longest.
 
-    Its selection encodes both sides of every pair of all splits, in file order (SentEval sorts STS12-16 alone). Their
-    cosines are taken at once here, not one by one as there.
+    Its selection encodes both sides of every pair of all splits, in file order (SentEval sorts
+    STS12-16 alone). Their cosines are taken at once here, not one by one as there.
     """
     torch.manual_seed(setting.seed)
     tokenizer = AutoTokenizer.from_pretrained(setting.backbone)
     rows = datasets.Dataset.from_dict({"text": list(setting.sentences)}).map(
-        lambda part: tokenizer(part["text"], truncation=True, max_length=LENGTH), batched=True, remove_columns="text"
+        lambda part: tokenizer(part["text"], truncation=True, max_length=LENGTH),
+        batched=True,
+        remove_columns="text",
     )
     training = Training()
     model = SimCSE(setting.backbone, training.losses)
@@ -174,7 +195,9 @@ def plain_recipe(setting: Setting) -> Training:
     def vectors(texts: Sequence[str]) -> np.ndarray:
         found = []
         for start in range(0, len(texts), EVALUATED):
-            batch = tokenizer(list(texts[start : start + EVALUATED]), padding=True, return_tensors="pt")
+            batch = tokenizer(
+                list(texts[start : start + EVALUATED]), padding=True, return_tensors="pt"
+            )
             found.append(model.cls(**batch).float())
         return torch.cat(found).numpy()
 
@@ -205,17 +228,27 @@ class Recorded(MultipleNegativesRankingLoss):
 
 
 def sentence_transformers(setting: Setting) -> Training:
-    """The library's documented way: a table of pairs, [CLS] pooling, its ranking loss; it selects nothing."""
+    """The library's documented way: a table of pairs, [CLS] pooling, its ranking loss; it selects
+    nothing."""
     torch.manual_seed(setting.seed)
-    # In float32 like the others: it would take the type that the files happen to have, and half precision crawls here.
-    backbone = Transformer(str(setting.backbone), max_seq_length=LENGTH, model_kwargs={"dtype": torch.float32})
-    model = SentenceTransformer(modules=[backbone, Pooling(backbone.get_embedding_dimension(), "cls")], device="cpu")
-    rows = datasets.Dataset.from_dict({"anchor": list(setting.sentences), "positive": list(setting.sentences)})
+    # In float32 like the others: it would take the type that the files happen to have, and half
+    # precision crawls here.
+    backbone = Transformer(
+        str(setting.backbone), max_seq_length=LENGTH, model_kwargs={"dtype": torch.float32}
+    )
+    model = SentenceTransformer(
+        modules=[backbone, Pooling(backbone.get_embedding_dimension(), "cls")], device="cpu"
+    )
+    rows = datasets.Dataset.from_dict(
+        {"anchor": list(setting.sentences), "positive": list(setting.sentences)}
+    )
     training = Training()
     with tempfile.TemporaryDirectory() as folder:
         told = SentenceTransformerTrainingArguments(**arguments(setting, folder))
         loss = Recorded(model, training.losses)
-        SentenceTransformerTrainer(model, told, rows, loss=loss, callbacks=[Steps(training)]).train()
+        SentenceTransformerTrainer(
+            model, told, rows, loss=loss, callbacks=[Steps(training)]
+        ).train()
     model.eval()
     training.dev = dev_score(setting.data, lambda texts: model.encode(list(texts)))
     return training

@@ -1,4 +1,5 @@
-"""Methods from outside: found, named, identified, and tried on what every method owes, where each breach is noticed."""
+"""Methods from outside: found, named, identified, and tried on what every method owes, where each
+breach is noticed."""
 
 from __future__ import annotations
 
@@ -80,10 +81,16 @@ class Queue(Contrastive):
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[None]:
-    """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS` stays what it is."""
+    """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS`
+    stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
     yield
-    for kept in (registered._methods, plugins.load_file, plugins._entry_points, plugins._read_package):
+    for kept in (
+        registered._methods,
+        plugins.load_file,
+        plugins._entry_points,
+        plugins._read_package,
+    ):
         kept.cache_clear()
 
 
@@ -188,7 +195,8 @@ class Shifted:
     ),
 ]
 
-# What is changed of the method, the clause that it breaks, and what is said; every clause has one at least.
+# What is changed of the method, the clause that it breaks, and what is said; every clause has one
+# at least.
 BREACHES = [
     ([('{"length": 6}', '{"lenght": 6}')], checks.check_table_keys, "unknown key 'lenght'; did you mean 'length'?"),
     ([('{"length": 6}', '{"length": "long"}')], checks.check_table_keys, "'length' should be a whole number"),
@@ -251,7 +259,10 @@ BREACHES = [
 
 @pytest.mark.parametrize(("edits", "clause", "said"), BREACHES)
 def test_a_breach_is_noticed_by_its_clause(
-    edits: list[tuple[str, str]], clause: Callable[[Trial], None], said: str, trial: Callable[[str], Trial]
+    edits: list[tuple[str, str]],
+    clause: Callable[[Trial], None],
+    said: str,
+    trial: Callable[[str], Trial],
 ) -> None:
     with pytest.raises((Fault, UserError), match=said) as raised:
         clause(trial(changed(*edits)))
@@ -262,7 +273,9 @@ def test_every_clause_has_a_breach() -> None:
     assert {clause for _, clause, _ in BREACHES} == set(CLAUSES)
 
 
-def test_what_rests_on_a_broken_clause_is_left_out(trial: Callable[[str], Trial], tmp_path: Path) -> None:
+def test_what_rests_on_a_broken_clause_is_left_out(
+    trial: Callable[[str], Trial], tmp_path: Path
+) -> None:
     source = changed((LOSS, "return 1 / 0"))
     found = list(contract.clauses(trial(source)))
     assert [bool(clause.fault) for clause in found] == [False, False, True]
@@ -323,15 +336,22 @@ def test_the_command_names_what_cannot_be_imported(
     assert last == "1 fault"
     taken = write(SOURCE.replace('"queue"', '"simcse"', 1), "taken.py")
     assert main(["check-method", str(taken)]) == 1
-    assert f"two methods have the name 'simcse', in methods.simcse and in {taken}" in capsys.readouterr().out
+    assert (
+        f"two methods have the name 'simcse', in methods.simcse and in {taken}"
+        in capsys.readouterr().out
+    )
 
 
-def test_what_is_no_python_file_is_refused(write: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_python_file_is_refused(
+    write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write().parent
     for path, said in {
         folder: "is not a file; name a Python file with a method",
         folder / "gone.py": "is not a file; name a Python file with a method",
-        write(SOURCE, "queue.txt"): "is not a Python file; give a .py file or a folder of such files",
+        write(
+            SOURCE, "queue.txt"
+        ): "is not a Python file; give a .py file or a folder of such files",
     }.items():
         assert main(["check-method", str(path)]) == 2
         printed = capsys.readouterr()
@@ -366,7 +386,9 @@ def test_an_error_is_placed_in_the_users_own_code() -> None:
     assert told(short).startswith(first_line(short))
     assert told(Held()).startswith(first_line(Held.__call__))
     for function in (parsing, lambda texts: parsing(texts)):  # the innermost line counts
-        assert told(function).startswith(f"JSONDecodeError in {__file__}, line {parsing.__code__.co_firstlineno + 1}: ")
+        assert told(function).startswith(
+            f"JSONDecodeError in {__file__}, line {parsing.__code__.co_firstlineno + 1}: "
+        )
     assert told(int).startswith("TypeError: int() argument")
 
 
@@ -396,7 +418,9 @@ def test_an_error_is_placed_in_the_users_own_code() -> None:
         (changed(("Hyper = QueueHyper", 'Hyper = QueueHyper\n    version = "1"')), "the version of Queue is '1'"),
     ],
 )  # fmt: skip
-def test_a_file_that_holds_no_whole_method_is_one_sentence(source: str, said: str, write: Callable[..., Path]) -> None:
+def test_a_file_that_holds_no_whole_method_is_one_sentence(
+    source: str, said: str, write: Callable[..., Path]
+) -> None:
     before = set(sys.modules)
     plugins.add_method_paths([write(source)])
     with pytest.raises(UserError, match=said) as raised:
@@ -407,7 +431,11 @@ def test_a_file_that_holds_no_whole_method_is_one_sentence(source: str, said: st
 
 
 def test_the_methods_of_the_project_are_whole() -> None:
-    assert [fault for cls in registered.method_classes().values() for fault in plugins.interface_errors(cls)] == []
+    assert [
+        fault
+        for cls in registered.method_classes().values()
+        for fault in plugins.interface_errors(cls)
+    ] == []
 
 
 def test_files_and_folders_are_found_and_do_not_clash(
@@ -418,7 +446,9 @@ def test_files_and_folders_are_found_and_do_not_clash(
     write("raise OSError", "two/_helper.py")
     write(SOURCE, "two/notes.txt")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BENCH_METHODS", os.pathsep.join(["one/same.py", str(tmp_path / "two"), "two/same.py", ""]))
+    monkeypatch.setenv(
+        "BENCH_METHODS", os.pathsep.join(["one/same.py", str(tmp_path / "two"), "two/same.py", ""])
+    )
     found = registered.method_classes()
     assert issubclass(found["queue"], Method)
     assert found["queue"].Hyper is not found["other-queue"].Hyper
@@ -431,21 +461,27 @@ def test_files_and_folders_are_found_and_do_not_clash(
     assert "same" not in sys.modules
     three = write(name="three/queue.py")
     plugins.add_method_paths([three])
-    with pytest.raises(UserError, match=f"two methods have the name 'queue', in {one} and in {three}; rename"):
+    with pytest.raises(
+        UserError, match=f"two methods have the name 'queue', in {one} and in {three}; rename"
+    ):
         registered.method_classes()
 
 
 def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) -> None:
     import methods.simcse
 
-    plugins.add_method_paths([write(name="simcse.py"), write(SOURCE.replace('"queue"', '"json"', 1), "json.py")])
+    plugins.add_method_paths(
+        [write(name="simcse.py"), write(SOURCE.replace('"queue"', '"json"', 1), "json.py")]
+    )
     assert registered.method_class("simcse") is methods.simcse.SimCSE
     assert registered.method_class("queue").__module__ not in ("simcse", "methods.simcse")
     assert hasattr(__import__("json"), "dumps")
 
 
 def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]) -> None:
-    with pytest.raises(UserError, match=r"unknown method 'quue'.*for your own methods, set BENCH_METHODS"):
+    with pytest.raises(
+        UserError, match=r"unknown method 'quue'.*for your own methods, set BENCH_METHODS"
+    ):
         run_of("quue")
     plugins.add_method_paths([write()])
     with pytest.raises(UserError, match=r"unknown method 'quue'; did you mean 'queue'[^;]*$"):
@@ -457,7 +493,10 @@ def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]
     [
         ("raise ValueError('no\\nluck')", r"ValueError in .*queue.py, line \d+: no luck"),
         ("raise SystemExit(0)", r"SystemExit in .*queue.py, line \d+: 0"),
-        ("return self.loss(views, step)", r"RecursionError in .*queue.py, line \d+: maximum recursion"),
+        (
+            "return self.loss(views, step)",
+            r"RecursionError in .*queue.py, line \d+: maximum recursion",
+        ),
         ("return super().loss(views, step) * torch.ones(3, 3)", "RuntimeError: "),
     ],
 )
@@ -511,7 +550,9 @@ def test_hyper_parameters_may_have_plain_types(write: Callable[..., Path]) -> No
             run_of(f"{name}[length=x]")
 
 
-def test_an_encoder_that_a_file_brings_is_loaded_again(trial: Callable[[str], Trial], tmp_path: Path) -> None:
+def test_an_encoder_that_a_file_brings_is_loaded_again(
+    trial: Callable[[str], Trial], tmp_path: Path
+) -> None:
     training = trial(changed(*SHIFTED)).training()
     advance(training, 3)
     training.finish(tmp_path / "encoder")
@@ -520,7 +561,9 @@ def test_an_encoder_that_a_file_brings_is_loaded_again(trial: Callable[[str], Tr
     texts = ["the cook sees a dog .", "a boat ."]
     assert np.array_equal(loaded.encode(texts), loaded.base.encode(texts) + np.float32(2))
     os.environ["BENCH_METHODS"] = ""
-    with pytest.raises(UserError, match="names an encoder of kind 'shifted', which no installed method defines"):
+    with pytest.raises(
+        UserError, match="names an encoder of kind 'shifted', which no installed method defines"
+    ):
         load_encoder(tmp_path / "encoder")
 
 
@@ -538,8 +581,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
         (folder / "queues_of_mine" / "core.py").write_text(source)
         (folder / "queues_of_mine" / "table.py").write_text("LENGTH = 4\n")
         (folder / "queues-1.dist-info").mkdir()
-        (folder / "queues-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: queues\nVersion: 1\n")
-        (folder / "queues-1.dist-info" / "entry_points.txt").write_text(f"[sentbench.methods]\nmine = {value}\n")
+        (folder / "queues-1.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: queues\nVersion: 1\n"
+        )
+        (folder / "queues-1.dist-info" / "entry_points.txt").write_text(
+            f"[sentbench.methods]\nmine = {value}\n"
+        )
         monkeypatch.syspath_prepend(str(folder))
         for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
             monkeypatch.delitem(sys.modules, name)
@@ -553,14 +600,18 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
 
 @pytest.mark.parametrize("value", ["queues_of_mine.core", "queues_of_mine.core:Queue"])
-def test_an_entry_point_names_a_module_or_a_method(value: str, package: Callable[..., Path]) -> None:
+def test_an_entry_point_names_a_module_or_a_method(
+    value: str, package: Callable[..., Path]
+) -> None:
     folder = package(value)
     before, origin = run_of("queue").id, registered.method_origin("queue")
     assert origin is not None
     assert origin.place == f"the package queues ({value})"
     for kept in (registered._methods, plugins._read_package):
         kept.cache_clear()
-    (folder / "table.py").write_text("LENGTH = 5\n")  # what a method imports of its package counts too
+    (folder / "table.py").write_text(
+        "LENGTH = 5\n"
+    )  # what a method imports of its package counts too
     assert run_of("queue").id != before
 
 
@@ -603,7 +654,9 @@ def test_a_configuration_names_paths_from_the_working_folder(
     content = suite_of(method_paths=["my_methods"], methods=["queue", "other-queue"])
     config.validate(content)
     config.validate(content)
-    assert os.environ["BENCH_METHODS"] == os.pathsep.join([str(other), str(tmp_path / "my_methods")])
+    assert os.environ["BENCH_METHODS"] == os.pathsep.join(
+        [str(other), str(tmp_path / "my_methods")]
+    )
     monkeypatch.chdir("/")
     assert [run.text for run in config.runs(content)] == ["queue", "other-queue"]
 

@@ -1,4 +1,5 @@
-"""The original SentEval beside ours. It is no dependency, so a package of its interface stands in for it."""
+"""The original SentEval beside ours. It is no dependency, so a package of its interface stands in
+for it."""
 
 from __future__ import annotations
 
@@ -96,18 +97,28 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def check(model: Path, data: Path, *tasks: str) -> int:
-    return main(["crosscheck", str(model), "--pooler", "avg", "--data", str(data), "--tasks", *tasks])
+    return main(
+        ["crosscheck", str(model), "--pooler", "avg", "--data", str(data), "--tasks", *tasks]
+    )
 
 
 def cells(printed: str) -> dict[tuple[str, ...], list[float]]:
     """The table: task, split, metric and aggregation to ours, theirs and the difference."""
     rows = [line.split() for line in printed.splitlines()]
     assert rows[0] == ["task", "split", "metric", "aggregation", "ours", "SentEval", "difference"]
-    return {tuple(row[:4]): [float(word) for word in row[4:]] for row in rows[1:] if len(row) == 7 and row[0].isupper()}
+    return {
+        tuple(row[:4]): [float(word) for word in row[4:]]
+        for row in rows[1:]
+        if len(row) == 7 and row[0].isupper()
+    }
 
 
 def test_both_rank_the_same_vectors_alike(
-    stub: ModuleType, tiny_bert: Path, tiny_data: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+    stub: ModuleType,
+    tiny_bert: Path,
+    tiny_data: Path,
+    cache: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert check(tiny_bert, tiny_data, "STS12", "STS-B") == 0
     printed = capsys.readouterr().out
@@ -126,7 +137,12 @@ def test_both_rank_the_same_vectors_alike(
     assert printed.splitlines()[-1] == "largest difference: 1.0000"
     assert stub.SEEN == ["STS12", "STSBenchmark"]
     classifier = {"nhid": 0, "optim": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4}
-    expected = {"task_path": str(tiny_data), "usepytorch": True, "kfold": 10, "classifier": classifier}
+    expected = {
+        "task_path": str(tiny_data),
+        "usepytorch": True,
+        "kfold": 10,
+        "classifier": classifier,
+    }
     assert expected == stub.PARAMETERS
     assert not (cache / "crosscheck").exists()
 
@@ -147,8 +163,13 @@ def test_accuracies_and_f1_meet_ours(
     folder = tmp_path / "data" / "downstream" / "MRPC"
     folder.mkdir(parents=True)
     for split, count in (("train", 24), ("test", 10)):
-        rows = [f"{i % 2}\t1\t2\ta dog number {i} runs\t{'a dog' if i % 2 else 'the river'} runs" for i in range(count)]
-        (folder / f"msr_paraphrase_{split}.txt").write_text("\n".join(["header\t\t\t\t", *rows, ""]))
+        rows = [
+            f"{i % 2}\t1\t2\ta dog number {i} runs\t{'a dog' if i % 2 else 'the river'} runs"
+            for i in range(count)
+        ]
+        (folder / f"msr_paraphrase_{split}.txt").write_text(
+            "\n".join(["header\t\t\t\t", *rows, ""])
+        )
     (tmp_path / "data" / "manifest.json").write_text(
         json.dumps({"name": "few", "transfer": {"MRPC": {"train": 24, "test": 10}}})
     )
@@ -176,7 +197,10 @@ def test_accuracies_and_f1_meet_ours(
             RuntimeError("Found no NVIDIA driver on your system."),
             "runs STS12 on a GPU only, and none can be used",
         ),
-        (ValueError("inhomogeneous shape\nand so on"), "failed on STS12 (ValueError: inhomogeneous shape); fix"),
+        (
+            ValueError("inhomogeneous shape\nand so on"),
+            "failed on STS12 (ValueError: inhomogeneous shape); fix",
+        ),
         (AssertionError(), "failed on STS12 (AssertionError); fix"),
     ],
 )
@@ -205,7 +229,10 @@ def test_a_task_that_it_does_not_have(
 
 
 def test_without_it(
-    tiny_bert: Path, tiny_data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_bert: Path,
+    tiny_data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     forget(monkeypatch)
     assert check(tiny_bert, tiny_data, "STS12") == 2
@@ -225,8 +252,14 @@ def test_with_half_of_it(
     engine = Path(str(stub.__file__))
     for content, sentence in [
         ("import no_such_package\n", "SentEval needs the package no_such_package; install it"),
-        ("from numpy import no_such_thing\n", "the copy of SentEval on PYTHONPATH cannot be imported (cannot import"),
-        ("something = 'else, and of another size'\n", "the copy of SentEval on PYTHONPATH cannot be imported (module"),
+        (
+            "from numpy import no_such_thing\n",
+            "the copy of SentEval on PYTHONPATH cannot be imported (cannot import",
+        ),
+        (
+            "something = 'else, and of another size'\n",
+            "the copy of SentEval on PYTHONPATH cannot be imported (module",
+        ),
     ]:
         engine.write_text(content)
         forget(monkeypatch)
@@ -239,7 +272,17 @@ def test_all_24_tasks_have_its_names() -> None:
     named = {NAMES.get(task, task) for task in GROUPS["all"]}
     assert named == {
         *("CR", "MR", "MPQA", "SUBJ", "SST2", "TREC", "MRPC", "SICKRelatedness", "STSBenchmark"),
-        *("STS12", "STS13", "STS14", "STS15", "STS16", "Length", "WordContent", "Depth", "TopConstituents"),
+        *(
+            "STS12",
+            "STS13",
+            "STS14",
+            "STS15",
+            "STS16",
+            "Length",
+            "WordContent",
+            "Depth",
+            "TopConstituents",
+        ),
         *("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion"),
     }
 

@@ -1,4 +1,5 @@
-"""The regression test of the smoke suite: intervals, how far they are widened, and what makes it fail."""
+"""The regression test of the smoke suite: intervals, how far they are widened, and what makes it
+fail."""
 
 from __future__ import annotations
 
@@ -10,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from bench.checks.regression import LEAST, PLAIN, check, interval, judged, runs_apart, widenings, write
+from bench.checks.regression import (
+    LEAST,
+    PLAIN,
+    check,
+    interval,
+    judged,
+    runs_apart,
+    widenings,
+    write,
+)
 from bench.datasets import probing, transfer
 from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
 from bench.results.records import write_scores
@@ -22,7 +32,8 @@ REFERENCE = ROOT / "results" / "reference" / "smoke.json"
 
 
 def test_known_interval() -> None:
-    # Five values 1..5: mean 3, s^2 = 2.5; t(0.9995, 4) = 8.6103 (tables), so 3 -+ 8.6103 * sqrt(2.5 * 1.2).
+    # Five values 1..5: mean 3, s^2 = 2.5; t(0.9995, 4) = 8.6103 (tables), so 3 -+ 8.6103 * sqrt(2.5
+    # * 1.2).
     low, high = interval([1, 2, 3, 4, 5])
     assert low == pytest.approx(3 - 8.6103 * math.sqrt(3), abs=1e-3)
     assert high == pytest.approx(3 + 8.6103 * math.sqrt(3), abs=1e-3)
@@ -47,19 +58,29 @@ def measured(cells: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, An
 
 def test_a_widening_is_twice_the_movement_of_its_run_or_of_nine_runs_in_ten() -> None:
     runs = [f"run {number}" for number in range(11)]
-    plain = {run: {"STS12 spearman": [50.0, 60.0], "STS13 spearman": [40.0, 40.0], "MR accuracy": [80]} for run in runs}
-    other = {run: {cell: list(values) for cell, values in cells.items()} for run, cells in plain.items()}
-    other["run 0"]["STS13 spearman"][1] -= 1.5  # in the second seed; holds for all tasks of this metric and run
+    plain = {
+        run: {"STS12 spearman": [50.0, 60.0], "STS13 spearman": [40.0, 40.0], "MR accuracy": [80]}
+        for run in runs
+    }
+    other = {
+        run: {cell: list(values) for cell, values in cells.items()} for run, cells in plain.items()
+    }
+    other["run 0"]["STS13 spearman"][1] -= (
+        1.5  # in the second seed; holds for all tasks of this metric and run
+    )
     other["run 1"]["STS12 spearman"][0] += 0.1
     other["run 2"]["MR accuracy"] = [83]
     found = widenings({PLAIN: measured(plain), "same": measured(plain), "other": measured(other)})
     assert found["spearman"] == pytest.approx({run: 3.0 if run == "run 0" else 0.2 for run in runs})
     # Nine runs in ten did not move here; two of 150 samples are room for each.
-    assert found["accuracy"] == pytest.approx({run: 6.0 if run == "run 2" else 200 / 150 for run in runs})
+    assert found["accuracy"] == pytest.approx(
+        {run: 6.0 if run == "run 2" else 200 / 150 for run in runs}
+    )
 
 
 def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path: Path) -> None:
-    # Arithmetic moved run 0 by 0.1, so its limit is ten times that; the others' is that of nine in ten runs, 0.02.
+    # Arithmetic moved run 0 by 0.1, so its limit is ten times that; the others' is that of nine in
+    # ten runs, 0.02.
     runs = [f"run {number}" for number in range(21)]
     plain = {run: {"STS12 spearman": [50.0, 60.0], "MR accuracy": [80.0, 80.0]} for run in runs}
     other = {run: {"STS12 spearman": [50.0, 60.02], "MR accuracy": [80.0, 80.0]} for run in runs}
@@ -84,30 +105,57 @@ def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path: Path) -
     wide = {name: {"STS12 spearman": [40.0, 50.0, 60.0]} for name in names.values()}
     narrow = {name: {"STS12 spearman": [50.0]} for name in names.values()}
     same = {PLAIN: measured(narrow), "other": measured(narrow)}
-    device = {"device": {"name": "Some Processor", "threads": 1}, "arithmetic": {"cpu_capability": "AVX2"}}
+    device = {
+        "device": {"name": "Some Processor", "threads": 1},
+        "arithmetic": {"cpu_capability": "AVX2"},
+    }
     write_json(reference, {"cells": wide, "arithmetics": same, "provenance": device})
     for moved, fails in ((["simcse"], False), (["simcse", "esimcse"], True)):
         folder = tmp_path / "-".join(moved)
         runs_of = [
-            {"id": name, "method": name, "setting": "official", "label": name, "backbone": "toy", "seed": 1}
+            {
+                "id": name,
+                "method": name,
+                "setting": "official",
+                "label": name,
+                "backbone": "toy",
+                "seed": 1,
+            }
             for name in names
         ]
         write_json(folder / "plan.json", {"suite": "mine", "data": "world", "runs": runs_of})
         for name in names:
             value = 50.5 if name in moved else 50.0
-            record = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all", "value": value}
-            write_scores(folder / "scores" / f"{name}.json", {"outcome": {"status": "finished"}, **device}, [record])
+            record = {
+                "task": "STS12",
+                "split": "test",
+                "metric": "spearman",
+                "aggregation": "all",
+                "value": value,
+            }
+            write_scores(
+                folder / "scores" / f"{name}.json",
+                {"outcome": {"status": "finished"}, **device},
+                [record],
+            )
         if fails:
-            with pytest.raises(UserError, match=r"(?s)2 of 2 runs differ from the same seeds in .*0\.50 points from"):
+            with pytest.raises(
+                UserError,
+                match=r"(?s)2 of 2 runs differ from the same seeds in .*0\.50 points from",
+            ):
                 check(folder, reference)
         else:
             assert "2 scores" in check(folder, reference)
 
 
-def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(world: Path) -> None:
+def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(
+    world: Path,
+) -> None:
     tasks = [*(transfer.read(name, world) for name in TRANSFER_TASKS)]
     tasks += [probing.read(name, world) for name in PROBING_TASKS]
-    fewest = min(len(list(task.splits.values())[-1].labels) for task in tasks)  # the only part, or the test part
+    fewest = min(
+        len(list(task.splits.values())[-1].labels) for task in tasks
+    )  # the only part, or the test part
     assert LEAST["accuracy"] == LEAST["accuracy_mlp"] == LEAST["f1"] == 2 * 100 / fewest
 
 
@@ -116,7 +164,13 @@ def suite(folder: Path, values: Mapping[int, float], status: str = "finished") -
     runs = [run | {"id": f"simcse_s{seed}", "seed": seed} for seed in values]
     write_json(folder / "plan.json", {"suite": "mine", "data": "world", "runs": runs})
     for seed, value in values.items():
-        record = {"task": "Avg", "split": "test", "metric": "spearman", "aggregation": "all", "value": value}
+        record = {
+            "task": "Avg",
+            "split": "test",
+            "metric": "spearman",
+            "aggregation": "all",
+            "value": value,
+        }
         provenance = {
             "outcome": {"status": status},
             "code": {"commit": "abc"},
@@ -129,7 +183,8 @@ def suite(folder: Path, values: Mapping[int, float], status: str = "finished") -
 
 @pytest.fixture
 def reference(tmp_path: Path) -> Path:
-    """Twenty seeds from 70 to 71.9, and one of them under two arithmetics that are 0.25 points apart."""
+    """Twenty seeds from 70 to 71.9, and one of them under two arithmetics that are 0.25 points
+    apart."""
     for name, value in {PLAIN: 70.0, "oldest": 70.25}.items():
         suite(tmp_path / "arithmetics" / name, {1: value})
     seeds = suite(tmp_path / "many", {seed: 70 + seed / 10 for seed in range(20)})
@@ -146,7 +201,10 @@ def test_a_score_outside_fails_and_one_inside_passes(reference: Path, tmp_path: 
         check(suite(tmp_path / "bad", {1: outside, 2: 90.0}), reference)
     first, worst, nearest, *rest = str(caught.value).splitlines()
     assert first == f"2 of 2 scores are outside their intervals of {reference}:"
-    assert worst == f"  simcse@official on toy, Avg spearman: 90.00 is {90 - 70.95 - half:.2f} outside 68.10 to 73.80"
+    assert (
+        worst
+        == f"  simcse@official on toy, Avg spearman: 90.00 is {90 - 70.95 - half:.2f} outside 68.10 to 73.80"
+    )
     assert nearest == "  simcse@official on toy, Avg spearman: 73.81 is 0.01 outside 68.10 to 73.80"
     assert "made on Some Processor (AVX2, 1 thread)" in rest[0]
     assert "make reference" in rest[1]
@@ -164,14 +222,17 @@ def test_the_reference_says_where_it_comes_from(reference: Path) -> None:
 def test_what_the_reference_lacks_is_named(reference: Path, tmp_path: Path) -> None:
     content = read_json(reference)
     write_json(reference, content | {"cells": {}})
-    with pytest.raises(UserError, match="no Avg spearman of simcse@official on toy; update it with make reference"):
+    with pytest.raises(
+        UserError, match="no Avg spearman of simcse@official on toy; update it with make reference"
+    ):
         check(suite(tmp_path / "suite", {1: 71.0}), reference)
     with pytest.raises(UserError, match=r"has no suite 'plain'; create it with make portable"):
         write(tmp_path / "many", tmp_path / "nowhere", reference)
 
 
 def test_each_arithmetic_lies_within_the_intervals_that_the_others_give() -> None:
-    """On the smoke suite's own reference, so on what another processor may be like: none of its scores was used."""
+    """On the smoke suite's own reference, so on what another processor may be like: none of its
+    scores was used."""
     known = read_json(REFERENCE)
     for name in set(known["arithmetics"]) - {PLAIN}:
         others = {other: found for other, found in known["arithmetics"].items() if other != name}

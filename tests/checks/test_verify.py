@@ -41,7 +41,12 @@ CELLS = 3 + 2  # three aggregations of STS12; test and dev of STS-B
 def words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
     """What names a run on the tiny backbone, behind the method."""
     named = {"--backbone": tiny_bert, "--corpus": tiny_corpus, "--data": tiny_data, "--seed": 1}
-    return [*(str(word) for pair in named.items() for word in pair), "--recipe", "batch_size=8", "select_every=2"]
+    return [
+        *(str(word) for pair in named.items() for word in pair),
+        "--recipe",
+        "batch_size=8",
+        "select_every=2",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +91,8 @@ def change(path: Path, by: Callable[[dict[str, Any]], Any]) -> None:
 
 def state(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {
-        str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"") for path in folder.rglob("*")
+        str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in folder.rglob("*")
     }
 
 
@@ -102,7 +108,10 @@ def test_a_result_is_confirmed_and_nothing_is_written(
 ) -> None:
     before = state(suite)
     assert main(["verify", str(result), "--device", "cpu"]) == 0
-    assert capsys.readouterr().out == f"{result}\n  confirmed: all {CELLS} scores are equal bit for bit\n"
+    assert (
+        capsys.readouterr().out
+        == f"{result}\n  confirmed: all {CELLS} scores are equal bit for bit\n"
+    )
     assert state(suite) == before
 
 
@@ -120,8 +129,14 @@ def test_scores_carry_what_a_verification_needs(result: Path, tiny_data: Path) -
 def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_on(
     suite: Path, result: Path, tiny_corpus: Path, tiny_data: Path
 ) -> None:
-    trained, scored = (read_json(suite / kind / result.name)["provenance"] for kind in ("trained", "scores"))
-    sums = {"name": tiny_corpus.stem, "sha256": sha256_file(tiny_corpus), "rows": len(read_sentences(tiny_corpus))}
+    trained, scored = (
+        read_json(suite / kind / result.name)["provenance"] for kind in ("trained", "scores")
+    )
+    sums = {
+        "name": tiny_corpus.stem,
+        "sha256": sha256_file(tiny_corpus),
+        "rows": len(read_sentences(tiny_corpus)),
+    }
     assert trained["corpora"] == scored["corpora"] == [sums]
     assert trained["tasks"] == {"STS-B": {"dev": scored["tasks"]["STS-B"]["dev"]}}
     assert trained["tasks"] == task_sums([sts.read("STS-B", tiny_data, "dev")])
@@ -140,7 +155,9 @@ def test_trainings_of_earlier_versions_are_scored(
 
 def test_scores_say_on_how_many_threads_they_were_made(words: list[str], tmp_path: Path) -> None:
     torch.set_num_threads(3)
-    assert main(["score", "untrained", *words[:-3], "--suite", str(tmp_path), "--tasks", "STS-B"]) == 0
+    assert (
+        main(["score", "untrained", *words[:-3], "--suite", str(tmp_path), "--tasks", "STS-B"]) == 0
+    )
     (result,) = (tmp_path / "scores").iterdir()
     assert read_json(result)["provenance"]["device"]["threads"] == 3
 
@@ -168,9 +185,22 @@ def test_threads_and_determinism_are_those_of_the_result_meanwhile(
     assert seen == [(1, True), (3, False), (3, False)]
 
 
-def test_what_evaluate_wrote_is_confirmed(tiny_bert: Path, tiny_data: Path, tmp_path: Path, nothing_left: None) -> None:
+def test_what_evaluate_wrote_is_confirmed(
+    tiny_bert: Path, tiny_data: Path, tmp_path: Path, nothing_left: None
+) -> None:
     data, out = write_tasks(tiny_data, tmp_path / "data"), tmp_path / "scores.json"
-    options = ["--pooler", "avg", "--mode", "dev", "--data", str(data), "--tasks", "MRPC", "TREC", "sts"]
+    options = [
+        "--pooler",
+        "avg",
+        "--mode",
+        "dev",
+        "--data",
+        str(data),
+        "--tasks",
+        "MRPC",
+        "TREC",
+        "sts",
+    ]
     assert main(["evaluate", str(tiny_bert), *options, "--out", str(out)]) == 0
     found = verify(out)
     assert found.confirmed
@@ -181,7 +211,9 @@ def test_what_evaluate_wrote_is_confirmed(tiny_bert: Path, tiny_data: Path, tmp_
     assert not verify(out).confirmed
 
 
-@pytest.mark.parametrize("method", ["untrained[pooler=avg]", "untrained[pooler=avg]+whitening[source=sts]"])
+@pytest.mark.parametrize(
+    "method", ["untrained[pooler=avg]", "untrained[pooler=avg]+whitening[source=sts]"]
+)
 def test_what_is_not_trained_is_made_again_outside_the_suite(
     method: str, words: list[str], tmp_path: Path, nothing_left: None
 ) -> None:
@@ -199,13 +231,19 @@ def test_what_is_not_trained_is_made_again_outside_the_suite(
 
 
 @pytest.mark.parametrize("by", [0.02, 1e-9])
-def test_a_changed_score_is_found(result: Path, by: float, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_score_is_found(
+    result: Path, by: float, capsys: pytest.CaptureFixture[str]
+) -> None:
     record = read_json(result)["records"][3]
     change(result, lambda c: c["records"][3].update(value=record["value"] + by))
     assert main(["verify", str(result), "--device", "cpu"]) == 1
     printed = lines(capsys.readouterr().out)
     assert printed[1].split() == ["stored", "recomputed", "difference", "tolerance"]
-    name, stored, recomputed = "STS-B test spearman", f"{record['value'] + by:.4f}", f"{record['value']:.4f}"
+    name, stored, recomputed = (
+        "STS-B test spearman",
+        f"{record['value'] + by:.4f}",
+        f"{record['value']:.4f}",
+    )
     assert printed[2].split() == [*name.split(), stored, recomputed, f"{-by:+.2g}", "0"]
     assert printed[3:] == [f"not confirmed: 1 of {CELLS} scores differ by more than rounding"]
 
@@ -213,15 +251,32 @@ def test_a_changed_score_is_found(result: Path, by: float, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("by", "said"),
     [
-        (lambda content: content["records"][0].update(method="is-cse"), "its records name method is-cse"),
-        (lambda content: content["records"][3].update(backbone="bert-base-uncased"), "its records name backbone bert"),
+        (
+            lambda content: content["records"][0].update(method="is-cse"),
+            "its records name method is-cse",
+        ),
+        (
+            lambda content: content["records"][3].update(backbone="bert-base-uncased"),
+            "its records name backbone bert",
+        ),
         (lambda content: content["records"][1].update(seed=2), "its records name seed 2"),
-        (lambda content: content["provenance"]["run"].update(method="is-cse", label="IS-CSE"), "label, method"),
-        (lambda content: content["provenance"]["run"]["recipe"].update(learning_rate=7e-5), "(recipe)"),
-        (lambda content: content["provenance"]["outcome"].update(best_dev=99.0), "its outcome is not what"),
+        (
+            lambda content: content["provenance"]["run"].update(method="is-cse", label="IS-CSE"),
+            "label, method",
+        ),
+        (
+            lambda content: content["provenance"]["run"]["recipe"].update(learning_rate=7e-5),
+            "(recipe)",
+        ),
+        (
+            lambda content: content["provenance"]["outcome"].update(best_dev=99.0),
+            "its outcome is not what",
+        ),
     ],
 )
-def test_scores_of_another_run_are_not_confirmed(result: Path, by: Callable[[dict[str, Any]], Any], said: str) -> None:
+def test_scores_of_another_run_are_not_confirmed(
+    result: Path, by: Callable[[dict[str, Any]], Any], said: str
+) -> None:
     """Equal scores confirm nothing where the file says that they are another method's."""
     change(result, by)
     found = verify(result)
@@ -231,7 +286,8 @@ def test_scores_of_another_run_are_not_confirmed(result: Path, by: Callable[[dic
 
 
 def test_elsewhere_scores_may_differ_by_rounding_alone(result: Path) -> None:
-    """STS-B has 12 pairs here, so that one exchange in the ranking may move it by 1200 / (12 * 13) points."""
+    """STS-B has 12 pairs here, so that one exchange in the ranking may move it by 1200 / (12 * 13)
+    points."""
 
     def moved(by: float) -> Callable[[dict[str, Any]], None]:
         def move(content: dict[str, Any]) -> None:
@@ -249,11 +305,15 @@ def test_elsewhere_scores_may_differ_by_rounding_alone(result: Path) -> None:
     assert found.differences == [("versions, torch", "1.0", torch.__version__)]
     assert f"versions, torch: 1.0, now {torch.__version__}" in lines(found.report())
     change(result, moved(0.02 * inward))
-    assert verify(result).verdict == f"not confirmed: 1 of {CELLS} scores differ by more than rounding"
+    assert (
+        verify(result).verdict == f"not confirmed: 1 of {CELLS} scores differ by more than rounding"
+    )
 
 
 @pytest.mark.parametrize("section", ["versions", "device", "arithmetic"])
-def test_an_origin_that_is_not_recorded_is_not_taken_for_the_same(result: Path, section: str) -> None:
+def test_an_origin_that_is_not_recorded_is_not_taken_for_the_same(
+    result: Path, section: str
+) -> None:
     change(result, lambda c: c["provenance"][section].pop(next(iter(c["provenance"][section]))))
     change(result, lambda c: c["records"][3].update(value=c["records"][3]["value"] - 1e-9))
     found = verify(result)
@@ -270,7 +330,9 @@ def test_another_commit_is_told_and_allows_nothing(result: Path) -> None:
     assert [name for name, *_ in found.differences] == ["code, commit"]
 
 
-def test_changed_weights_are_found(suite: Path, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_weights_are_found(
+    suite: Path, result: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (weights,) = suite.rglob("encoder/model.safetensors")
     tensors = load_file(weights)
     name = next(name for name in tensors if name.endswith("word_embeddings.weight"))
@@ -295,8 +357,12 @@ def test_records_that_were_taken_out_or_put_in_are_found(result: Path) -> None:
     change(result, lambda c: c["records"].append(c["records"][0] | {"metric": "pearson"}))
     found = verify(result)
     assert not found.confirmed
-    assert [score.cell for score in found.scores if score.recomputed is None] == [("STS12", "test", "pearson", "all")]
-    assert any(line.startswith("STS12 test pearson") and " none" in line for line in lines(found.report()))
+    assert [score.cell for score in found.scores if score.recomputed is None] == [
+        ("STS12", "test", "pearson", "all")
+    ]
+    assert any(
+        line.startswith("STS12 test pearson") and " none" in line for line in lines(found.report())
+    )
 
 
 def test_changed_data_are_found_and_other_files_beside_them_are_not(
@@ -317,14 +383,19 @@ def test_changed_data_are_found_and_other_files_beside_them_are_not(
     assert f"it was scored on tiny, and {data} is other" in verify(result, data=str(data)).verdict
 
 
-def test_without_sums_of_tasks_those_of_the_folder_decide(result: Path, tiny_data: Path, tmp_path: Path) -> None:
+def test_without_sums_of_tasks_those_of_the_folder_decide(
+    result: Path, tiny_data: Path, tmp_path: Path
+) -> None:
     change(result, lambda c: c["provenance"].pop("tasks"))
     assert verify(result).confirmed
     data = tmp_path / "data"
     shutil.copytree(tiny_data, data)
     (data / "downstream" / "another.txt").write_text("")
     files = sum(path.is_file() for path in (data / "downstream").rglob("*"))
-    assert f"the data changed since ({data} holds {files} files" in verify(result, data=str(data)).verdict
+    assert (
+        f"the data changed since ({data} holds {files} files"
+        in verify(result, data=str(data)).verdict
+    )
 
 
 # Cannot be verified
@@ -344,11 +415,16 @@ def test_a_missing_encoder_is_one_sentence_and_another_suite_may_have_it(
     (suite / "runs").rename(tmp_path / "runs")
     error = refused([str(result)], capsys)
     folder = suite / "runs" / result.stem / "encoder"
-    assert f"{result} cannot be verified without its encoder, and {folder} does not exist; name the suite" in error
+    assert (
+        f"{result} cannot be verified without its encoder, and {folder} does not exist; name the suite"
+        in error
+    )
     assert main(["verify", str(result), "--suite", str(tmp_path), "--device", "cpu"]) == 0
 
 
-def test_the_others_are_verified_all_the_same(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_others_are_verified_all_the_same(
+    result: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     gone = result.with_name("gone.json")
     assert main(["verify", str(gone), str(result), "--device", "cpu"]) == 2
     printed = capsys.readouterr()
@@ -370,7 +446,9 @@ def test_a_gpu_that_is_not_there_is_one_sentence(
 
 def test_missing_data_are_one_sentence(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     error = refused([str(result), "--data", "/nowhere"], capsys)
-    assert f"the data of {result} were not found (data folder /nowhere holds no downstream/" in error
+    assert (
+        f"the data of {result} were not found (data folder /nowhere holds no downstream/" in error
+    )
 
 
 def test_a_missing_model_is_one_sentence(
@@ -394,12 +472,16 @@ def test_a_run_without_scores_is_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     method = "sscl[layer=11]" if status == "skipped" else "simcse"
-    monkeypatch.setattr(SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan)
+    monkeypatch.setattr(
+        SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan
+    )
     for command in ("train", "score"):
         assert main([command, method, *words, "--suite", str(tmp_path)]) == 0
     capsys.readouterr()
     (result,) = (tmp_path / "scores").iterdir()
-    reason = "layer 11 is not an intermediate layer" if status == "skipped" else "the loss became nan"
+    reason = (
+        "layer 11 is not an intermediate layer" if status == "skipped" else "the loss became nan"
+    )
     error = refused([str(result)], capsys)
     assert f"{result} holds no scores to verify, since its run was {status} ({reason}" in error
 
@@ -407,7 +489,9 @@ def test_a_run_without_scores_is_one_sentence(
 DAMAGES: list[Callable[[dict[str, Any]], Any]] = [
     lambda c: c.update(records=[]),
     lambda c: c.update(records={}),
-    lambda c: c.update(records=[{"task": "Avg", "split": "", "metric": "", "aggregation": "", "value": 1.0}]),
+    lambda c: c.update(
+        records=[{"task": "Avg", "split": "", "metric": "", "aggregation": "", "value": 1.0}]
+    ),
     lambda c: c["records"].append(c["records"][0]),
     lambda c: c["records"][0].update(value="77"),
     lambda c: c["records"][0].update(value=True),
@@ -429,7 +513,9 @@ DAMAGES: list[Callable[[dict[str, Any]], Any]] = [
 
 
 @pytest.mark.parametrize("damage", range(len(DAMAGES)))
-def test_a_damaged_result_is_one_sentence(damage: int, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_result_is_one_sentence(
+    damage: int, result: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     change(result, DAMAGES[damage])
     error = refused([str(result)], capsys)
     assert f"{result} is not a scores file" in error
@@ -451,7 +537,12 @@ def test_a_report_is_words(result: Path) -> None:
     def spoil(content: dict[str, Any]) -> None:
         told = content["provenance"]
         told["code"] |= {"dirty": None, "commit": {"of": ["one", "other"]}}
-        told["arithmetic"] |= {"cuda": True, "cudnn": False, "cpu_capability": [], "matmul_precision": None}
+        told["arithmetic"] |= {
+            "cuda": True,
+            "cudnn": False,
+            "cpu_capability": [],
+            "matmul_precision": None,
+        }
         for record in content["records"]:
             record["seed"] = None
 
@@ -467,15 +558,22 @@ def test_a_report_is_words(result: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"provenance": {}}'])
-def test_what_holds_no_scores_is_one_sentence(text: str, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_holds_no_scores_is_one_sentence(
+    text: str, result: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     result.write_text(text)
     assert str(result) in refused([str(result)], capsys)
 
 
 def test_a_method_that_changed_since_is_one_sentence(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["score", "untrained", *words[:-3], "--suite", str(tmp_path), "--tasks", "STS-B"]) == 0
+    assert (
+        main(["score", "untrained", *words[:-3], "--suite", str(tmp_path), "--tasks", "STS-B"]) == 0
+    )
     capsys.readouterr()
     (result,) = (tmp_path / "scores").iterdir()
     monkeypatch.setattr(Untrained, "version", Untrained.version + 1)
@@ -491,7 +589,9 @@ def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound() -> None:
     for pairs in (5, 12, 30):
         for _ in range(300):
             gold, ranks = draw.permutation(pairs), np.arange(pairs)
-            if draw.random() < 0.1:  # the most that there can be: first and last in gold stand side by side
+            if (
+                draw.random() < 0.1
+            ):  # the most that there can be: first and last in gold stand side by side
                 gold = np.roll(np.arange(pairs), 1)
             place = draw.integers(pairs - 1)
             other = ranks.copy()
@@ -501,13 +601,17 @@ def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound() -> None:
         assert most[pairs] == pytest.approx(1200 / (pairs * (pairs + 1)))
 
 
-def test_tolerances_follow_from_the_kind_of_score_and_its_items(tiny_data: Path, tmp_path: Path) -> None:
+def test_tolerances_follow_from_the_kind_of_score_and_its_items(
+    tiny_data: Path, tmp_path: Path
+) -> None:
     data = write_tasks(tiny_data, tmp_path / "data")
     allowed = tolerances(read_tasks(["sts", "MR", "TREC", "MRPC", "Tense"], data))
     items = bench.checks.verify.ITEMS
     assert allowed["STS12", "test", "spearman", "all"] == 1200 / (24 * 25)
     smallest = [("STS12", "test", "spearman", name) for name in ("mean", "wmean")]
-    assert {allowed[cell] for cell in (*smallest, ("STS-B", "dev", "spearman", "all"))} == {1200 / (12 * 13)}
+    assert {allowed[cell] for cell in (*smallest, ("STS-B", "dev", "spearman", "all"))} == {
+        1200 / (12 * 13)
+    }
     assert allowed["MR", "dev", "accuracy", "all"] == items * 100 / 40 + 0.01
     assert allowed["TREC", "test", "accuracy", "all"] == items * 100 / 24 + 0.01
     assert allowed["TREC", "dev", "accuracy", "all"] == items * 100 / 72 + 0.01
@@ -524,7 +628,11 @@ def test_a_large_set_has_the_tolerance_of_correlations(tiny_data: Path) -> None:
     subset = task.subsets[0]  # type: ignore[union-attr]
     many = type(subset)("many", subset.first * 30, subset.second * 30, np.tile(subset.gold, 30))
     allowed = tolerances([type(task)("STS13", "test", (many, many))])  # type: ignore[call-arg,arg-type]
-    assert {cell[3]: value for cell, value in allowed.items()} == {"all": 0.01, "mean": 0.01, "wmean": 0.01}
+    assert {cell[3]: value for cell, value in allowed.items()} == {
+        "all": 0.01,
+        "mean": 0.01,
+        "wmean": 0.01,
+    }
 
 
 def test_one_sample_moves_f1_by_no_more_than_its_bound() -> None:
@@ -535,7 +643,9 @@ def test_one_sample_moves_f1_by_no_more_than_its_bound() -> None:
         other = predicted.copy()
         place = draw.randrange(30)
         other[place] = 1 - other[place]
-        moved = 100 * abs(f1_score(gold, predicted, zero_division=0.0) - f1_score(gold, other, zero_division=0.0))
+        moved = 100 * abs(
+            f1_score(gold, predicted, zero_division=0.0) - f1_score(gold, other, zero_division=0.0)
+        )
         assert moved <= 200 / sum(gold) + 1e-9
 
 
@@ -557,7 +667,10 @@ def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data: Path, tmp_path:
     rows = [line.split("\t") for line in whole.splitlines()]
     changes = [
         [[*rows[0][:4], "0.5", *rows[0][5:]], *rows[1:]],  # a gold score
-        [[*rows[0][:5], rows[0][6], rows[0][5]], *rows[1:]],  # the two sentences the other way round
+        [
+            [*rows[0][:5], rows[0][6], rows[0][5]],
+            *rows[1:],
+        ],  # the two sentences the other way round
         [rows[1], rows[0], *rows[2:]],
         [[*rows[0][:5], "a word", rows[0][6]], *rows[1:]],
         [[*rows[0][:6], "a word"], *rows[1:]],

@@ -1,4 +1,5 @@
-"""Commands end to end: a user's mistake gives one sentence and status 2, and files are written completely or not."""
+"""Commands end to end: a user's mistake gives one sentence and status 2, and files are written
+completely or not."""
 
 from __future__ import annotations
 
@@ -35,19 +36,37 @@ def test_evaluate_prints_a_table_and_writes_records(
     tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "scores.json"
-    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                str(tiny_bert),
+                "--pooler",
+                "avg",
+                "--data",
+                str(tiny_data),
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     provenance, records = read_scores(out)
     by_cell = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
     assert {task for task, split, _ in by_cell if split == "test"} == {*STS_TASKS, "Avg"}
     assert {task for task, split, _ in by_cell if split == "dev"} == {"STS-B", "SICK-R"}
     assert {a for task, _, a in by_cell if task == "STS12"} == {"all", "mean", "wmean"}
-    assert by_cell["Avg", "test", "all"] == average([by_cell[task, "test", "all"] for task in STS_TASKS])
+    assert by_cell["Avg", "test", "all"] == average(
+        [by_cell[task, "test", "all"] for task in STS_TASKS]
+    )
     assert provenance["data"]["name"] == "tiny"
     assert provenance["encoder"].startswith("transformer-")
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == [*STS_TASKS, "Avg"]
     assert printed[1].split()[:2] == ["spearman", "test"]
-    assert printed[1].split()[2:] == [f"{by_cell[task, 'test', 'all']:.2f}" for task in (*STS_TASKS, "Avg")]
+    assert printed[1].split()[2:] == [
+        f"{by_cell[task, 'test', 'all']:.2f}" for task in (*STS_TASKS, "Avg")
+    ]
 
 
 def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Path) -> None:
@@ -61,7 +80,10 @@ def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Pat
     assert {record["method"] for record in records} == {"gs-infonce+is-cse"}
     assert {record["seed"] for record in records} == {1}
     assert not list(suite.rglob("*.part"))
-    log = [json.loads(line) for line in (suite / "runs" / scores.stem / "log.jsonl").read_text().splitlines()]
+    log = [
+        json.loads(line)
+        for line in (suite / "runs" / scores.stem / "log.jsonl").read_text().splitlines()
+    ]
     assert [row["step"] for row in log] == [1, 2, 3, 4, 5, 6]
     assert [bool(row.get("dev")) for row in log] == [False, True] * 3
 
@@ -73,7 +95,9 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(
 
     from methods.simcse import SimCSE
 
-    monkeypatch.setattr(SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan)
+    monkeypatch.setattr(
+        SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan
+    )
     suite = tmp_path / "suite"
     assert main(["train", "simcse", *run_words, "--suite", str(suite)]) == 0
     assert main(["score", "simcse", *run_words, "--suite", str(suite)]) == 0
@@ -103,13 +127,20 @@ def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
         ("simsce", "unknown method 'simsce'; did you mean 'simcse'?"),
         ("simcse@offical", "unknown setting 'offical'"),
         ("untrained+is-cse", "'untrained' is not trained, so nothing can be added to it"),
-        ("simcse[temprature=1]", "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?"),
+        (
+            "simcse[temprature=1]",
+            "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?",
+        ),
         ("simcse[batch_size=0]", "'batch_size' should be at least 1, not 0"),
         ("sscl[layer=-1]", "'sscl' needs layer >= 1, or 0 for no negatives, not -1"),
     ],
 )
 def test_a_mistaken_run_is_one_sentence(
-    method: str, sentence: str, run_words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    method: str,
+    sentence: str,
+    run_words: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     suite = tmp_path / "suite"
     assert main(["train", method, *run_words, "--suite", str(suite)]) == 2
@@ -124,13 +155,22 @@ def test_a_mistaken_run_is_one_sentence(
 def test_a_seed_that_cannot_be_is_one_sentence(
     seed: str, run_words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", "simcse", *run_words, "--seed", seed, "--suite", str(tmp_path / "suite")]) == 2
-    assert capsys.readouterr().err == (f"error: --seed is '{seed}'; seeds are whole numbers from 0 to 2**63 - 1\n")
+    assert (
+        main(["train", "simcse", *run_words, "--seed", seed, "--suite", str(tmp_path / "suite")])
+        == 2
+    )
+    assert capsys.readouterr().err == (
+        f"error: --seed is '{seed}'; seeds are whole numbers from 0 to 2**63 - 1\n"
+    )
     assert not (tmp_path / "suite").exists()
 
 
-@pytest.mark.parametrize("command", [["train", "simcse"], ["score", "untrained"], ["tables"], ["coverage"]])
-def test_a_suite_without_a_name_is_one_sentence(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [["train", "simcse"], ["score", "untrained"], ["tables"], ["coverage"]]
+)
+def test_a_suite_without_a_name_is_one_sentence(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*command, "--suite", ""]) == 2
     assert capsys.readouterr().err == (
         "error: --suite is empty; name the suite's folder, results/<suite>, or . for the working folder\n"
@@ -155,7 +195,12 @@ def test_a_mistaken_evaluation_is_one_sentence(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = {"--pooler": "avg", "--tasks": "sts", "--data": str(tiny_data), "--out": str(tmp_path / "x.json")}
+    options = {
+        "--pooler": "avg",
+        "--tasks": "sts",
+        "--data": str(tiny_data),
+        "--out": str(tmp_path / "x.json"),
+    }
     model = change.get("model", str(tiny_bert))
     options |= {key: value for key, value in change.items() if key != "model"}
     assert main(["evaluate", model, *(word for pair in options.items() for word in pair)]) == 2
@@ -185,7 +230,16 @@ def test_without_a_world_it_is_said_how_to_make_one(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suite = tmp_path / "suite"
-    words = ["--backbone", "toy-bert", "--corpus", "world", "--data", "world", "--suite", str(suite)]
+    words = [
+        "--backbone",
+        "toy-bert",
+        "--corpus",
+        "world",
+        "--data",
+        "world",
+        "--suite",
+        str(suite),
+    ]
     assert main([*command, *words]) == 2
     assert capsys.readouterr().err == (
         f"error: {suite} has no embedded world; make it with: python -m bench world --out {suite / 'world'}\n"
@@ -198,7 +252,21 @@ def test_no_permission_is_one_sentence(
 ) -> None:
     (tmp_path / "locked").mkdir(mode=0o555)
     out = tmp_path / "locked" / "x.json"
-    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]) == 2
+    assert (
+        main(
+            [
+                "evaluate",
+                str(tiny_bert),
+                "--pooler",
+                "avg",
+                "--data",
+                str(tiny_data),
+                "--out",
+                str(out),
+            ]
+        )
+        == 2
+    )
     assert "cannot write" in capsys.readouterr().err
 
 
@@ -207,7 +275,21 @@ def test_output_below_a_file_is_one_sentence(
 ) -> None:
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / "x.json"
-    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]) == 2
+    assert (
+        main(
+            [
+                "evaluate",
+                str(tiny_bert),
+                "--pooler",
+                "avg",
+                "--data",
+                str(tiny_data),
+                "--out",
+                str(out),
+            ]
+        )
+        == 2
+    )
     assert capsys.readouterr().err.startswith(f"error: cannot write {out}")
 
 
@@ -246,7 +328,10 @@ def test_a_full_disk_is_one_sentence(
         ("{", "--json is not JSON: Expecting property name"),
         ("[" * 100_000, "--json is not JSON: maximum recursion depth exceeded"),
         ('{"runs": [null]}', "this is not a plan (a part of it has another form)"),
-        ('{"runs": [{"id": "a", "method": "simcse", "setting": "paper", "seed": "1"}]}', "a run has another form"),
+        (
+            '{"runs": [{"id": "a", "method": "simcse", "setting": "paper", "seed": "1"}]}',
+            "a run has another form",
+        ),
     ],
 )
 def test_a_text_that_is_no_plan_is_one_sentence(
@@ -256,9 +341,14 @@ def test_a_text_that_is_no_plan_is_one_sentence(
     assert told in capsys.readouterr().err
 
 
-def test_a_recipe_field_given_twice_is_refused(run_words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recipe_field_given_twice_is_refused(
+    run_words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["train", "simcse", *run_words, "--suite", "s"]
-    words[words.index("--recipe") + 1 : words.index("--recipe") + 1] = ["batch_size=4", "batch_size=2"]
+    words[words.index("--recipe") + 1 : words.index("--recipe") + 1] = [
+        "batch_size=4",
+        "batch_size=2",
+    ]
     assert main(words) == 2
     assert "--recipe has 'batch_size' twice; keep one" in capsys.readouterr().err
 
@@ -276,6 +366,9 @@ def test_a_model_is_looked_for_before_data_are_fetched(
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
-    for words, told in ((["/nope"], "/nope does not exist"), (["x/y", "--pooler", "foo"], "unknown pooler 'foo'")):
+    for words, told in (
+        (["/nope"], "/nope does not exist"),
+        (["x/y", "--pooler", "foo"], "unknown pooler 'foo'"),
+    ):
         assert main(["evaluate", *words, "--out", str(tmp_path / "o.json")]) == 2
         assert told in capsys.readouterr().err

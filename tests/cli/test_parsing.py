@@ -32,26 +32,56 @@ def parsed(*words: str) -> dict[str, Any]:
         (["score", *RUN], "tasks", ["sts"]),
         (["score", *RUN, "--tasks", "STS12", "TREC", "MR"], "tasks", ["STS12", "TREC", "MR"]),
         (["score", *RUN, "--tasks", "STS12", "TREC", "--mode", "dev"], "tasks", ["STS12", "TREC"]),
-        (["score", *RUN[1:], "--tasks", "STS12", "TREC", "--", "simcse"], "tasks", ["STS12", "TREC"]),
+        (
+            ["score", *RUN[1:], "--tasks", "STS12", "TREC", "--", "simcse"],
+            "tasks",
+            ["STS12", "TREC"],
+        ),
         (["score", *RUN, "--tasks=STS12"], "tasks", ["STS12"]),
-        (["score", *RUN, "--tasks", "STS12", "--tasks", "TREC", "MR"], "tasks", ["STS12", "TREC", "MR"]),
-        (["score", *RUN, "--tasks", "a b", "", "wörld", "x=y"], "tasks", ["a b", "", "wörld", "x=y"]),
-        (["train", *RUN, "--recipe", "learning_rate=-1", "note=--x"], "recipe", ["learning_rate=-1", "note=--x"]),
+        (
+            ["score", *RUN, "--tasks", "STS12", "--tasks", "TREC", "MR"],
+            "tasks",
+            ["STS12", "TREC", "MR"],
+        ),
+        (
+            ["score", *RUN, "--tasks", "a b", "", "wörld", "x=y"],
+            "tasks",
+            ["a b", "", "wörld", "x=y"],
+        ),
+        (
+            ["train", *RUN, "--recipe", "learning_rate=-1", "note=--x"],
+            "recipe",
+            ["learning_rate=-1", "note=--x"],
+        ),
         (["train", *RUN, "--recipe"], "recipe", []),
         (["train", *RUN, "--recipe", "--seed", "1"], "recipe", []),
         (["fetch", "data", "senteval", "--tasks", "--suite", "s", "--out", "o"], "tasks", []),
-        (["fetch", "data", "senteval", "--tasks", "sts", "--suite", "s", "--out", "o"], "tasks", ["sts"]),
-        (["analyse", *RUN, "--analyses", "alignment", "layers"], "analyses", ["alignment", "layers"]),
+        (
+            ["fetch", "data", "senteval", "--tasks", "sts", "--suite", "s", "--out", "o"],
+            "tasks",
+            ["sts"],
+        ),
+        (
+            ["analyse", *RUN, "--analyses", "alignment", "layers"],
+            "analyses",
+            ["alignment", "layers"],
+        ),
         (["runs", "--suite", "s"], "stages", ["train", "score", "analyse"]),
         (["runs", "--stages", "train", "score", "--suite", "s"], "stages", ["train", "score"]),
         (["evaluate", "m", "n", "--out", "o"], "model", ["m", "n"]),
         (["evaluate", "--out", "o", "m", "-1", "-x y"], "model", ["m", "-1", "-x y"]),
-        (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--tasks"], "model", ["m", "--tasks"]),
+        (
+            ["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--tasks"],
+            "model",
+            ["m", "--tasks"],
+        ),
         (["verify", "a.json", "--device", "cpu"], "result", [Path("a.json")]),
         (["coverage", "--suite", "a", "b", "--out", "o.md"], "suite", [Path("a"), Path("b")]),
     ],
 )
-def test_a_list_option_takes_words_up_to_the_next_option(words: list[str], name: str, values: list[Any]) -> None:
+def test_a_list_option_takes_words_up_to_the_next_option(
+    words: list[str], name: str, values: list[Any]
+) -> None:
     assert list(parsed(*words)[name]) == values
 
 
@@ -79,25 +109,52 @@ def test_an_option_takes_its_value(words: list[str], name: str, value: object) -
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["train", "simcse", "--bakbone", "b"], "unknown option --bakbone; did you mean '--backbone'?"),
+        (
+            ["train", "simcse", "--bakbone", "b"],
+            "unknown option --bakbone; did you mean '--backbone'?",
+        ),
         (["train", "simcse", "-x"], "unknown option -x; see python -m bench train --help"),
         (["train", "--s", "x"], "--s could mean --suite or --seed; write more of it"),
         (["train"], "missing argument 'METHOD'; see python -m bench train --help"),
         (["train", *RUN[:-2]], "missing option '--suite'; see python -m bench train --help"),
-        (["train", *RUN, "two"], "got unexpected extra argument(s) (two); see python -m bench train --help"),
-        (["score", *RUN, "--tasks"], "--tasks needs a value; if it begins with '-', write --tasks=VALUE"),
+        (
+            ["train", *RUN, "two"],
+            "got unexpected extra argument(s) (two); see python -m bench train --help",
+        ),
+        (
+            ["score", *RUN, "--tasks"],
+            "--tasks needs a value; if it begins with '-', write --tasks=VALUE",
+        ),
         (["score", *RUN, "--tasks", "--mode", "dev"], "--tasks needs a value; if it begins with"),
         (["runs", "--suite", "s", "--only"], "--only needs a value; if it begins with"),
-        (["compare", "--suite", "s", "--baseline", "b", "--method"], "--method needs a value; if it begins with"),
+        (
+            ["compare", "--suite", "s", "--baseline", "b", "--method"],
+            "--method needs a value; if it begins with",
+        ),
         (["evaluate", "m", "--pooler", "--out", "o"], "--pooler needs a value; if it begins with"),
-        (["score", *RUN, "--mode", "tset"], "invalid value for '--mode': 'tset' is unknown; did you mean 'test'?"),
+        (
+            ["score", *RUN, "--mode", "tset"],
+            "invalid value for '--mode': 'tset' is unknown; did you mean 'test'?",
+        ),
         (["analyse", *RUN, "--analyses", "layer"], "'layer' is unknown; did you mean 'layers'?"),
-        (["fetch", "corpsu", "x", "--suite", "s", "--out", "o"], "'corpsu' is unknown; did you mean 'corpus'?"),
+        (
+            ["fetch", "corpsu", "x", "--suite", "s", "--out", "o"],
+            "'corpsu' is unknown; did you mean 'corpus'?",
+        ),
         (["timing", "toy", "--steps", "x"], "invalid value for '--steps': "),
         (["plan"], "one of --config, --suite, --json is needed"),
-        (["plan", "--suite", "paper", "--json", "{}"], "--suite and --json exclude each other; keep one"),
-        (["reference", "--suite", "s", "--reference", "r"], "one of --check, --arithmetics is needed"),
-        (["--verison"], "no such option: --verison (Possible options: --version); see python -m bench --help"),
+        (
+            ["plan", "--suite", "paper", "--json", "{}"],
+            "--suite and --json exclude each other; keep one",
+        ),
+        (
+            ["reference", "--suite", "s", "--reference", "r"],
+            "one of --check, --arithmetics is needed",
+        ),
+        (
+            ["--verison"],
+            "no such option: --verison (Possible options: --version); see python -m bench --help",
+        ),
         (["--", "train"], "missing argument"),
     ],
 )
@@ -114,7 +171,10 @@ def test_a_wrong_command_line_is_one_sentence(
 
 def test_the_version_of_both_entry_points(capsys: pytest.CaptureFixture[str]) -> None:
     (script,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"].items()
-    for program in (EntryPoint(script[0], script[1], "console_scripts").load(), bench.__main__.main):
+    for program in (
+        EntryPoint(script[0], script[1], "console_scripts").load(),
+        bench.__main__.main,
+    ):
         assert program(["--version"]) == 0
         assert program(["--version", "--help"]) == 0
         first, second = capsys.readouterr().out.splitlines()
@@ -122,10 +182,14 @@ def test_the_version_of_both_entry_points(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("command", commands().commands)
-def test_the_help_of_a_command_describes_all_parameters(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_a_command_describes_all_parameters(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([command, "-h"]) == 0
     assert capsys.readouterr().out.startswith(f"Usage: python -m bench {command} [OPTIONS]")
-    assert all(getattr(parameter, "help", None) for parameter in commands().commands[command].params)
+    assert all(
+        getattr(parameter, "help", None) for parameter in commands().commands[command].params
+    )
 
 
 def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,18 +208,34 @@ def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[
     ],
 )
 def test_shells_complete_commands_options_and_values(line: str, words: list[str]) -> None:
-    shell = {"_SENTBENCH_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    shell = {
+        "_SENTBENCH_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "bench"], env=os.environ | shell, cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "bench"],
+        env=os.environ | shell,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (done.returncode, done.stdout.split()) == (0, words)
 
 
 @pytest.mark.parametrize(
     ("words", "unwanted"),
-    [(["--version"], {"typer"}), (["--help"], {"pydantic"}), (["train", "--help"], {"pydantic"}), (["train"], set())],
+    [
+        (["--version"], {"typer"}),
+        (["--help"], {"pydantic"}),
+        (["train", "--help"], {"pydantic"}),
+        (["train"], set()),
+    ],
 )
-def test_the_program_starts_without_loading_heavy_libraries(words: list[str], unwanted: set[str]) -> None:
+def test_the_program_starts_without_loading_heavy_libraries(
+    words: list[str], unwanted: set[str]
+) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "bench", *words],
         cwd=ROOT,
@@ -163,6 +243,12 @@ def test_the_program_starts_without_loading_heavy_libraries(words: list[str], un
         text=True,
         timeout=60,
     )
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    imported = {
+        line.rpartition("|")[2].strip()
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
+    }
     assert "bench.cli" in imported
-    assert not imported & ({"torch", "pandas", "transformers", "numpy", "snakemake", "rich"} | unwanted)
+    assert not imported & (
+        {"torch", "pandas", "transformers", "numpy", "snakemake", "rich"} | unwanted
+    )

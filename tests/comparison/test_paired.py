@@ -1,4 +1,5 @@
-"""Paired comparisons: hand-computed cases, independent oracles, invariants, and simulated error rates."""
+"""Paired comparisons: hand-computed cases, independent oracles, invariants, and simulated error
+rates."""
 
 from __future__ import annotations
 
@@ -32,14 +33,18 @@ seed_names = st.integers(0, 50)
 
 
 @st.composite
-def two_methods(draw, least: int = 3, most: int = 8) -> tuple[dict[int | None, float], dict[int | None, float]]:
+def two_methods(
+    draw, least: int = 3, most: int = 8
+) -> tuple[dict[int | None, float], dict[int | None, float]]:
     """Scores of A and B by seed, for the same seeds."""
     names = draw(st.lists(seed_names, min_size=least, max_size=most, unique=True))
     return {name: draw(points) for name in names}, {name: draw(points) for name in names}
 
 
 def paired(*differences: float, **more: float) -> PairedDifferences:
-    return pair_scores(dict(enumerate(differences)), dict.fromkeys(range(len(differences)), 0.0), **more)
+    return pair_scores(
+        dict(enumerate(differences)), dict.fromkeys(range(len(differences)), 0.0), **more
+    )
 
 
 # --- Pairing ---
@@ -54,7 +59,9 @@ def test_an_untrained_side_stands_against_every_seed():
     trained, untrained = {1: 75.0, 2: 76.0, 3: 77.0}, {None: 74.0}
     assert pair_scores(trained, untrained).differences == (1.0, 2.0, 3.0)
     assert pair_scores(untrained, trained).differences == (-1.0, -2.0, -3.0)
-    assert pair_scores(trained, untrained).kind == pair_scores(untrained, trained).kind == "one-sample"
+    assert (
+        pair_scores(trained, untrained).kind == pair_scores(untrained, trained).kind == "one-sample"
+    )
     oracle = stats.ttest_1samp([75.0, 76.0, 77.0], 74.0)
     assert pair_scores(trained, untrained).p_value == pytest.approx(oracle.pvalue)
 
@@ -62,21 +69,29 @@ def test_an_untrained_side_stands_against_every_seed():
 def test_two_untrained_sides_have_one_difference_and_no_test():
     found = pair_scores({None: 60.0}, {None: 55.0}, tolerance=0.02)
     assert (found.kind, found.differences, found.tested) == ("deterministic", (5.0,), False)
-    assert all(math.isnan(value) for value in (found.half_width, found.p_value, found.permutation_p))
+    assert all(
+        math.isnan(value) for value in (found.half_width, found.p_value, found.permutation_p)
+    )
 
 
 def test_nothing_in_common():
     found = pair_scores({1: 70.0}, {2: 70.0})
     assert found.n == 0
-    assert all(math.isnan(value) for value in (found.mean, found.permutation_p, *found.improvement_interval))
-    assert decide([found]) == [Decision("undecided", "no seed in common", pytest.approx(math.nan, nan_ok=True))]
+    assert all(
+        math.isnan(value)
+        for value in (found.mean, found.permutation_p, *found.improvement_interval)
+    )
+    assert decide([found]) == [
+        Decision("undecided", "no seed in common", pytest.approx(math.nan, nan_ok=True))
+    ]
 
 
 # --- Interval and t test ---
 
 
 def test_t_interval_by_hand():
-    # Differences 1, 2, 3: mean 2, sd 1; t(0.975, 2) = 4.302653, divided by sqrt(3). t = 2 sqrt(3) = 3.4641: p = 0.0742
+    # Differences 1, 2, 3: mean 2, sd 1; t(0.975, 2) = 4.302653, divided by sqrt(3). t = 2 sqrt(3) =
+    # 3.4641: p = 0.0742
     found = paired(1.0, 2.0, 3.0)
     assert (found.mean, found.sd) == (2.0, 1.0)
     assert found.half_width == pytest.approx(4.302653 / 3**0.5, rel=1e-6)
@@ -92,17 +107,24 @@ def test_interval_and_p_are_those_of_a_paired_t_test(methods):
     oracle = stats.ttest_rel([a[seed] for seed in sorted(a)], [b[seed] for seed in sorted(a)])
     assert found.p_value == pytest.approx(oracle.pvalue, rel=1e-7, abs=1e-12)
     interval = oracle.confidence_interval(0.95)
-    assert (found.mean - found.half_width, found.mean + found.half_width) == pytest.approx(tuple(interval), abs=1e-9)
+    assert (found.mean - found.half_width, found.mean + found.half_width) == pytest.approx(
+        tuple(interval), abs=1e-9
+    )
 
 
 def test_two_pairs_have_neither_interval_nor_p():
-    assert all(math.isnan(value) for value in (paired(1.0, 1.1).half_width, paired(1.0, 1.1).p_value))
+    assert all(
+        math.isnan(value) for value in (paired(1.0, 1.1).half_width, paired(1.0, 1.1).p_value)
+    )
     assert math.isnan(paired(1.0).sd)
 
 
 def test_the_same_difference_at_every_seed():
     assert (paired(0.0, 0.0, 0.0).p_value, paired(0.0, 0.0, 0.0).half_width) == (1.0, 0.0)
-    assert (paired(0.3, 0.3, 0.3).p_value, paired(0.3, 0.3, 0.3).half_width) == (0.0, pytest.approx(0, abs=1e-12))
+    assert (paired(0.3, 0.3, 0.3).p_value, paired(0.3, 0.3, 0.3).half_width) == (
+        0.0,
+        pytest.approx(0, abs=1e-12),
+    )
 
 
 # --- Permutation test ---
@@ -118,7 +140,10 @@ def test_permutation_p_by_hand():
 @given(st.lists(st.integers(-30, 30), min_size=1, max_size=8))
 def test_permutation_p_is_the_share_of_sign_patterns_at_least_as_far(differences):
     patterns = itertools.product((-1, 1), repeat=len(differences))
-    sums = [abs(sum(sign * value for sign, value in zip(signs, differences, strict=True))) for signs in patterns]
+    sums = [
+        abs(sum(sign * value for sign, value in zip(signs, differences, strict=True)))
+        for signs in patterns
+    ]
     oracle = sum(found >= abs(sum(differences)) for found in sums) / len(sums)
     assert paired(*map(float, differences)).permutation_p == pytest.approx(oracle)
 
@@ -131,7 +156,8 @@ def test_smallest_permutation_p(n):
 
 
 def test_many_seeds_are_drawn_and_p_is_never_zero():
-    # 14 differences of one sign: exact would be 2 / 2^14 = 0.0001; drawn, the observed pattern counts as one more
+    # 14 differences of one sign: exact would be 2 / 2^14 = 0.0001; drawn, the observed pattern
+    # counts as one more
     found = paired(*(1.0 + 0.01 * seed for seed in range(14)))
     assert 2 / (PATTERNS + 1) <= found.permutation_p <= 12 / (PATTERNS + 1)
     mixed = paired(*np.random.default_rng(5).normal(0.3, 1, 18))
@@ -183,7 +209,9 @@ def test_swapping_the_methods_negates(methods):
     assert other.differences == tuple(-value for value in one.differences)
     assert everything(one) == pytest.approx(everything(other), nan_ok=True)
     assert one.improvement + other.improvement == pytest.approx(1)
-    assert one.improvement_interval == pytest.approx([1 - end for end in reversed(other.improvement_interval)])
+    assert one.improvement_interval == pytest.approx(
+        [1 - end for end in reversed(other.improvement_interval)]
+    )
     swapped = {"better": "worse", "worse": "better", "undecided": "undecided"}
     assert decide([other])[0].word == swapped[decide([one])[0].word]
     assert decide([other])[0].seeds == decide([one])[0].seeds
@@ -211,7 +239,9 @@ def test_the_names_of_the_seeds_do_not_matter(methods, random):
     names = sorted(methods[0])
     renamed = dict(zip(names, random.sample(range(100, 200), len(names)), strict=True))
     one = pair_scores(*methods)
-    other = pair_scores(*({renamed[seed]: value for seed, value in method.items()} for method in methods))
+    other = pair_scores(
+        *({renamed[seed]: value for seed, value in method.items()} for method in methods)
+    )
     assert sorted(other.differences) == sorted(one.differences)
     assert everything(other) == pytest.approx(everything(one), nan_ok=True, abs=1e-9)
     assert other.improvement == one.improvement
@@ -220,9 +250,12 @@ def test_the_names_of_the_seeds_do_not_matter(methods, random):
 # --- The number of seeds that would decide ---
 
 
-@pytest.mark.parametrize(("gain", "sd", "n"), [(1.0, 0.84, 6), (0.5, 0.84, 14), (-2.0, 0.84, 4), (100.0, 0.84, 3)])
+@pytest.mark.parametrize(
+    ("gain", "sd", "n"), [(1.0, 0.84, 6), (0.5, 0.84, 14), (-2.0, 0.84, 4), (100.0, 0.84, 3)]
+)
 def test_known_numbers_of_seeds(gain, sd, n):
-    # t(0.975; n - 1) 0.84 / sqrt(n): 2.087 (3), 1.337 (4), 1.043 (5), 0.882 (6); 0.508 (13), 0.485 (14)
+    # t(0.975; n - 1) 0.84 / sqrt(n): 2.087 (3), 1.337 (4), 1.043 (5), 0.882 (6); 0.508 (13), 0.485
+    # (14)
     assert seeds_to_show(gain, sd) == n
 
 
@@ -246,7 +279,8 @@ def test_no_number_of_seeds_shows_nothing():
 
 
 def test_the_spread_of_few_pairs_comes_from_elsewhere():
-    # Independent runs: sqrt(2) 0.84 = 1.188; t(0.975; n - 1) 1.188 / sqrt(n) is 0.994 at 8 and 1.099 at 7
+    # Independent runs: sqrt(2) 0.84 = 1.188; t(0.975; n - 1) 1.188 / sqrt(n) is 0.994 at 8 and
+    # 1.099 at 7
     assert paired(1.0, prior_sd=0.84).seeds_for(1.0) == 8
     assert paired(1.0, 1.0, prior_sd=0.84).seeds_for(1.0) == 8
     assert paired(0.9, 1.0, 1.1, prior_sd=0.84).seeds_for(1.0) == 3
@@ -276,7 +310,9 @@ def test_every_case_of_trained_methods(differences, decision):
     assert (found.word, found.reason, found.seeds) == decision
 
 
-@pytest.mark.parametrize(("ours", "word"), [(60.02, "undecided"), (60.0201, "better"), (59.9799, "worse")])
+@pytest.mark.parametrize(
+    ("ours", "word"), [(60.02, "undecided"), (60.0201, "better"), (59.9799, "worse")]
+)
 def test_untrained_methods_go_by_tolerance_alone(ours, word):
     assert decide([pair_scores({None: ours}, {None: 60.0}, tolerance=0.02)])[0].word == word
 
@@ -336,8 +372,9 @@ def test_every_word_has_a_sign_of_its_own():
 def two_draws(rng: np.random.Generator, backbone: str, n: int, source: str) -> NDArray[np.float64]:
     """Differences of two equal methods, of shape (n, 8).
 
-    `public`: of disjoint public seeds; `shared`: of normal draws with their covariance, half of whose variance both
-    methods share at a seed; `fixed`: of public seeds and a constant, their mean.
+    `public`: of disjoint public seeds; `shared`: of normal draws with their covariance, half of
+    whose variance both methods share at a seed; `fixed`: of public seeds and a constant, their
+    mean.
     """
     seeds = public_seeds(backbone)
     if source == "public":
@@ -351,28 +388,41 @@ def two_draws(rng: np.random.Generator, backbone: str, n: int, source: str) -> N
 
 
 def false_verdicts(n: int, comparisons: int, source: str) -> tuple[float, float]:
-    """Share of comparisons with any verdict but `undecided`: in the family of tasks, in that of averages."""
+    """Share of comparisons with any verdict but `undecided`: in the family of tasks, in that of
+    averages."""
     rng = np.random.default_rng([n, 3])
     wrong = np.zeros(2)
     for _ in range(comparisons):
         columns = [two_draws(rng, backbone, n, source).T for backbone in BACKBONES]
-        for family, cells in enumerate([[row for rows in columns for row in rows[:7]], [rows[7] for rows in columns]]):
+        for family, cells in enumerate(
+            [[row for rows in columns for row in rows[:7]], [rows[7] for rows in columns]]
+        ):
             words = {
-                found.word for found in decide([PairedDifferences("paired", tuple(cell.tolist())) for cell in cells])
+                found.word
+                for found in decide(
+                    [PairedDifferences("paired", tuple(cell.tolist())) for cell in cells]
+                )
             }
             wrong[family] += words != {"undecided"}
     return float(wrong[0] / comparisons), float(wrong[1] / comparisons)
 
 
 def found_gains(n: int, gain: float, correlation: float, comparisons: int) -> float:
-    """How often a gain on the average of bert-base is found `better`, among four averages of which three show none."""
+    """How often a gain on the average of bert-base is found `better`, among four averages of which
+    three show none."""
     rng = np.random.default_rng([n, round(100 * gain), round(100 * correlation)])
-    sds = [public_seeds(backbone)[:, 7].std(ddof=1) * (2 * (1 - correlation)) ** 0.5 for backbone in BACKBONES]
+    sds = [
+        public_seeds(backbone)[:, 7].std(ddof=1) * (2 * (1 - correlation)) ** 0.5
+        for backbone in BACKBONES
+    ]
     found = 0
     for _ in range(comparisons):
         drawn = rng.normal(size=(4, n)) * np.array(sds)[:, None]
         drawn[0] += gain
-        found += decide([PairedDifferences("paired", tuple(row.tolist())) for row in drawn])[0].word == "better"
+        found += (
+            decide([PairedDifferences("paired", tuple(row.tolist())) for row in drawn])[0].word
+            == "better"
+        )
     return found / comparisons
 
 
@@ -380,12 +430,15 @@ def found_gains(n: int, gain: float, correlation: float, comparisons: int) -> fl
 @pytest.mark.parametrize("n", [3, 5, 10])
 def test_false_verdicts_stay_below_five_percent_a_family(n, source):
     comparisons = 200
-    assert max(false_verdicts(n, comparisons, source)) * comparisons <= stats.binom.ppf(0.999, comparisons, 0.05)
+    assert max(false_verdicts(n, comparisons, source)) * comparisons <= stats.binom.ppf(
+        0.999, comparisons, 0.05
+    )
 
 
 @pytest.mark.parametrize("n", [3, 5, 20])
 def test_the_interval_covers_the_difference_at_its_rate(n):
-    # 4,000 comparisons of normal scores with a shared seed effect, at 0.95 within four standard errors
+    # 4,000 comparisons of normal scores with a shared seed effect, at 0.95 within four standard
+    # errors
     rng = np.random.default_rng([n, 4])
     seed, own, other = rng.normal(size=(3, 4000, n))
     differences = (75 + 2 * seed + 0.5 * own) - (74.3 + 2 * seed + 1.5 * other)
@@ -401,9 +454,10 @@ def test_pairing_and_seeds_find_gains():
     assert found_gains(3, 1.0, 0.5, 150) < found_gains(20, 1.0, 0.5, 150)
 
 
-# As printed in docs/statistics.md, for 3, 5, 10 and 20 seeds: false verdicts among tasks and among averages, for two
-# draws of the public seeds, for normal ones that share half of their variance, and against a constant; then how often
-# gains of 0.5, 1 and 2 points are found, without and with a correlation of 0.5 and 0.9.
+# As printed in docs/statistics.md, for 3, 5, 10 and 20 seeds: false verdicts among tasks and among
+# averages, for two draws of the public seeds, for normal ones that share half of their variance,
+# and against a constant; then how often gains of 0.5, 1 and 2 points are found, without and with a
+# correlation of 0.5 and 0.9.
 SOURCES = ("public", "shared", "fixed")
 GAINS = tuple((correlation, gain) for correlation in (0.0, 0.5, 0.9) for gain in (0.5, 1.0, 2.0))
 RATES = {
@@ -425,9 +479,9 @@ POWER = {
 def test_documented_rates(n):
     found = [rate for source in SOURCES for rate in false_verdicts(n, 2000, source)]
     assert found == pytest.approx(RATES[n], abs=0.005)
-    assert [found_gains(n, gain, correlation, 2000) for correlation, gain in GAINS] == pytest.approx(
-        POWER[n], abs=0.005
-    )
+    assert [
+        found_gains(n, gain, correlation, 2000) for correlation, gain in GAINS
+    ] == pytest.approx(POWER[n], abs=0.005)
 
 
 def test_the_page_on_statistics_shows_these_rates():

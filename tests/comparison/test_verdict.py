@@ -79,7 +79,9 @@ def test_prior_fades_with_the_number_of_seeds():
 def test_too_few_scores_predict_nothing():
     with pytest.raises(ValueError, match="spread"):
         predict([1.0])
-    assert predict([1.0], 0.5).half_width == pytest.approx(stats.t.ppf(0.975, PRIOR_DF) * 0.5 * 2**0.5)
+    assert predict([1.0], 0.5).half_width == pytest.approx(
+        stats.t.ppf(0.975, PRIOR_DF) * 0.5 * 2**0.5
+    )
 
 
 # --- The rule, case by case ---
@@ -98,14 +100,16 @@ def test_too_few_scores_predict_nothing():
     ],
 )
 def test_every_region_of_a_trained_cell(printed, kind):
-    # n 5, mean 75, sd 0.5, prior 0.5444: sqrt((5 * 0.2964 + 4 * 0.25) / 9) = 0.5252, t(0.975, 9) = 2.2622
+    # n 5, mean 75, sd 0.5, prior 0.5444: sqrt((5 * 0.2964 + 4 * 0.25) / 9) = 0.5252, t(0.975, 9) =
+    # 2.2622
     ours = [74.5, 75.5, 74.5, 75.5, 75.0]
     assert predict(ours, 0.5444).half_width == pytest.approx(2.2622 * 0.5252 * 1.2**0.5, abs=1e-3)
     assert verdict(printed, ours, tolerance=1.0, prior_sd=0.5444).kind == kind
 
 
 @pytest.mark.parametrize(
-    ("ours", "kind"), [(77.63, "reproduced"), (77.65, "reproduced"), (77.6501, "higher"), (77.6099, "lower")]
+    ("ours", "kind"),
+    [(77.63, "reproduced"), (77.65, "reproduced"), (77.6501, "higher"), (77.6099, "lower")],
 )
 def test_deterministic_cells_go_by_tolerance_alone(ours, kind):
     assert verdict(77.63, [ours], tolerance=0.02, deterministic=True).kind == kind
@@ -123,7 +127,8 @@ def test_a_wide_spread_is_inconclusive_even_far_from_print():
 
 
 def test_seeds_that_decide_for_simcse_on_bert_base():
-    # sd 0.8439 over 50 seeds: t(0.975, n + 4) * 0.8439 * sqrt(1 + 1/n) falls below 2 between n = 6 and n = 7
+    # sd 0.8439 over 50 seeds: t(0.975, n + 4) * 0.8439 * sqrt(1 + 1/n) falls below 2 between n = 6
+    # and n = 7
     sd = prior_sd("bert-base-uncased", "Avg")
     widths = {n: stats.t.ppf(0.975, n - 1 + PRIOR_DF) * sd * (1 + 1 / n) ** 0.5 for n in (6, 7)}
     assert widths[7] <= 2 < widths[6]
@@ -136,7 +141,11 @@ def test_seeds_to_decide_are_the_fewest(ours, prior, allowed):
     sd = float(np.std(ours, ddof=1))
 
     def half_width(n: int) -> float:
-        return float(stats.t.ppf(0.975, n - 1 + PRIOR_DF)) * pooled_sd(sd, n, prior) * (1 + 1 / n) ** 0.5
+        return (
+            float(stats.t.ppf(0.975, n - 1 + PRIOR_DF))
+            * pooled_sd(sd, n, prior)
+            * (1 + 1 / n) ** 0.5
+        )
 
     if n is None:
         assert half_width(1000) > 2 * allowed * (1 - 1e-9)
@@ -166,14 +175,24 @@ def test_holm_on_known_p_values():
     ours = [74.5, 75.5, 74.5, 75.5, 75.0]
     table = [VerdictInput(75 + distance, ours, 1.0, prior_sd=0.5) for distance in t.values()]
     assert [cell.prediction.p_value(cell.printed) for cell in table] == pytest.approx(list(t))
-    assert [found.kind for found in verdicts(table)] == ["lower", "consistent", "consistent", "lower"]
-    assert [float(found.reason.rpartition("= ")[2]) for found in verdicts(table)[::3]] == [0.03, 0.02]
+    assert [found.kind for found in verdicts(table)] == [
+        "lower",
+        "consistent",
+        "consistent",
+        "lower",
+    ]
+    assert [float(found.reason.rpartition("= ")[2]) for found in verdicts(table)[::3]] == [
+        0.03,
+        0.02,
+    ]
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_holm_equals_statsmodels(p_values):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gc, "collect", lambda *_: 0)  # the oracle calls gc.collect every time, which takes 0.1 s
+        patch.setattr(
+            gc, "collect", lambda *_: 0
+        )  # the oracle calls gc.collect every time, which takes 0.1 s
         expected = multipletests(p_values, method="holm")[1].tolist() if p_values else []
     assert holm(p_values) == pytest.approx(expected, rel=1e-12)
 
@@ -183,13 +202,17 @@ def test_a_table_never_accuses_where_a_single_cell_would_not(rows, prior):
     table = [VerdictInput(printed, ours, 1.0, prior_sd=prior) for ours, printed in rows]
     for cell, found in zip(table, verdicts(table), strict=True):
         alone = verdict(cell.printed, cell.ours, tolerance=1.0, prior_sd=prior).kind
-        assert found.kind == alone or (alone in ("lower", "higher") and found.kind in ("consistent", "reproduced"))
+        assert found.kind == alone or (
+            alone in ("lower", "higher") and found.kind in ("consistent", "reproduced")
+        )
 
 
 def test_deterministic_and_small_cells_do_not_count_for_holm():
     ours = [74.5, 75.5, 74.5, 75.5, 75.0]
     lone = VerdictInput(76.5, ours, 1.0, prior_sd=0.5)
-    company = [VerdictInput(50.0, [50.0], 0.02, deterministic=True)] * 50 + [VerdictInput(50.0, [50.0, 51.0], 1.0)] * 50
+    company = [VerdictInput(50.0, [50.0], 0.02, deterministic=True)] * 50 + [
+        VerdictInput(50.0, [50.0, 51.0], 1.0)
+    ] * 50
     assert verdicts([lone])[0] == verdicts([lone, *company])[0]
     assert verdicts([lone])[0].kind == "lower"
 
@@ -254,17 +277,20 @@ def judged_columns(backbone: str) -> list[tuple[float | None, float]]:
     """The prior and the tolerance of each task."""
     kind = "trained large" if "large" in backbone else "trained base"
     priors = [prior_sd(backbone, task) for task in TASKS]
-    return [(prior, tolerance(kind, task, prior)) for task, prior in zip(TASKS, priors, strict=True)]
+    return [
+        (prior, tolerance(kind, task, prior)) for task, prior in zip(TASKS, priors, strict=True)
+    ]
 
 
 def judged_table(
     rng: np.random.Generator, n: int, *, scale: float = 1.0, gap: float = 0.0, normal: bool = False
 ) -> list[str]:
-    """The 64 verdicts of a table of eight rows, two per backbone, each with `n` public seeds against one more.
+    """The 64 verdicts of a table of eight rows, two per backbone, each with `n` public seeds
+    against one more.
 
-    Deviations from the backbone's mean are multiplied by `scale`, while the prior stays as it is; the first row,
-    bert-base, prints `gap` points too much in every cell. With `normal`, seeds are drawn from a normal distribution
-    with the mean and covariance of the public ones.
+    Deviations from the backbone's mean are multiplied by `scale`, while the prior stays as it is;
+    the first row, bert-base, prints `gap` points too much in every cell. With `normal`, seeds are
+    drawn from a normal distribution with the mean and covariance of the public ones.
     """
     table = []
     for row, backbone in enumerate(name for name in BACKBONES for _ in range(2)):
@@ -275,27 +301,41 @@ def judged_table(
             seeds = public_seeds(backbone)
             drawn = seeds[rng.permutation(len(seeds))[: n + 1]]
         columns = (mean + scale * (drawn - mean)).T.tolist()
-        for (*ours, printed), (prior, allowed) in zip(columns, judged_columns(backbone), strict=True):
-            table.append(VerdictInput(printed + (gap if row == 0 else 0.0), ours, allowed, prior_sd=prior))
+        for (*ours, printed), (prior, allowed) in zip(
+            columns, judged_columns(backbone), strict=True
+        ):
+            table.append(
+                VerdictInput(printed + (gap if row == 0 else 0.0), ours, allowed, prior_sd=prior)
+            )
     return [found.kind for found in verdicts(table)]
 
 
 def accusation_rate(n: int, tables: int, **how: Any) -> float:
-    """Share of tables with at least one `lower` or `higher`, although printed numbers are draws like ours."""
+    """Share of tables with at least one `lower` or `higher`, although printed numbers are draws
+    like ours."""
     rng = np.random.default_rng([n, 1])
-    return float(np.mean([bool({"lower", "higher"} & set(judged_table(rng, n, **how))) for _ in range(tables)]))
+    return float(
+        np.mean(
+            [bool({"lower", "higher"} & set(judged_table(rng, n, **how))) for _ in range(tables)]
+        )
+    )
 
 
 def power(n: int, gap: float, tables: int) -> float:
-    """How often the average of a row that prints `gap` points too much is found `lower`, in a table of 64 cells."""
+    """How often the average of a row that prints `gap` points too much is found `lower`, in a table
+    of 64 cells."""
     rng = np.random.default_rng([n, round(gap * 10), 2])
     return float(np.mean([judged_table(rng, n, gap=gap)[7] == "lower" for _ in range(tables)]))
 
 
-@pytest.mark.parametrize(("n", "normal"), [(3, False), (5, False), (10, False), (3, True), (5, True), (20, True)])
+@pytest.mark.parametrize(
+    ("n", "normal"), [(3, False), (5, False), (10, False), (3, True), (5, True), (20, True)]
+)
 def test_false_accusations_stay_below_five_percent_a_table(n, normal):
     tables = 500
-    assert accusation_rate(n, tables, normal=normal) * tables <= stats.binom.ppf(0.999, tables, 0.05)
+    assert accusation_rate(n, tables, normal=normal) * tables <= stats.binom.ppf(
+        0.999, tables, 0.05
+    )
 
 
 def test_power_grows_with_the_gap_and_with_the_seeds():
@@ -304,8 +344,8 @@ def test_power_grows_with_the_gap_and_with_the_seeds():
     assert power(3, 5.0, 200) < power(20, 5.0, 200)
 
 
-# As printed in docs/statistics.md: by number of seeds, for the public seeds themselves and for normal draws with 1, 1.5
-# and 2 times their spread; then the power at gaps of 2, 3, 4 and 5 points.
+# As printed in docs/statistics.md: by number of seeds, for the public seeds themselves and for
+# normal draws with 1, 1.5 and 2 times their spread; then the power at gaps of 2, 3, 4 and 5 points.
 RATES = {
     3: (0.0005, 0.0000, 0.0105, 0.1125),
     5: (0.0185, 0.0005, 0.0360, 0.1400),
@@ -323,9 +363,14 @@ POWER = {
 @pytest.mark.slow
 @pytest.mark.parametrize("n", RATES)
 def test_documented_rates(n):
-    found = [accusation_rate(n, 2000), *(accusation_rate(n, 2000, scale=k, normal=True) for k in (1.0, 1.5, 2.0))]
+    found = [
+        accusation_rate(n, 2000),
+        *(accusation_rate(n, 2000, scale=k, normal=True) for k in (1.0, 1.5, 2.0)),
+    ]
     assert found == pytest.approx(RATES[n], abs=0.005)
-    assert [power(n, gap, 1000) for gap in (2.0, 3.0, 4.0, 5.0)] == pytest.approx(POWER[n], abs=0.005)
+    assert [power(n, gap, 1000) for gap in (2.0, 3.0, 4.0, 5.0)] == pytest.approx(
+        POWER[n], abs=0.005
+    )
 
 
 def test_the_page_on_statistics_shows_these_rates():

@@ -19,7 +19,9 @@ from bench.utils.errors import UserError
 
 # Text of one line: anything but LF, which ends it, a CR at its end, and what UTF-8 cannot hold.
 LINES = st.lists(
-    st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n")).map(lambda text: text.rstrip("\r")),
+    st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n")).map(
+        lambda text: text.rstrip("\r")
+    ),
     min_size=1,
     max_size=20,
 )
@@ -74,7 +76,11 @@ def test_bad_bytes_are_named_with_their_line(tmp_path: Path) -> None:
 
 def test_long_lines_are_kept_and_endless_ones_refused(tmp_path: Path) -> None:
     longest = "x" * download.LONGEST_LINE
-    assert corpora.read_sentences(write(tmp_path / "a.txt", f"a\n{longest}\r\nb\n".encode())) == ["a", longest, "b"]
+    assert corpora.read_sentences(write(tmp_path / "a.txt", f"a\n{longest}\r\nb\n".encode())) == [
+        "a",
+        longest,
+        "b",
+    ]
     with pytest.raises(UserError, match=r"line 2: longer than 1 MiB"):
         corpora.read_sentences(write(tmp_path / "b.txt", f"a\n{longest}x\n".encode()))
 
@@ -120,12 +126,20 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 
 def test_a_corpus_is_found_by_name_or_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, packed = write(tmp_path / "world.txt", b"a\n"), write(tmp_path / "wiki1m_for_simcse.txt.gz", b"a\n")
+    plain, packed = (
+        write(tmp_path / "world.txt", b"a\n"),
+        write(tmp_path / "wiki1m_for_simcse.txt.gz", b"a\n"),
+    )
     assert corpora.corpus_path("world", tmp_path) == plain
-    assert corpora.corpus_path("wiki1m", tmp_path) == corpora.corpus_path("wiki1m_for_simcse", tmp_path) == packed
+    assert (
+        corpora.corpus_path("wiki1m", tmp_path)
+        == corpora.corpus_path("wiki1m_for_simcse", tmp_path)
+        == packed
+    )
     assert corpora.corpus_path(str(plain), tmp_path / "elsewhere") == plain
     with pytest.raises(
-        UserError, match=r"'wrld' is not in .*did you mean 'world'\? \(known: wiki1m, .*\); name another"
+        UserError,
+        match=r"'wrld' is not in .*did you mean 'world'\? \(known: wiki1m, .*\); name another",
     ):
         corpora.corpus_path("wrld", tmp_path)
     monkeypatch.chdir(tmp_path)  # a bare name would identify a run, whatever is in the file later
@@ -169,14 +183,20 @@ def test_a_local_wiki1m_is_the_one_that_was_fetched(pins: Path, tmp_path: Path) 
         corpora.corpus_identity(path)
 
 
-DOCUMENTS = "first_line\tlines\tsource\tcurid\ttitle\n1\t3\tx\t5\tOne\n4\t1\tx\t6\tTwo\n6\t4\ty\t7\tThree\n"
+DOCUMENTS = (
+    "first_line\tlines\tsource\tcurid\ttitle\n1\t3\tx\t5\tOne\n4\t1\tx\t6\tTwo\n6\t4\ty\t7\tThree\n"
+)
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_documents_are_ranges_of_rows(suffix: str, tmp_path: Path) -> None:
     write(tmp_path / f"a.docs.tsv{suffix}", DOCUMENTS.encode())
     for corpus in ("a.txt", "a.txt.gz"):
-        assert corpora.read_documents(tmp_path / corpus, 9) == [range(0, 3), range(3, 4), range(5, 9)]
+        assert corpora.read_documents(tmp_path / corpus, 9) == [
+            range(0, 3),
+            range(3, 4),
+            range(5, 9),
+        ]
     assert corpora.read_documents(tmp_path / "a.txt", 6) == [range(0, 3), range(3, 4), range(5, 6)]
     assert corpora.read_documents(tmp_path / "a.txt", 5) == [range(0, 3), range(3, 4)]
     assert corpora.read_documents(tmp_path / "a.txt", 2) == [range(0, 2)]
@@ -184,7 +204,12 @@ def test_documents_are_ranges_of_rows(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [("x\t1", "line 3: expected"), ("4", "line 3: expected"), ("3\t1", "overlaps"), ("4\t0", "empty")],
+    [
+        ("x\t1", "line 3: expected"),
+        ("4", "line 3: expected"),
+        ("3\t1", "overlaps"),
+        ("4\t0", "empty"),
+    ],
 )
 def test_wrong_documents_are_refused(line: str, problem: str, tmp_path: Path) -> None:
     write(tmp_path / "a.docs.tsv", f"first_line\tlines\n1\t3\n{line}\n".encode())

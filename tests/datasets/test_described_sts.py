@@ -1,4 +1,5 @@
-"""STS sets that a data folder's manifest describes: Chinese STS-B and a user's own, in any language."""
+"""STS sets that a data folder's manifest describes: Chinese STS-B and a user's own, in any
+language."""
 
 from __future__ import annotations
 
@@ -42,11 +43,22 @@ def folder(tmp_path: Path) -> Path:
     put(tmp_path, "CNSD-STS-B/cnsd-sts-train.txt", ROWS)
     put(tmp_path, "CNSD-STS-B/cnsd-sts-dev.txt", ROWS[:2])
     put(tmp_path, "CNSD-STS-B/cnsd-sts-test.txt", ROWS)
-    put(tmp_path, "german/test/pairs.tsv", ["gold\tA\tB", "0.5\tein Hund\teine Katze", "4\tein Haus\tdas Haus"])
+    put(
+        tmp_path,
+        "german/test/pairs.tsv",
+        ["gold\tA\tB", "0.5\tein Hund\teine Katze", "4\tein Haus\tdas Haus"],
+    )
     return describe(
         tmp_path,
         {"CNSD-STS-B": {"train": 3, "dev": 2, "test": 3}, "sts:german": {"test": 2}},
-        {"CNSD-STS-B": CNSD, "sts:german": {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": True}},
+        {
+            "CNSD-STS-B": CNSD,
+            "sts:german": {
+                "path": "german/{split}/pairs.tsv",
+                "columns": [1, 2, 0],
+                "header": True,
+            },
+        },
     )
 
 
@@ -68,14 +80,18 @@ def test_its_dev_set_is_scored_where_there_is_one(folder: Path) -> None:
 
 def test_it_is_in_no_other_group_and_in_no_average(folder: Path) -> None:
     assert expand_tasks(["chinese", "CNSD-STS-B", "sts:german"]) == ["CNSD-STS-B", "sts:german"]
-    assert not any(set(CHINESE_TASKS) & set(tasks) for name, tasks in GROUPS.items() if name != "chinese")
+    assert not any(
+        set(CHINESE_TASKS) & set(tasks) for name, tasks in GROUPS.items() if name != "chinese"
+    )
     assert not set(CHINESE_TASKS) & set(STS_TASKS)
 
     class Lengths:
         identity = kind = "lengths"
 
         def encode(self, sentences: list[str]) -> np.ndarray:
-            return np.array([[len(text), 1 + len(set(text))] for text in sentences], dtype=np.float32)
+            return np.array(
+                [[len(text), 1 + len(set(text))] for text in sentences], dtype=np.float32
+            )
 
     records = score_tasks(Lengths(), read_tasks(["CNSD-STS-B"], folder))  # type: ignore[arg-type]
     assert [(one["task"], one["split"], one["aggregation"]) for one in records] == [
@@ -92,8 +108,14 @@ def test_several_parts_have_several_files(folder: Path) -> None:
 
 
 def test_a_separator_in_a_sentence_is_noticed(folder: Path) -> None:
-    put(folder, "german/test/pairs.tsv", ["gold\tA\tB", "0.5\tein Hund\teine Katze", "4\tein\tHaus\tdas Haus"])
-    with pytest.raises(UserError, match="line 3: 4 tab-separated fields, expected 3 as in the lines before"):
+    put(
+        folder,
+        "german/test/pairs.tsv",
+        ["gold\tA\tB", "0.5\tein Hund\teine Katze", "4\tein\tHaus\tdas Haus"],
+    )
+    with pytest.raises(
+        UserError, match="line 3: 4 tab-separated fields, expected 3 as in the lines before"
+    ):
         sts.read("sts:german", folder)
 
 
@@ -104,20 +126,46 @@ def test_a_separator_in_a_sentence_is_noticed(folder: Path) -> None:
         ("german.tsv", "does not describe the files of sts:german"),
         ({"columns": [1, 2, 0]}, "does not describe the files of sts:german"),
         ({"path": "german/{split}/pairs.tsv"}, "does not describe the files of sts:german"),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2]}, '"columns" must be three different int'),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, -1]}, '"columns" must be three different int'),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 1, 0]}, '"columns" must be three different int'),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, "0"]}, '"columns" must be three different int'),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 2]},
+            '"columns" must be three different int',
+        ),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 2, -1]},
+            '"columns" must be three different int',
+        ),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 1, 0]},
+            '"columns" must be three different int',
+        ),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 2, "0"]},
+            '"columns" must be three different int',
+        ),
         (
             {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "separator": ""},
             '"separator" must be a non-empty',
         ),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": "no"}, '"header" must be true or false'),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "sperator": "|"}, "did you mean 'separator'"),
-        ({"path": "german/{split}.tsv", "columns": [1, 2, 0]}, "test.tsv does not exist"),
-        ({"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0]}, "3 pairs, the manifest expects 2"),
         (
-            {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": True, "separator": "||"},
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "header": "no"},
+            '"header" must be true or false',
+        ),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0], "sperator": "|"},
+            "did you mean 'separator'",
+        ),
+        ({"path": "german/{split}.tsv", "columns": [1, 2, 0]}, "test.tsv does not exist"),
+        (
+            {"path": "german/{split}/pairs.tsv", "columns": [1, 2, 0]},
+            "3 pairs, the manifest expects 2",
+        ),
+        (
+            {
+                "path": "german/{split}/pairs.tsv",
+                "columns": [1, 2, 0],
+                "header": True,
+                "separator": "||",
+            },
             "1 fields between '||', expected 3 or more",
         ),
         (
@@ -160,7 +208,9 @@ def test_it_can_decide_what_is_selected(
     shutil.copytree(tiny_data, data)
     rows = (tiny_data / "downstream/STS/STSBenchmark/sts-dev.csv").read_text().splitlines()
     fields = [row.split("\t") for row in rows]
-    put(data, "CNSD-STS-B/cnsd-sts-dev.txt", ["||".join(("0", *row[5:7], row[4])) for row in fields])
+    put(
+        data, "CNSD-STS-B/cnsd-sts-dev.txt", ["||".join(("0", *row[5:7], row[4])) for row in fields]
+    )
     listed = read_json(data / "manifest.json")
     listed["sts"] |= {"CNSD-STS-B": {"dev": 12}, "sts:mine": {"dev": 12}}
     listed["sts_files"] = {"CNSD-STS-B": CNSD, "sts:mine": CNSD}
@@ -181,14 +231,18 @@ def test_it_can_decide_what_is_selected(
     assert {key: found[key] for key in ("best_dev", "best_step")} == {
         key: outcome("STS-B")[key] for key in ("best_dev", "best_step")
     }  # the same pairs under another name
-    (record,) = score_tasks(load_encoder(out / select / "encoder"), [sts.read(select.split("+")[0], data, "dev")])
+    (record,) = score_tasks(
+        load_encoder(out / select / "encoder"), [sts.read(select.split("+")[0], data, "dev")]
+    )
     assert record["value"] == found["best_dev"]
 
 
 def test_what_cannot_decide_is_refused(tiny_bert: Path) -> None:
     def select(name: str) -> Callable[[], Any]:
         recipe = {"select_on": name}
-        return resolve("simcse", backbone_name=str(tiny_bert), corpus="c", data="d", seed=1, recipe=recipe)
+        return resolve(
+            "simcse", backbone_name=str(tiny_bert), corpus="c", data="d", seed=1, recipe=recipe
+        )
 
     for name in ("CNSD-STSB", "sts:", "STS12"):
         with pytest.raises(UserError, match=f"cannot select on '{name}'"):
@@ -198,10 +252,15 @@ def test_what_cannot_decide_is_refused(tiny_bert: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
 def test_the_real_chinese_sts_b(tmp_path: Path) -> None:
-    """docs/methods.md#word-noise: 5,231, 1,458 and 1,361 pairs; 10,462 training sentences, 9,424 of them distinct."""
+    """docs/methods.md#word-noise: 5,231, 1,458 and 1,361 pairs; 10,462 training sentences, 9,424 of
+    them distinct."""
     data = Path(os.environ["BENCH_DATA"])
     pairs = {split: sts.read("CNSD-STS-B", data, split).subsets[0] for split in sts.SPLITS}
-    assert {split: len(subset.gold) for split, subset in pairs.items()} == {"train": 5231, "dev": 1458, "test": 1361}
+    assert {split: len(subset.gold) for split, subset in pairs.items()} == {
+        "train": 5231,
+        "dev": 1458,
+        "test": 1361,
+    }
     assert all(set(subset.gold.tolist()) == {0, 1, 2, 3, 4, 5} for subset in pairs.values())
     assert pairs["train"].first[0] == "一架飞机要起飞了。"
     sentences = corpora.cnsd_sentences(data)
@@ -214,7 +273,11 @@ def test_the_real_chinese_sts_b(tmp_path: Path) -> None:
     [
         ({"tset": 2}, {}, r"gives sts:german an unknown split 'tset'; did you mean 'test'"),
         ({"train": 2}, {}, "gives sts:german neither a test nor a dev split; add one"),
-        ({"test": 2}, {"path": "../{split}.tsv"}, r"the path of sts:german leads out of downstream/"),
+        (
+            {"test": 2},
+            {"path": "../{split}.tsv"},
+            r"the path of sts:german leads out of downstream/",
+        ),
         ({"test": 2}, {"path": "/etc/passwd"}, r"the path of sts:german leads out of downstream/"),
     ],
 )
@@ -228,6 +291,9 @@ def test_a_set_that_cannot_be_scored_is_refused(
 
 
 def test_an_unknown_key_of_a_manifest_is_named(folder: Path) -> None:
-    write_json(folder / "manifest.json", {"name": "own", "sts": {"sts:german": {"test": 2}}, "sts_file": {}})
+    write_json(
+        folder / "manifest.json",
+        {"name": "own", "sts": {"sts:german": {"test": 2}}, "sts_file": {}},
+    )
     with pytest.raises(UserError, match="unknown key 'sts_file'; did you mean 'sts_files'"):
         sts.read("sts:german", folder)

@@ -1,4 +1,5 @@
-"""The corpus "nli": the distinct sentences of nli_for_simcse.csv, from BENCH_DATA, a path or the hub."""
+"""The corpus "nli": the distinct sentences of nli_for_simcse.csv, from BENCH_DATA, a path or the
+hub."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ def write(path: Path, content: str) -> Path:
 @pytest.mark.parametrize("name", ["nli_for_simcse.csv", "nli_for_simcse.csv.gz"])
 def test_distinct_sentences_row_by_row(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, TABLE)
-    assert corpora.corpus_path("nli", tmp_path) == corpora.corpus_path("nli_for_simcse", tmp_path) == path
+    assert (
+        corpora.corpus_path("nli", tmp_path)
+        == corpora.corpus_path("nli_for_simcse", tmp_path)
+        == path
+    )
     assert corpora.read_sentences(path) == SENTENCES
     assert corpora.read_sentences(path, 2) == SENTENCES[:2]
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -46,7 +51,10 @@ def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
     ("content", "problem"),
     [
         ("", "the header is , not sent0,sent1,hard_neg"),
-        ("premise,hypothesis\na,b\n", "the header is premise,hypothesis, not sent0,sent1,hard_neg; name a .txt file"),
+        (
+            "premise,hypothesis\na,b\n",
+            "the header is premise,hypothesis, not sent0,sent1,hard_neg; name a .txt file",
+        ),
         (HEADER, "contains no sentence"),
         (HEADER + "a,b\n", "line 2: 2 columns, not 3; fetch it again"),
         (HEADER + "a,b,c\n\n", "line 3: 0 columns, not 3"),
@@ -68,7 +76,9 @@ def test_another_file_does_not_pass_for_it(tmp_path: Path) -> None:
         corpora.corpus_path("nli", tmp_path)
 
 
-def test_it_comes_from_bench_data_else_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_comes_from_bench_data_else_from_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path / "nli_for_simcse.csv", TABLE)
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
     assert download.fetch_corpus("nli") == path

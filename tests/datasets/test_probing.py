@@ -80,7 +80,12 @@ def test_xprobe_is_cross_validated_on_its_validation_part(folder: Path) -> None:
 
 def test_xprobe_depth_has_one_part(folder: Path) -> None:
     read = probing.read("xprobe-Depth", folder)
-    assert (read.name, read.protocol, read.classes, list(read.splits)) == ("xprobe-Depth", "nested", 2, ["all"])
+    assert (read.name, read.protocol, read.classes, list(read.splits)) == (
+        "xprobe-Depth",
+        "nested",
+        2,
+        ["all"],
+    )
     assert rows(read.splits["all"]) == [("c", 0), ("d", 1), ("a b", 1)]
 
 
@@ -102,12 +107,32 @@ SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/
 @pytest.mark.parametrize(
     ("task", "name", "content", "problem"),
     [
-        ("Depth", SENTEVAL, DEPTH + "tr\t5\tx\n", r"tree_depth\.txt: 5 train samples, the manifest expects 4"),
-        ("Depth", SENTEVAL, DEPTH.replace("va\t10\te\n", ""), "1 dev samples, the manifest expects 2"),
+        (
+            "Depth",
+            SENTEVAL,
+            DEPTH + "tr\t5\tx\n",
+            r"tree_depth\.txt: 5 train samples, the manifest expects 4",
+        ),
+        (
+            "Depth",
+            SENTEVAL,
+            DEPTH.replace("va\t10\te\n", ""),
+            "1 dev samples, the manifest expects 2",
+        ),
         ("Depth", SENTEVAL, DEPTH + "te\t5\tx\n", "3 test samples, the manifest expects 2"),
-        ("Depth", SENTEVAL, DEPTH + "xx\t5\tx\n", r"tree_depth\.txt, line 9: split 'xx' is not tr, va or te"),
+        (
+            "Depth",
+            SENTEVAL,
+            DEPTH + "xx\t5\tx\n",
+            r"tree_depth\.txt, line 9: split 'xx' is not tr, va or te",
+        ),
         ("Depth", SENTEVAL, DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
-        ("Depth", SENTEVAL, "tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
+        (
+            "Depth",
+            SENTEVAL,
+            "tr\t5\n" + DEPTH,
+            "line 1: 2 tab-separated fields, expected 3 or more",
+        ),
         ("Depth", SENTEVAL, "tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
         ("Depth", SENTEVAL, "tr\t5\t \n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
         ("Depth", SENTEVAL, "tr\t\ta\n" + DEPTH, "line 1: no label; fix it or fetch it again"),
@@ -117,16 +142,36 @@ SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/
             DEPTH.replace("te\t9", "te\t11"),
             r"tree_depth\.txt: Depth has label '11' in test but not in training",
         ),
-        ("Depth", SENTEVAL, DEPTH.replace("va\t10", "va\t7"), "Depth has label '7' in dev but not in training"),
+        (
+            "Depth",
+            SENTEVAL,
+            DEPTH.replace("va\t10", "va\t7"),
+            "Depth has label '7' in dev but not in training",
+        ),
         (
             "Depth",
             SENTEVAL,
             "tr\t5\ta\n" * 4 + "va\t5\tb\n" * 2 + "te\t5\tc\n" * 2,
             r"tree_depth\.txt: Depth has no training sample of label 1 of 2",
         ),
-        ("Depth", SENTEVAL, DEPTH.encode("latin-1"), r"tree_depth\.txt, line 6: byte 0xe9 is not valid utf-8"),
-        ("xprobe-Length", XPROBE, "a\t0\n", r"va\.txt\.gz: 1 train samples, the manifest expects 3"),
-        ("xprobe-Length", XPROBE, "a\t0\nb\nc\t1\n", r"va\.txt\.gz, line 2: 1 tab-separated fields, expected 2"),
+        (
+            "Depth",
+            SENTEVAL,
+            DEPTH.encode("latin-1"),
+            r"tree_depth\.txt, line 6: byte 0xe9 is not valid utf-8",
+        ),
+        (
+            "xprobe-Length",
+            XPROBE,
+            "a\t0\n",
+            r"va\.txt\.gz: 1 train samples, the manifest expects 3",
+        ),
+        (
+            "xprobe-Length",
+            XPROBE,
+            "a\t0\nb\nc\t1\n",
+            r"va\.txt\.gz, line 2: 1 tab-separated fields, expected 2",
+        ),
         ("xprobe-Length", XPROBE, "a\t0\nb\t\nc\t1\n", r"va\.txt\.gz, line 2: no label"),
         ("xprobe-Length", XPROBE, "a\t0\n\t1\nc\t1\n", r"va\.txt\.gz, line 2: no sentence"),
         (
@@ -135,10 +180,17 @@ SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/
             "a\t0\nb\t0\nc\t0\n",
             r"te\.txt\.gz: xprobe-Length has label '1' in test but not in training",
         ),
-        ("xprobe-Length", XPROBE, b"a\t0\nb\xff\t0\nc\t1\n", r"va\.txt\.gz, line 2: byte 0xff is not valid utf-8"),
+        (
+            "xprobe-Length",
+            XPROBE,
+            b"a\t0\nb\xff\t0\nc\t1\n",
+            r"va\.txt\.gz, line 2: byte 0xff is not valid utf-8",
+        ),
     ],
 )
-def test_wrong_files_are_named(task: str, name: str, content: str | bytes, problem: str, folder: Path) -> None:
+def test_wrong_files_are_named(
+    task: str, name: str, content: str | bytes, problem: str, folder: Path
+) -> None:
     put(folder, name, content)
     with pytest.raises(UserError, match=problem):
         probing.read(task, folder)
@@ -162,14 +214,18 @@ def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
         probing.read("Depth", tmp_path_factory.mktemp("empty"))
 
 
-# --- the real files ---------------------------------------------------------------------------------------------------
+# --- the real files
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_the_shipped_manifest_is_that_of_the_paper() -> None:
-    """100k, 10k and 10k sentences a task (Conneau et al., 2018); X-Probe's sizes are those of its files."""
+    """100k, 10k and 10k sentences a task (Conneau et al., 2018); X-Probe's sizes are those of its
+    files."""
     listed = manifest(Path("nowhere"))["probing"]
     assert tuple(listed) == (*PROBING_TASKS, *XPROBE_TASKS)
-    assert all(listed[task] == {"train": 100_000, "dev": 10_000, "test": 10_000} for task in PROBING_TASKS)
+    assert all(
+        listed[task] == {"train": 100_000, "dev": 10_000, "test": 10_000} for task in PROBING_TASKS
+    )
 
 
 @pytest.mark.slow

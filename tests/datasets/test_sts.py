@@ -1,4 +1,5 @@
-"""STS: reading the files in all their quirks, and scores against an oracle of plain loops and exact fractions."""
+"""STS: reading the files in all their quirks, and scores against an oracle of plain loops and exact
+fractions."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ from bench.datasets.manifest import manifest
 from bench.evaluation.scoring import sentences
 from bench.utils.errors import UserError
 
-# --- the oracle: no numpy, no scipy, nothing of the project -----------------------------------------------------------
+# --- the oracle: no numpy, no scipy, nothing of the project
+# -----------------------------------------------------------
 
 
 def oracle_cosine_order(first: Sequence[float], second: Sequence[float]) -> Fraction:
-    """cos |cos|: a number in the same order as the cosine, exact for any floats; 0 where a vector is zero."""
+    """cos |cos|: a number in the same order as the cosine, exact for any floats; 0 where a vector
+    is zero."""
     dot = sum((Fraction(x) * Fraction(y) for x, y in zip(first, second, strict=True)), Fraction())
     squares = sum(Fraction(x) ** 2 for x in first) * sum(Fraction(y) ** 2 for y in second)
     return dot * abs(dot) / squares if squares else Fraction()
@@ -53,7 +56,10 @@ def oracle_spearman(left: Sequence[Any], right: Sequence[Any]) -> float:
 
 def oracle(task: sts.StsTask, table: dict[str, np.ndarray]) -> dict[str, float]:
     orders = [
-        [oracle_cosine_order(table[a].tolist(), table[b].tolist()) for a, b in zip(s.first, s.second, strict=True)]
+        [
+            oracle_cosine_order(table[a].tolist(), table[b].tolist())
+            for a, b in zip(s.first, s.second, strict=True)
+        ]
         for s in task.subsets
     ]
     golds = [subset.gold.tolist() for subset in task.subsets]
@@ -62,15 +68,21 @@ def oracle(task: sts.StsTask, table: dict[str, np.ndarray]) -> dict[str, float]:
         each = [oracle_spearman(order, gold) for order, gold in zip(orders, golds, strict=True)]
         values["mean"] = sum(each) / len(each)
         sizes = [len(gold) for gold in golds]
-        values["wmean"] = sum(score * size for score, size in zip(each, sizes, strict=True)) / sum(sizes)
+        values["wmean"] = sum(score * size for score, size in zip(each, sizes, strict=True)) / sum(
+            sizes
+        )
     return values
 
 
-# --- tasks in memory --------------------------------------------------------------------------------------------------
+# --- tasks in memory
+# --------------------------------------------------------------------------------------------------
 
 
-def make_task(sizes: Sequence[int], seed: int, name: str = "STS13") -> tuple[sts.StsTask, dict[str, np.ndarray]]:
-    """A task whose small whole-numbered vectors and golds give many ties, and the vectors of its sentences."""
+def make_task(
+    sizes: Sequence[int], seed: int, name: str = "STS13"
+) -> tuple[sts.StsTask, dict[str, np.ndarray]]:
+    """A task whose small whole-numbered vectors and golds give many ties, and the vectors of its
+    sentences."""
     draw = random.Random(seed)
     table: dict[str, np.ndarray] = {}
     subsets = []
@@ -91,7 +103,8 @@ def values(task: sts.StsTask, table: dict[str, np.ndarray]) -> dict[str, float]:
     records = sts.score(task, look_up(table))
     assert all(
         record.keys() == {"task", "split", "metric", "aggregation", "value"}
-        and (record["task"], record["split"], record["metric"]) == (task.name, task.split, "spearman")
+        and (record["task"], record["split"], record["metric"])
+        == (task.name, task.split, "spearman")
         for record in records
     )
     return {record["aggregation"]: record["value"] for record in records}
@@ -130,7 +143,9 @@ def test_scores_equal_the_oracle_on_real_valued_vectors() -> None:
 
 
 @given(sizes=SIZES, seed=SEEDS, shuffle=SEEDS)
-def test_the_order_of_pairs_and_sides_does_not_matter(sizes: list[int], seed: int, shuffle: int) -> None:
+def test_the_order_of_pairs_and_sides_does_not_matter(
+    sizes: list[int], seed: int, shuffle: int
+) -> None:
     task, table = make_task(sizes, seed)
     assume(scorable(task, table))
 
@@ -144,14 +159,21 @@ def test_the_order_of_pairs_and_sides_does_not_matter(sizes: list[int], seed: in
 
 
 @given(sizes=SIZES, seed=SEEDS, factor=st.floats(1e-3, 1e3))
-def test_lengths_of_vectors_and_units_of_gold_do_not_matter(sizes: list[int], seed: int, factor: float) -> None:
+def test_lengths_of_vectors_and_units_of_gold_do_not_matter(
+    sizes: list[int], seed: int, factor: float
+) -> None:
     task, table = make_task(sizes, seed)
     assume(scorable(task, table))
     before = values(task, table)
     draw = random.Random(seed)
-    longer = {text: vector.astype(np.float64) * factor * draw.uniform(0.5, 2) for text, vector in table.items()}
+    longer = {
+        text: vector.astype(np.float64) * factor * draw.uniform(0.5, 2)
+        for text, vector in table.items()
+    }
     assert values(task, longer) == pytest.approx(before, abs=1e-9)
-    other_unit = reordered(task, lambda s: sts.Subset(s.name, s.first, s.second, s.gold * factor + 7))
+    other_unit = reordered(
+        task, lambda s: sts.Subset(s.name, s.first, s.second, s.gold * factor + 7)
+    )
     assert values(other_unit, table) == pytest.approx(before, abs=1e-9)
 
 
@@ -170,18 +192,23 @@ def angles(degrees: dict[str, float]) -> dict[str, np.ndarray]:
     table = {}
     for name, angle in degrees.items():
         table[name] = np.array([1, 0], dtype=np.float32)
-        table[f"{name}'"] = np.array([math.cos(math.radians(angle)), math.sin(math.radians(angle))], dtype=np.float32)
+        table[f"{name}'"] = np.array(
+            [math.cos(math.radians(angle)), math.sin(math.radians(angle))], dtype=np.float32
+        )
     return table
 
 
 def subset_of(name: str, golds: dict[str, float]) -> sts.Subset:
-    return sts.Subset(name, tuple(golds), tuple(f"{pair}'" for pair in golds), np.array(list(golds.values())))
+    return sts.Subset(
+        name, tuple(golds), tuple(f"{pair}'" for pair in golds), np.array(list(golds.values()))
+    )
 
 
 def test_known_answers_of_the_three_aggregations() -> None:
     """Each subset is in perfect order by itself, but that says nothing about all pairs together.
 
-    By similarity c d e b a; by gold a b of the first subset 5 4, c d e of the second 1 2 3: ranks of similarity
+    By similarity c d e b a; by gold a b of the first subset 5 4, c d e of the second 1 2 3: ranks
+    of similarity
     a 1, b 2, c 5, d 4, e 3 and of gold a 5, b 4, c 1, d 2, e 3: opposite, so all = -100.
     """
     table = angles({"a": 80, "b": 70, "c": 10, "d": 20, "e": 30})
@@ -190,26 +217,36 @@ def test_known_answers_of_the_three_aggregations() -> None:
     assert values(task, table) == pytest.approx({"all": -100, "mean": -100, "wmean": -100})
     second = subset_of("two", {"c": 3, "d": 2, "e": 1})
     task = sts.StsTask("STS14", "test", (first, second))
-    # d = similarity rank - gold rank: a 1-5, b 2-4, c 5-3, d 4-2, e 3-1; 1 - 6 (16+4+4+4+4) / (5 * 24) = -0.6
-    assert values(task, table) == pytest.approx({"all": -60, "mean": 0, "wmean": 100 * (-2 + 3) / 5})
+    # d = similarity rank - gold rank: a 1-5, b 2-4, c 5-3, d 4-2, e 3-1; 1 - 6 (16+4+4+4+4) / (5 *
+    # 24) = -0.6
+    assert values(task, table) == pytest.approx(
+        {"all": -60, "mean": 0, "wmean": 100 * (-2 + 3) / 5}
+    )
 
 
 def test_ties_have_average_ranks() -> None:
-    """Similarity ranks 1.5 1.5 3 against 1 2 3: covariance 1.5, variances 1.5 and 2, so sqrt(3)/2."""
+    """Similarity ranks 1.5 1.5 3 against 1 2 3: covariance 1.5, variances 1.5 and 2, so
+    sqrt(3)/2."""
     task = sts.StsTask("STS-B", "dev", (subset_of("STS-B", {"a": 1, "b": 2, "c": 3}),))
-    assert values(task, angles({"a": 60, "b": 60, "c": 20})) == pytest.approx({"all": 50 * math.sqrt(3)})
+    assert values(task, angles({"a": 60, "b": 60, "c": 20})) == pytest.approx(
+        {"all": 50 * math.sqrt(3)}
+    )
 
 
 def test_equal_pairs_tie_whatever_their_vectors() -> None:
-    """Rounding makes u.u / |u|^2 less than 1 for some u and more for others; such pairs must tie all the same."""
+    """Rounding makes u.u / |u|^2 less than 1 for some u and more for others; such pairs must tie
+    all the same."""
     generator = np.random.default_rng(3)
     names = [f"s{i}" for i in range(200)]
     table = {name: generator.normal(size=384).astype(np.float32) for name in names}
     gold = np.arange(200.0)
     pairs = sts.Subset("STS-B", tuple(names), (*names[:199], names[0]), gold)
-    # 199 ties and one pair below them, which has the highest gold: rank 1 against 101 for each other.
+    # 199 ties and one pair below them, which has the highest gold: rank 1 against 101 for each
+    # other.
     expected = oracle_spearman([1] * 199 + [0], gold.tolist())
-    assert values(sts.StsTask("STS-B", "test", (pairs,)), table) == pytest.approx({"all": expected}, abs=1e-9)
+    assert values(sts.StsTask("STS-B", "test", (pairs,)), table) == pytest.approx(
+        {"all": expected}, abs=1e-9
+    )
 
 
 def test_a_zero_vector_has_similarity_zero() -> None:
@@ -230,14 +267,19 @@ def test_close_pairs_are_told_apart() -> None:
 
 def test_vectors_of_another_precision_give_the_same_score() -> None:
     task, table = make_task([10, 10], seed=5)
-    half = {text: vector.astype(np.float16) for text, vector in table.items()}  # small whole numbers are exact
+    half = {
+        text: vector.astype(np.float16) for text, vector in table.items()
+    }  # small whole numbers are exact
     assert values(task, half) == values(task, table)
 
 
 @pytest.mark.parametrize(
     ("vectors", "problem"),
     [
-        (lambda texts: np.ones((len(texts), 4), dtype=np.float32), "STS14: all similarities are equal"),
+        (
+            lambda texts: np.ones((len(texts), 4), dtype=np.float32),
+            "STS14: all similarities are equal",
+        ),
         (lambda texts: np.full((len(texts), 4), np.nan), "STS14 one: .*not finite"),
         (lambda texts: np.full((len(texts), 4), np.inf), "STS14 one: .*not finite"),
         (lambda texts: np.ones((len(texts) + 1, 4)), r"shape \(3, 4\) for 2 sentences"),
@@ -259,11 +301,14 @@ def test_a_subset_of_equal_similarities_is_named() -> None:
 
 
 def test_sentences_are_distinct_and_in_order() -> None:
-    task = sts.StsTask("STS-B", "dev", (sts.Subset("STS-B", ("a", "b", "a"), ("c", "a", "d"), np.arange(3.0)),))
+    task = sts.StsTask(
+        "STS-B", "dev", (sts.Subset("STS-B", ("a", "b", "a"), ("c", "a", "d"), np.arange(3.0)),)
+    )
     assert sentences([task, task]) == ["a", "b", "c", "d"]
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files
+# ------------------------------------------------------------------------------------------------------------
 
 COUNTS = {
     "STS12": {"MSRpar": 3, "surprise.OnWN": 2},
@@ -291,12 +336,22 @@ def folder(tmp_path: Path) -> Path:
     put(tmp_path, f"{fifteen}/STS.input.belief.txt", "a\tb\nc\td\ne\tf\ng\th\ni\tj\n")
     put(tmp_path, f"{fifteen}/STS.gs.belief.txt", "\n3.00\n\n \n1.80\n")
     for split, pairs in COUNTS["STS-B"].items():
-        rows = [f"genre\tfile\t2012\t000{i}\t{i}.5\t{split} one {i}\ttwo \xa0 {i}\n" for i in range(pairs)]
+        rows = [
+            f"genre\tfile\t2012\t000{i}\t{i}.5\t{split} one {i}\ttwo \xa0 {i}\n"
+            for i in range(pairs)
+        ]
         put(tmp_path, f"downstream/STS/STSBenchmark/sts-{split}.csv", "".join(rows))
     for split, name in {"train": "train", "dev": "trial", "test": "test_annotated"}.items():
-        rows = [f"{i}\tA {split}\tB {i}\t{i + 1.5}\tNEUTRAL" for i in range(COUNTS["SICK-R"][split])]
+        rows = [
+            f"{i}\tA {split}\tB {i}\t{i + 1.5}\tNEUTRAL" for i in range(COUNTS["SICK-R"][split])
+        ]
         end = "\r\n" if split == "test" else "\n"
-        content = end.join(["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment", *rows]) + end
+        content = (
+            end.join(
+                ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment", *rows]
+            )
+            + end
+        )
         put(tmp_path, f"downstream/SICK/SICK_{name}.txt", content)
     return tmp_path
 
@@ -319,7 +374,11 @@ def test_years_are_read_with_their_subsets(folder: Path) -> None:
 
 def test_rows_without_gold_are_dropped(folder: Path) -> None:
     (belief,) = sts.read("STS15", folder).subsets
-    assert (belief.first, belief.second, belief.gold.tolist()) == (("c", "i"), ("d", "j"), [3.0, 1.8])
+    assert (belief.first, belief.second, belief.gold.tolist()) == (
+        ("c", "i"),
+        ("d", "j"),
+        [3.0, 1.8],
+    )
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
@@ -351,7 +410,10 @@ def test_line_ends_and_byte_order_marks_do_not_matter(folder: Path) -> None:
 def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
     (folder / "manifest.json").unlink()
     assert manifest(folder)["name"] == "senteval"
-    with pytest.raises(UserError, match=r"STS\.gs\.MSRpar\.txt: 3 lines with a gold score, the manifest expects 750"):
+    with pytest.raises(
+        UserError,
+        match=r"STS\.gs\.MSRpar\.txt: 3 lines with a gold score, the manifest expects 750",
+    ):
         sts.read("STS12", folder)
 
 
@@ -359,25 +421,92 @@ def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
     ("name", "content", "task", "problem"),
     [
         (f"{YEAR}/STS.gs.MSRpar.txt", None, "STS12", r"STS\.gs\.MSRpar\.txt does not exist"),
-        (f"{YEAR}/STS.input.MSRpar.txt", "a\tb\n", "STS12", r"STS\.input\.MSRpar\.txt has 1 lines but .* has 3"),
-        (f"{YEAR}/STS.gs.MSRpar.txt", "1\n2\n\n", "STS12", r"2 lines with a gold score, the manifest expects 3"),
-        (f"{YEAR}/STS.gs.MSRpar.txt", "1\ntwo\n3\n", "STS12", r"STS\.gs\.MSRpar\.txt, line 2: gold score 'two'"),
-        (f"{YEAR}/STS.gs.MSRpar.txt", "1\n1_0\n3\n", "STS12", r"line 2: gold score '1_0' is not a number"),
-        (f"{YEAR}/STS.gs.MSRpar.txt", "1\n5.5\n3\n", "STS12", r"line 2: gold score '5.5' is not between 0 and 5"),
-        (f"{YEAR}/STS.gs.MSRpar.txt", "2\n2\n2\n", "STS12", r"STS12 MSRpar: all gold scores are equal"),
-        (f"{YEAR}/STS.input.MSRpar.txt", "a\tb\n\td\ne\tf\n", "STS12", r"STS12 MSRpar: pair 2 lacks a sentence"),
-        (f"{YEAR}/STS.gs.MSRpar.txt", "1\nnan\n3\n", "STS12", r"line 2: gold score 'nan' is not a number"),
-        (f"{YEAR}/STS.input.MSRpar.txt", "a\tb\nc d\ne\tf\n", "STS12", r"line 2: 1 tab-separated fields, expected 2"),
-        (f"{YEAR}/STS.input.MSRpar.txt", b"a\tb\nc\xff\td\ne\tf\n", "STS12", r"line 2: byte 0xff is not valid utf-8"),
-        ("downstream/SICK/SICK_test_annotated.txt", "header\n", "SICK-R", r"0 pairs, the manifest expects 3"),
-        ("downstream/SICK/SICK_test_annotated.txt", "h\n" + "1\ta\tb\t\tN\n" * 3, "SICK-R", r"line 2: gold score ''"),
-        ("downstream/STS/STSBenchmark/sts-test.csv", "g\tf\ty\t1\t5\ta\n" * 2, "STS-B", r"line 1: 6 tab-separated"),
+        (
+            f"{YEAR}/STS.input.MSRpar.txt",
+            "a\tb\n",
+            "STS12",
+            r"STS\.input\.MSRpar\.txt has 1 lines but .* has 3",
+        ),
+        (
+            f"{YEAR}/STS.gs.MSRpar.txt",
+            "1\n2\n\n",
+            "STS12",
+            r"2 lines with a gold score, the manifest expects 3",
+        ),
+        (
+            f"{YEAR}/STS.gs.MSRpar.txt",
+            "1\ntwo\n3\n",
+            "STS12",
+            r"STS\.gs\.MSRpar\.txt, line 2: gold score 'two'",
+        ),
+        (
+            f"{YEAR}/STS.gs.MSRpar.txt",
+            "1\n1_0\n3\n",
+            "STS12",
+            r"line 2: gold score '1_0' is not a number",
+        ),
+        (
+            f"{YEAR}/STS.gs.MSRpar.txt",
+            "1\n5.5\n3\n",
+            "STS12",
+            r"line 2: gold score '5.5' is not between 0 and 5",
+        ),
+        (
+            f"{YEAR}/STS.gs.MSRpar.txt",
+            "2\n2\n2\n",
+            "STS12",
+            r"STS12 MSRpar: all gold scores are equal",
+        ),
+        (
+            f"{YEAR}/STS.input.MSRpar.txt",
+            "a\tb\n\td\ne\tf\n",
+            "STS12",
+            r"STS12 MSRpar: pair 2 lacks a sentence",
+        ),
+        (
+            f"{YEAR}/STS.gs.MSRpar.txt",
+            "1\nnan\n3\n",
+            "STS12",
+            r"line 2: gold score 'nan' is not a number",
+        ),
+        (
+            f"{YEAR}/STS.input.MSRpar.txt",
+            "a\tb\nc d\ne\tf\n",
+            "STS12",
+            r"line 2: 1 tab-separated fields, expected 2",
+        ),
+        (
+            f"{YEAR}/STS.input.MSRpar.txt",
+            b"a\tb\nc\xff\td\ne\tf\n",
+            "STS12",
+            r"line 2: byte 0xff is not valid utf-8",
+        ),
+        (
+            "downstream/SICK/SICK_test_annotated.txt",
+            "header\n",
+            "SICK-R",
+            r"0 pairs, the manifest expects 3",
+        ),
+        (
+            "downstream/SICK/SICK_test_annotated.txt",
+            "h\n" + "1\ta\tb\t\tN\n" * 3,
+            "SICK-R",
+            r"line 2: gold score ''",
+        ),
+        (
+            "downstream/STS/STSBenchmark/sts-test.csv",
+            "g\tf\ty\t1\t5\ta\n" * 2,
+            "STS-B",
+            r"line 1: 6 tab-separated",
+        ),
         ("manifest.json", '{"name": "x"}', "STS12", r'lacks a name or a table "sts"'),
         ("manifest.json", "{", "STS12", "not a readable JSON file"),
         ("manifest.json", '{"name": "x", "sts": {}}', "STS12", "data set x has no task STS12"),
     ],
 )
-def test_wrong_files_are_named(name: str, content: str | bytes | None, task: str, problem: str, folder: Path) -> None:
+def test_wrong_files_are_named(
+    name: str, content: str | bytes | None, task: str, problem: str, folder: Path
+) -> None:
     if content is None:
         (folder / name).unlink()
     else:
@@ -393,11 +522,14 @@ def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
         sts.read("STS12", folder, "dev")
     with pytest.raises(UserError, match="SICK-R has no split 'trial'; it has train, dev and test"):
         sts.read("SICK-R", folder, "trial")
-    with pytest.raises(UserError, match="has no folder downstream/; set the data folder with --data or BENCH_DATA"):
+    with pytest.raises(
+        UserError, match="has no folder downstream/; set the data folder with --data or BENCH_DATA"
+    ):
         sts.read("STS12", tmp_path_factory.mktemp("empty"))
 
 
-# --- the real files ---------------------------------------------------------------------------------------------------
+# --- the real files
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, -1, "3", 3.0, None, True])
@@ -434,11 +566,17 @@ def test_the_real_files() -> None:
     for task in sts.TASKS:
         for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
             read = sts.read(task, data, split)
-            expected = [listed[task][split]] if task in ("STS-B", "SICK-R") else list(listed[task].values())
+            expected = (
+                [listed[task][split]]
+                if task in ("STS-B", "SICK-R")
+                else list(listed[task].values())
+            )
             assert [len(subset.gold) for subset in read.subsets] == expected
             for subset in read.subsets:
                 assert len(subset.first) == len(subset.second) == len(subset.gold)
-                assert all(text and text == " ".join(text.split()) for text in subset.first + subset.second)
+                assert all(
+                    text and text == " ".join(text.split()) for text in subset.first + subset.second
+                )
                 assert 0 <= subset.gold.min() < subset.gold.max() <= 5
                 if task != "SICK-R":
                     assert all(text == text.lower() for text in subset.first + subset.second)

@@ -41,7 +41,8 @@ FILES: dict[str, str | bytes] = {
     "SST/binary/sentiment-train": "a  fine film \t1\nso bad\t0\nno café\t1\n",
     "SST/binary/sentiment-dev": "b a\t1\na b\t0",
     "SST/binary/sentiment-test": "c\t0\r\nd\t1\r\n",
-    "TREC/train_5500.label": "".join(f"{name} what  is it ?\n" for name in CLASSES).encode() + b"HUM:gr Caf\xe9 ?\n",
+    "TREC/train_5500.label": "".join(f"{name} what  is it ?\n" for name in CLASSES).encode()
+    + b"HUM:gr Caf\xe9 ?\n",
     "TREC/TREC_10.label": "LOC:other Where ?\nABBR:abb What : this ?\n",
     "MRPC/msr_paraphrase_train.txt": b"\xef\xbb\xbfQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
     b"1\t1\t2\ta b\tc d e\r\n0\t3\t4\tf g\th  i\r\n1\t5\t6\tj\tk l m n\r\n0\t7\t8\to p\tq r s\r\n",
@@ -56,7 +57,11 @@ def put(folder: Path, name: str, content: str | bytes) -> None:
 
 
 def put_counts(folder: Path, **changed: dict[str, int]) -> None:
-    put(folder, "manifest.json", json.dumps({"name": "tiny", "version": 1, "transfer": COUNTS | changed}))
+    put(
+        folder,
+        "manifest.json",
+        json.dumps({"name": "tiny", "version": 1, "transfer": COUNTS | changed}),
+    )
 
 
 @pytest.fixture
@@ -94,15 +99,25 @@ def rows(samples: Samples) -> list[tuple[object, ...]]:
     ],
 )
 def test_binary_tasks(task: str, expected: list[tuple[str, int]], folder: Path) -> None:
-    """By number of tokens, then label, else as in the file: not by the alphabet. Blank lines are samples."""
+    """By number of tokens, then label, else as in the file: not by the alphabet. Blank lines are
+    samples."""
     read = transfer.read(task, folder)
-    assert (read.name, read.protocol, read.classes, list(read.splits)) == (task, "nested", 2, ["all"])
+    assert (read.name, read.protocol, read.classes, list(read.splits)) == (
+        task,
+        "nested",
+        2,
+        ["all"],
+    )
     assert rows(read.splits["all"]) == expected
 
 
 def test_sst_has_three_splits(folder: Path) -> None:
     read = transfer.read("SST2", folder)
-    assert (read.protocol, read.classes, list(read.splits)) == ("split", 2, ["train", "dev", "test"])
+    assert (read.protocol, read.classes, list(read.splits)) == (
+        "split",
+        2,
+        ["train", "dev", "test"],
+    )
     assert rows(read.splits["train"]) == [("so bad", 0), ("no café", 1), ("a fine film", 1)]
     assert rows(read.splits["dev"]) == [("a b", 0), ("b a", 1)]
     assert rows(read.splits["test"]) == [("c", 0), ("d", 1)]
@@ -111,7 +126,10 @@ def test_sst_has_three_splits(folder: Path) -> None:
 def test_trec_numbers_its_coarse_classes_by_the_alphabet(folder: Path) -> None:
     read = transfer.read("TREC", folder)
     assert (read.protocol, read.classes, list(read.splits)) == ("kfold", 6, ["train", "test"])
-    assert rows(read.splits["train"]) == [("Café ?", 3), *(("what is it ?", label) for label in range(6))]
+    assert rows(read.splits["train"]) == [
+        ("Café ?", 3),
+        *(("what is it ?", label) for label in range(6)),
+    ]
     assert rows(read.splits["test"]) == [("Where ?", 4), ("What : this ?", 0)]
 
 
@@ -132,7 +150,12 @@ def test_mrpc_is_ordered_by_both_sentences_then_label(folder: Path) -> None:
 def test_line_ends_and_byte_order_marks_do_not_matter(task: str, folder: Path) -> None:
     before = transfer.read(task, folder)
     for path in (folder / "downstream" / ("SST/binary" if task == "SST2" else task)).iterdir():
-        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        content = (
+            path.read_bytes()
+            .removeprefix(b"\xef\xbb\xbf")
+            .replace(b"\r\n", b"\n")
+            .replace(b"\n", b"\r\n")
+        )
         path.write_bytes(b"\xef\xbb\xbf" + content)
     again = transfer.read(task, folder)
     assert {name: rows(samples) for name, samples in again.splits.items()} == {
@@ -141,18 +164,25 @@ def test_line_ends_and_byte_order_marks_do_not_matter(task: str, folder: Path) -
 
 
 @given(
-    samples=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1)), min_size=1, max_size=30),
+    samples=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1)), min_size=1, max_size=30
+    ),
     pairs=st.booleans(),
 )
 def test_the_order_is_stable(samples: list[tuple[int, int, int]], pairs: bool) -> None:
-    """Each place against the next: longer, or as long with a higher label, or the same and later in the file."""
+    """Each place against the next: longer, or as long with a higher label, or the same and later in
+    the file."""
     columns = [
-        [" ".join([str(place)] * count) for place, count in enumerate(counts)] for counts in zip(*samples, strict=True)
+        [" ".join([str(place)] * count) for place, count in enumerate(counts)]
+        for counts in zip(*samples, strict=True)
     ][:2]
     columns = columns if pairs else columns[:1]
     found = ordered(columns, [label for *_, label in samples])
-    # A sentence of no words does not name its place; the label and the other column still say what it may be.
-    assert Counter(rows(found)) == Counter(zip(*columns, (label for *_, label in samples), strict=True))
+    # A sentence of no words does not name its place; the label and the other column still say what
+    # it may be.
+    assert Counter(rows(found)) == Counter(
+        zip(*columns, (label for *_, label in samples), strict=True)
+    )
     keys = [(*(len(text.split()) for text in texts), label) for *texts, label in rows(found)]
     assert keys == sorted(keys)
     for key in set(keys):
@@ -161,7 +191,8 @@ def test_the_order_is_stable(samples: list[tuple[int, int, int]], pairs: bool) -
         assert places == sorted(places)
 
 
-# --- features ---------------------------------------------------------------------------------------------------------
+# --- features
+# ---------------------------------------------------------------------------------------------------------
 
 
 def task_of(*columns: Sequence[str]) -> LabelledTask:
@@ -189,15 +220,26 @@ def test_features_of_pairs_are_distance_and_product() -> None:
 @pytest.mark.parametrize(
     ("vectors", "problem"),
     [
-        (lambda texts: np.ones((len(texts) + 1, 4)), r"X: the encoder gave an array of shape \(3, 4\) for 2 sentences"),
+        (
+            lambda texts: np.ones((len(texts) + 1, 4)),
+            r"X: the encoder gave an array of shape \(3, 4\) for 2 sentences",
+        ),
         (lambda texts: np.ones(len(texts)), r"X: .* shape \(2,\) for 2 sentences"),
-        (lambda texts: np.array([[1, 2], [3, np.nan]]), "X: the vector of 'b' is not finite; the encoder has diverged"),
+        (
+            lambda texts: np.array([[1, 2], [3, np.nan]]),
+            "X: the vector of 'b' is not finite; the encoder has diverged",
+        ),
         (lambda texts: np.array([[np.inf, 2], [3, 4]]), "X: the vector of 'a' is not finite"),
-        (lambda texts: np.array([[1e39, 2], [3, 4]]), "X: the vector of 'a' is not finite"),  # above float32's range
+        (
+            lambda texts: np.array([[1e39, 2], [3, 4]]),
+            "X: the vector of 'a' is not finite",
+        ),  # above float32's range
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
-def test_vectors_that_cannot_be_classified(vectors: Callable[[Sequence[str]], np.ndarray], problem: str) -> None:
+def test_vectors_that_cannot_be_classified(
+    vectors: Callable[[Sequence[str]], np.ndarray], problem: str
+) -> None:
     with pytest.raises(UserError, match=problem):
         task_of(["a", "b"]).features("train", vectors)
 
@@ -209,7 +251,8 @@ def test_a_pair_is_refused_for_either_sentence() -> None:
         )
 
 
-# --- wrong files ------------------------------------------------------------------------------------------------------
+# --- wrong files
+# ------------------------------------------------------------------------------------------------------
 
 MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 
@@ -218,8 +261,18 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     ("task", "name", "content", "problem"),
     [
         ("MR", "MR/rt-polarity.neg", None, r"rt-polarity\.neg does not exist"),
-        ("MR", "MR/rt-polarity.pos", "a\nb\n", r"rt-polarity\.pos: 2 lines, the manifest expects 3"),
-        ("CR", "CR/custrev.pos", "good .\nfine\n", r"custrev\.pos: 2 lines, the manifest expects 3"),
+        (
+            "MR",
+            "MR/rt-polarity.pos",
+            "a\nb\n",
+            r"rt-polarity\.pos: 2 lines, the manifest expects 3",
+        ),
+        (
+            "CR",
+            "CR/custrev.pos",
+            "good .\nfine\n",
+            r"custrev\.pos: 2 lines, the manifest expects 3",
+        ),
         ("CR", "CR/custrev.neg", "\n\nbad\n", r"custrev\.neg: 3 lines, the manifest expects 2"),
         (
             "SUBJ",
@@ -229,11 +282,36 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         ),
         ("SUBJ", "SUBJ/subj.subjective", "dull\n" * 19, "19 lines, the manifest expects 2"),
         ("SUBJ", "SUBJ/subj.objective", "dull\n" * 20, "20 lines, the manifest expects 2"),
-        ("SST2", "SST/binary/sentiment-dev", "a\t1\n", "sentiment-dev: 1 samples, the manifest expects 2"),
-        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\n", "sentiment-dev, line 2: 1 tab-separated fields, expected 2"),
-        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t\n", "sentiment-dev, line 2: 1 tab-separated fields"),
-        ("SST2", "SST/binary/sentiment-dev", "\t1\nb\t0\n", "sentiment-dev, line 1: 1 tab-separated fields"),
-        ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t2\n", "line 2: label '2' is not 0 or 1; fix"),
+        (
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "a\t1\n",
+            "sentiment-dev: 1 samples, the manifest expects 2",
+        ),
+        (
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "a\t1\nb\n",
+            "sentiment-dev, line 2: 1 tab-separated fields, expected 2",
+        ),
+        (
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "a\t1\nb\t\n",
+            "sentiment-dev, line 2: 1 tab-separated fields",
+        ),
+        (
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "\t1\nb\t0\n",
+            "sentiment-dev, line 1: 1 tab-separated fields",
+        ),
+        (
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "a\t1\nb\t2\n",
+            "line 2: label '2' is not 0 or 1; fix",
+        ),
         ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\tx\n", "line 2: label 'x' is not 0 or 1"),
         ("SST2", "SST/binary/sentiment-dev", "a\t1\nb\t-0\n", "line 2: label '-0' is not 0 or 1"),
         (
@@ -248,7 +326,12 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
             "a\t1\nb\t1\nc\t1\n",
             "sentiment-train: SST2 has no training sample of label 0 of 2",
         ),
-        ("TREC", "TREC/TREC_10.label", "LOC:x a ?\n", r"TREC_10\.label: 1 samples, the manifest expects 2"),
+        (
+            "TREC",
+            "TREC/TREC_10.label",
+            "LOC:x a ?\n",
+            r"TREC_10\.label: 1 samples, the manifest expects 2",
+        ),
         (
             "TREC",
             "TREC/TREC_10.label",
@@ -269,10 +352,30 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
             MRPC_HEADER + "1\t1\t2\ta\tb\n",
             r"msr_paraphrase_test\.txt: 1 samples, the manifest expects 2",
         ),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "1\t1\t2\ta\n" * 2, "line 2: 4 tab-separated fields"),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "\t1\t2\ta\tb\n" * 2, "line 2: 4 tab-separated fields"),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "1\t1\t2\t \tb\n" * 2, "line 2: no sentence"),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC_HEADER + "yes\t1\t2\ta\tb\n" * 2, "line 2: label 'yes' is not 0"),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_test.txt",
+            MRPC_HEADER + "1\t1\t2\ta\n" * 2,
+            "line 2: 4 tab-separated fields",
+        ),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_test.txt",
+            MRPC_HEADER + "\t1\t2\ta\tb\n" * 2,
+            "line 2: 4 tab-separated fields",
+        ),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_test.txt",
+            MRPC_HEADER + "1\t1\t2\t \tb\n" * 2,
+            "line 2: no sentence",
+        ),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_test.txt",
+            MRPC_HEADER + "yes\t1\t2\ta\tb\n" * 2,
+            "line 2: label 'yes' is not 0",
+        ),
         (
             "MRPC",
             "MRPC/msr_paraphrase_test.txt",
@@ -281,7 +384,9 @@ MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         ),
     ],
 )
-def test_wrong_files_are_named(task: str, name: str, content: str | bytes | None, problem: str, folder: Path) -> None:
+def test_wrong_files_are_named(
+    task: str, name: str, content: str | bytes | None, problem: str, folder: Path
+) -> None:
     if content is None:
         (folder / "downstream" / name).unlink()
     else:
@@ -309,9 +414,13 @@ def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     with pytest.raises(UserError, match="unknown transfer task 'SST'; did you mean 'SST2'"):
         transfer.read("SST", folder)
     put(folder, "manifest.json", json.dumps({"name": "tiny", "transfer": {"MR": COUNTS["MR"]}}))
-    with pytest.raises(UserError, match="the data set tiny has no task CR; choose another task or data set"):
+    with pytest.raises(
+        UserError, match="the data set tiny has no task CR; choose another task or data set"
+    ):
         transfer.read("CR", folder)
-    with pytest.raises(UserError, match="has no folder downstream/; set the data folder with --data or BENCH_DATA"):
+    with pytest.raises(
+        UserError, match="has no folder downstream/; set the data folder with --data or BENCH_DATA"
+    ):
         transfer.read("MR", tmp_path_factory.mktemp("empty"))
 
 
@@ -321,9 +430,11 @@ def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
         transfer.read("MR", folder)
 
 
-# --- the real files ---------------------------------------------------------------------------------------------------
+# --- the real files
+# ---------------------------------------------------------------------------------------------------
 
-# Samples of each split as SentEval's authors count them (Conneau and Kiela, 2018), SST2's as of the binary task.
+# Samples of each split as SentEval's authors count them (Conneau and Kiela, 2018), SST2's as of the
+# binary task.
 PUBLISHED = {
     "MR": {"all": 10662},
     "CR": {"all": 3775},
@@ -351,14 +462,22 @@ def test_the_real_files() -> None:
     counts = manifest(data)["transfer"]
     tasks = {task: transfer.read(task, data) for task in transfer.TASKS}
     for task, read in tasks.items():
-        assert {split: len(samples.labels) for split, samples in read.splits.items()} == PUBLISHED[task]
+        assert {split: len(samples.labels) for split, samples in read.splits.items()} == PUBLISHED[
+            task
+        ]
         for samples in read.splits.values():
-            keys = [(*(len(text.split()) for text in texts), label) for *texts, label in rows(samples)]
+            keys = [
+                (*(len(text.split()) for text in texts), label) for *texts, label in rows(samples)
+            ]
             assert keys == sorted(keys)
-            assert all(text == " ".join(text.split()) for column in samples.columns for text in column)
+            assert all(
+                text == " ".join(text.split()) for column in samples.columns for text in column
+            )
             assert set(samples.labels.tolist()) == set(range(read.classes))
         if task in ("MR", "CR", "SUBJ", "MPQA"):
-            assert sorted(Counter(read.splits["all"].labels.tolist()).values()) == sorted(counts[task].values())
+            assert sorted(Counter(read.splits["all"].labels.tolist()).values()) == sorted(
+                counts[task].values()
+            )
     blank = {task: sum(not text for text in read.sentences()) for task, read in tasks.items()}
     assert {task: count for task, count in blank.items() if count} == {"CR": 4, "MPQA": 3}
     objective = [text for text, label in rows(tasks["SUBJ"].splits["all"]) if label == 1]

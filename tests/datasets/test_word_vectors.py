@@ -88,7 +88,9 @@ def test_memory_is_that_of_the_table(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert table.vectors.shape == (rows, columns)
-    assert peak < table.vectors.nbytes + 300 * rows + (3 << 20)  # the words, and a block of the file
+    assert peak < table.vectors.nbytes + 300 * rows + (
+        3 << 20
+    )  # the words, and a block of the file
 
 
 # Finding
@@ -109,7 +111,9 @@ def test_tables_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert backbone(str(other)).fingerprint != known.fingerprint
 
 
-def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_toy_table_and_the_published_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     toy = backbone("toy-glove")
     assert (toy.source, toy.kind, toy.shape.width, toy.shape.depth) == ("toy", "words", 24, 0)
     assert toy.table() == TOY_FOLDER / "toy-glove" / "vectors.txt"
@@ -120,7 +124,9 @@ def test_the_toy_table_and_the_published_one(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "glove.6B.300d.txt"
     path.write_text(f"dog {' '.join(['0.5'] * 300)}\n")
     assert backbone("glove.6B.300d") == published
-    with pytest.raises(UserError, match=r"has 1 vectors of width 300, so it is not glove\.6B\.300d"):
+    with pytest.raises(
+        UserError, match=r"has 1 vectors of width 300, so it is not glove\.6B\.300d"
+    ):
         word_vectors.load_words(path, published.name, 300)
     monkeypatch.setitem(word_vectors.MIN_ROWS, "glove.6B.300d", 1)
     assert word_vectors.load_words(path, published.name, 300).words == ["dog"]
@@ -135,11 +141,16 @@ def test_a_table_is_no_model(tmp_path: Path) -> None:
         load_encoder(str(path))
 
 
-@pytest.mark.parametrize("line", ["# A suite", "<p align=center>", "a dog sees two birds", "chapter 1", "dog 1  2"])
+@pytest.mark.parametrize(
+    "line", ["# A suite", "<p align=center>", "a dog sees two birds", "chapter 1", "dog 1  2"]
+)
 def test_another_kind_of_file_is_no_backbone(line: str, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text(f"{line}\ncat 1 2\n")
-    with pytest.raises(UserError, match=r"README\.md is not a table of word vectors: its first line is not a word and"):
+    with pytest.raises(
+        UserError,
+        match=r"README\.md is not a table of word vectors: its first line is not a word and",
+    ):
         backbone(str(path))
 
 
@@ -148,14 +159,17 @@ def test_another_kind_of_file_is_no_backbone(line: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_world(tmp_path: Path) -> Path:
-    """Two topics whose words never meet; "king" and "queen" keep the same company, and so do "bread" and "cake"."""
+    """Two topics whose words never meet; "king" and "queen" keep the same company, and so do
+    "bread" and "cake"."""
     rows = []
     for number in range(120):
         ruler, food = ("King", "queen")[number % 2], ("bread", "cake")[number % 3 % 2]
         rows += [f"the {ruler} rules the old land .", f"a baker bakes {food} in an oven ."]
     (tmp_path / "world").mkdir()
     filler = [f"word{number % 70} goes" for number in range(350)]
-    (tmp_path / "world" / "world.txt").write_text("".join(f"{row}\n" for row in [*rows, *filler, "once only"]))
+    (tmp_path / "world" / "world.txt").write_text(
+        "".join(f"{row}\n" for row in [*rows, *filler, "once only"])
+    )
     return tmp_path / "world"
 
 
@@ -169,7 +183,13 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
     assert table.words[0] == "goes"  # the most frequent first
     assert "once" not in table.words
     assert "King" not in table.words
-    vectors = dict(zip(table.words, table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True), strict=True))
+    vectors = dict(
+        zip(
+            table.words,
+            table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True),
+            strict=True,
+        )
+    )
     for near, also, far in (("king", "queen", "cake"), ("bread", "cake", "queen")):
         assert vectors[near] @ vectors[also] > 0.5 > vectors[near] @ vectors[far] + 0.3
 
@@ -178,7 +198,9 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
 def test_a_table_that_announces_something_else_is_refused(first: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(f"{first}\ndog 1 2\ncat 3 4\n")
-    with pytest.raises(UserError, match=r"announces . vectors of width . but has 2 of width 2; it is truncated"):
+    with pytest.raises(
+        UserError, match=r"announces . vectors of width . but has 2 of width 2; it is truncated"
+    ):
         word_vectors.read_vectors(path)
     path.write_text("2 2\ndog 1 2\ncat 3 4\n")
     assert word_vectors.read_vectors(path).words == ["dog", "cat"]

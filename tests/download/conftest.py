@@ -61,7 +61,9 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_bert: Path) -> Ite
             CORPUS: TEXT,
             "senteval.tar": tar({"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}),
         }
-        running.repositories[BERT] = {path.name: path.read_bytes() for path in tiny_bert.iterdir() if path.is_file()}
+        running.repositories[BERT] = {
+            path.name: path.read_bytes() for path in tiny_bert.iterdir() if path.is_file()
+        }
         yield running
 
 

@@ -23,7 +23,8 @@ from bench.utils.errors import UserError
 from tests.support.fake_hub import FakeHub
 from tests.support.hub_contents import fetch, left_behind, member, tar
 
-# --- word vectors -----------------------------------------------------------------------------------------------------
+# --- word vectors
+# -----------------------------------------------------------------------------------------------------
 
 
 def zipped(**members: bytes) -> bytes:
@@ -35,14 +36,18 @@ def zipped(**members: bytes) -> bytes:
 
 
 def test_table_of_an_archive(online: FakeHub, cache: Path) -> None:
-    online.repositories["a/vectors"] = {"all.zip": zipped(glove_300d_txt=b"dog 1 2\n", other_txt=b"x")}
+    online.repositories["a/vectors"] = {
+        "all.zip": zipped(glove_300d_txt=b"dog 1 2\n", other_txt=b"x")
+    }
     path = download.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
     assert path.read_bytes() == b"dog 1 2\n"
     asked = len(online.requests)
     assert download.fetch_words("all.zip", "a/vectors", "glove.300d.txt") == path
     assert len(online.requests) == asked
     assert left_behind(cache) == sorted(["all.zip", path.name])
-    with pytest.raises(UserError, match=r"all\.zip holds no glove\.50d\.txt; delete it and fetch it again"):
+    with pytest.raises(
+        UserError, match=r"all\.zip holds no glove\.50d\.txt; delete it and fetch it again"
+    ):
         download.fetch_words("all.zip", "a/vectors", "glove.50d.txt")
 
 
@@ -54,15 +59,22 @@ def test_damaged_archive_of_tables(content: bytes, online: FakeHub, cache: Path)
     assert left_behind(cache) == ["all.zip"]
 
 
-def test_too_large_or_duplicate_table_is_refused(online: FakeHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_or_duplicate_table_is_refused(
+    online: FakeHub, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as both:
         both.writestr("glove.300d.txt", b"dog 1 2\n")
         with pytest.warns(UserWarning, match="Duplicate name"):
             both.writestr("glove.300d.txt", b"dog 3 4\n")
-    online.repositories["a/vectors"] = {"all.zip": zipped(glove_300d_txt=b"0" * 5000), "two.zip": whole.getvalue()}
+    online.repositories["a/vectors"] = {
+        "all.zip": zipped(glove_300d_txt=b"0" * 5000),
+        "two.zip": whole.getvalue(),
+    }
     monkeypatch.setattr(archive, "LARGEST_ARCHIVE", 4999)
-    with pytest.raises(UserError, match=r"all\.zip is refused: glove\.300d\.txt unpacks to more than"):
+    with pytest.raises(
+        UserError, match=r"all\.zip is refused: glove\.300d\.txt unpacks to more than"
+    ):
         download.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
     with pytest.raises(UserError, match=r"two\.zip is refused: it holds glove\.300d\.txt twice"):
         download.fetch_words("two.zip", "a/vectors", "glove.300d.txt")
@@ -82,7 +94,8 @@ def test_table_with_wrong_size_in_its_header_is_refused(online: FakeHub, cache: 
     assert left_behind(cache) == ["all.zip"]
 
 
-# --- the archive ------------------------------------------------------------------------------------------------------
+# --- the archive
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prefix", ["", "downstream/", "./data/downstream/"])
@@ -90,8 +103,15 @@ def test_archive_becomes_a_data_folder(prefix: str, online: FakeHub, cache: Path
     files = {f"{prefix}STS/STS12-en-test/a.txt": b"one\n", f"{prefix}SICK/b.txt": b"two\n"}
     online.repositories[download.DATASET]["senteval.tar"] = tar(dict(files))
     folder = download.fetch_senteval()
-    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert found == {"downstream/STS/STS12-en-test/a.txt": b"one\n", "downstream/SICK/b.txt": b"two\n"}
+    found = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    assert found == {
+        "downstream/STS/STS12-en-test/a.txt": b"one\n",
+        "downstream/SICK/b.txt": b"two\n",
+    }
     asked = len(online.requests)
     assert download.fetch_senteval() == folder
     assert len(online.requests) == asked
@@ -111,7 +131,9 @@ HOSTILE: dict[str, dict[str, bytes | tarfile.TarInfo]] = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_archives_are_refused(kind: str, online: FakeHub, cache: Path, tmp_path: Path) -> None:
+def test_hostile_archives_are_refused(
+    kind: str, online: FakeHub, cache: Path, tmp_path: Path
+) -> None:
     online.repositories[download.DATASET]["senteval.tar"] = tar(HOSTILE[kind])
     with pytest.raises(UserError, match="is refused"):
         download.fetch_senteval()
@@ -126,7 +148,9 @@ def test_too_large_archive_is_refused(online: FakeHub, monkeypatch: pytest.Monke
         download.fetch_senteval()
 
 
-PACKED = lzma.compress(tar({f"STS/{number}": random.Random(number).randbytes(3000) for number in range(9)}))
+PACKED = lzma.compress(
+    tar({f"STS/{number}": random.Random(number).randbytes(3000) for number in range(9)})
+)
 PIECES = ["a", "STS", "/", "..", ".", "\\", "\n", "\0", " ", "é", "\udcff"]
 
 
@@ -137,7 +161,11 @@ def test_archive_stays_in_its_folder(names: list[str], draw: st.DataObject) -> N
     with tarfile.open(fileobj=stream, mode="w") as whole:
         for name in names:
             info = tarfile.TarInfo(name)
-            info.type = draw.draw(st.sampled_from([tarfile.REGTYPE, tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE]))
+            info.type = draw.draw(
+                st.sampled_from(
+                    [tarfile.REGTYPE, tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE]
+                )
+            )
             info.linkname = ".." if info.issym() else ""
             whole.addfile(info)
     with tempfile.TemporaryDirectory() as place:
@@ -183,7 +211,9 @@ def test_archive_is_refused_at_the_first_excess_member(
     hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
-    hub.repositories[download.DATASET]["senteval.tar"] = tar({f"STS/{number}": b"x" for number in range(5)})
+    hub.repositories[download.DATASET]["senteval.tar"] = tar(
+        {f"STS/{number}": b"x" for number in range(5)}
+    )
     with pytest.raises(UserError, match="more than 3 members"):
         download.fetch_senteval()
     huge = member("STS/a", tarfile.REGTYPE)
@@ -195,11 +225,14 @@ def test_archive_is_refused_at_the_first_excess_member(
     assert not (tmp_path / "out").exists()
 
 
-def test_full_disk_while_unpacking(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_disk_while_unpacking(
+    hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hub.repositories[download.DATASET]["senteval.tar"] = tar({"STS/a.txt": b"x" * (80 << 10)})
     assert fetch(tmp_path, "data", "senteval") == 2
     assert re.search(
-        r"no space left on the device for .*/senteval-\w+; free some and start again", capsys.readouterr().err
+        r"no space left on the device for .*/senteval-\w+; free some and start again",
+        capsys.readouterr().err,
     )
     assert left_behind(tmp_path / "cache") == ["senteval.tar"]
     disk("remount,size=1m")

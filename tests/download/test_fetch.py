@@ -29,10 +29,13 @@ def pin(tmp_path: Path, key: str, **entry: Any) -> None:
     (tmp_path / "pins.json").write_text(json.dumps(content))
 
 
-# --- the data set -----------------------------------------------------------------------------------------------------
+# --- the data set
+# -----------------------------------------------------------------------------------------------------
 
 
-def test_first_download_is_recorded_and_cached(online: FakeHub, cache: Path, tmp_path: Path) -> None:
+def test_first_download_is_recorded_and_cached(
+    online: FakeHub, cache: Path, tmp_path: Path
+) -> None:
     path = download.fetch_corpus("wiki1m")
     assert path == cache / "wiki1m_for_simcse.txt"
     assert path.read_bytes() == WIKI
@@ -93,7 +96,8 @@ def test_damaged_cache_is_downloaded_again(online: FakeHub, cache: Path) -> None
 def test_truncated_file_is_refused(online: FakeHub, cache: Path) -> None:
     online.served["wiki1m_for_simcse.txt"] = WIKI[:40]
     with pytest.raises(
-        UserError, match=r"wiki1m_for_simcse.txt of .* is corrupt: 40 bytes with .*, but the hub lists 84 bytes"
+        UserError,
+        match=r"wiki1m_for_simcse.txt of .* is corrupt: 40 bytes with .*, but the hub lists 84 bytes",
     ):
         download.fetch_corpus("wiki1m")
     assert left_behind(cache) == []
@@ -118,7 +122,10 @@ def test_missing_file_and_missing_repository(online: FakeHub, cache: Path) -> No
 
 def test_error_of_the_hub_is_one_sentence(online: FakeHub) -> None:
     online.faults["*"] = Fault(status=403)
-    with pytest.raises(UserError, match=r"denies access \(status 403\); set HF_TOKEN to a token .*, or set BENCH_DATA"):
+    with pytest.raises(
+        UserError,
+        match=r"denies access \(status 403\); set HF_TOKEN to a token .*, or set BENCH_DATA",
+    ):
         download.fetch_corpus("wiki1m")
 
 
@@ -150,7 +157,9 @@ def test_concurrent_processes_download_once(online: FakeHub, cache: Path, tmp_pa
     folders = {process.communicate(timeout=60)[0].strip() for process in processes}
     assert len(folders) == 1
     assert (Path(folders.pop()) / "downstream" / "SICK" / "b.txt").is_file()
-    assert sum(request.startswith("GET") and "resolve" in request for request in online.requests) == 1
+    assert (
+        sum(request.startswith("GET") and "resolve" in request for request in online.requests) == 1
+    )
 
 
 def test_records_of_threads_are_not_lost(cache: Path) -> None:
@@ -166,10 +175,13 @@ def test_records_of_threads_are_not_lost(cache: Path) -> None:
     assert len(json.loads(pins.LOCK.read_text())) == 8
 
 
-# --- the local folder -------------------------------------------------------------------------------------------------
+# --- the local folder
+# -------------------------------------------------------------------------------------------------
 
 
-def test_local_folder_takes_precedence(online: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_local_folder_takes_precedence(
+    online: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "own"))
     with pytest.raises(UserError, match="which is not a folder"):
         download.fetch_senteval()
@@ -198,13 +210,20 @@ def test_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path:
         download.fetch_senteval()
 
 
-# --- models -----------------------------------------------------------------------------------------------------------
+# --- models
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_backbone_has_no_pickles_and_no_code(online: FakeHub, tmp_path: Path) -> None:
     folder = download.fetch_backbone(SMALL)
-    assert {path.name for path in folder.iterdir()} == {"config.json", "model.safetensors", "tokenizer.json"}
-    assert not [request for request in online.requests if "pytorch_model.bin" in request or ".py" in request]
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+    assert not [
+        request for request in online.requests if "pytorch_model.bin" in request or ".py" in request
+    ]
     lock = json.loads((tmp_path / "lock.json").read_text())[SMALL]
     assert lock["revision"] == online.commit(SMALL)
     assert lock["files"]["model.safetensors"] == hashlib.sha256(b"weights" * 100).hexdigest()
@@ -256,7 +275,9 @@ def test_incomplete_snapshot_is_completed(online: FakeHub) -> None:
 def test_snapshot_of_another_program_is_completed(online: FakeHub, tmp_path: Path) -> None:
     """Its pickled weights are neither used nor recorded nor removed."""
     pin(tmp_path, SMALL, revision=online.commit(SMALL))
-    folder = Path(huggingface_hub.HfApi(endpoint=online.endpoint).hf_hub_download(SMALL, "pytorch_model.bin")).parent
+    folder = Path(
+        huggingface_hub.HfApi(endpoint=online.endpoint).hf_hub_download(SMALL, "pytorch_model.bin")
+    ).parent
     (folder / "config.json").write_bytes(online.repositories[SMALL]["config.json"])
     assert download.fetch_backbone(SMALL) == folder
     assert (folder / "model.safetensors").is_file()
@@ -272,14 +293,16 @@ def test_named_revision_has_its_own_pin(online: FakeHub, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("someone/else", "repository does not exist"), ("a/b/c", "not a repository name")]
+    ("name", "reason"),
+    [("someone/else", "repository does not exist"), ("a/b/c", "not a repository name")],
 )
 def test_missing_models(name: str, reason: str, online: FakeHub) -> None:
     with pytest.raises(UserError, match=f"cannot fetch {name}: .*{reason}.*name a local folder"):
         download.fetch_backbone(name)
 
 
-# --- the pins that are shipped ----------------------------------------------------------------------------------------
+# --- the pins that are shipped
+# ----------------------------------------------------------------------------------------
 
 
 def test_shipped_pins_are_well_formed_and_carry_their_source() -> None:

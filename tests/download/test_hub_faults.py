@@ -30,7 +30,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "downloads.md"
 TIMEOUT = 0.3  # seconds, in the tests of timeouts
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- the table
+# --------------------------------------------------------------------------------------------------------
 
 Setup = Callable[[FakeHub, pytest.MonkeyPatch], object]
 
@@ -60,7 +61,9 @@ def silent(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
 
 
 def archived(members: dict[str, Any]) -> Setup:
-    return lambda hub, patch: hub.repositories[download.DATASET].update({"senteval.tar": tar(members)})
+    return lambda hub, patch: hub.repositories[download.DATASET].update(
+        {"senteval.tar": tar(members)}
+    )
 
 
 def only_pickles(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
@@ -74,7 +77,9 @@ def other_weights(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
 
 
 def absent_commit(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
-    pins.PINS.write_text(json.dumps({"repositories": {download.DATASET: {"revision": "c" * 40}}, "corpora": {}}))
+    pins.PINS.write_text(
+        json.dumps({"repositories": {download.DATASET: {"revision": "c" * 40}}, "corpora": {}})
+    )
 
 
 FAULTS: dict[str, Setup] = {
@@ -102,18 +107,24 @@ FAULTS: dict[str, Setup] = {
     "redirects in a circle": redirect("{path}"),
     "a redirect to file://": redirect("file:///etc/passwd"),
     "a listing that is a web page": fault("listing", body=b"<html>Please log in</html>"),
-    "a listing with a commit that is a path": fault("listing", body=b'{"id": "a/b", "sha": "../..", "siblings": []}'),
+    "a listing with a commit that is a path": fault(
+        "listing", body=b'{"id": "a/b", "sha": "../..", "siblings": []}'
+    ),
 }
 ARCHIVES: dict[str, Setup] = {
     "an archive with a path out of its folder": archived({"STS/../../a.txt": b"x"}),
-    "an archive with a link": archived({"STS/a.txt": member("STS/a.txt", tarfile.SYMTYPE, "/etc/passwd")}),
+    "an archive with a link": archived(
+        {"STS/a.txt": member("STS/a.txt", tarfile.SYMTYPE, "/etc/passwd")}
+    ),
     "an archive with a name twice": archived({"STS/a.txt": b"x", "./STS/a.txt": b"y"}),
     "an archive with a name that cannot be printed": archived({"STS/a\x1b[2Jb.txt": b"x"}),
 }
 MODELS: dict[str, Setup] = {
     "a model with pickled weights only": only_pickles,
     "other weights than listed": other_weights,
-    "weights are gated": fault("model.safetensors", status=401, headers={"X-Error-Code": "GatedRepo"}),
+    "weights are gated": fault(
+        "model.safetensors", status=401, headers={"X-Error-Code": "GatedRepo"}
+    ),
 }
 DISKS = ["the disk is full", "the cache is read-only", "the cache is read-only, and holds the file"]
 
@@ -123,16 +134,26 @@ def check_message(name: str, tmp_path: Path, message: str, status: int) -> None:
     assert message.count("\n") <= 1, message  # one line
     assert (status == 0) == (not message)
     text = message.strip().removeprefix("error: ")
-    text = text.replace(f"{CORPUS} of {download.DATASET}", "FILE").replace(str(tmp_path / "cache"), "CACHE")
-    text = re.sub(r"http://127\.0\.0\.1:\d+", "https://huggingface.co", text).replace(f"{TIMEOUT} s", "10 s")
-    text = re.sub(r"\b[0-9a-f]{40,64}\b", lambda digest: f"{digest[0][:8]}…", text).replace("\\", "\\\\")
+    text = text.replace(f"{CORPUS} of {download.DATASET}", "FILE").replace(
+        str(tmp_path / "cache"), "CACHE"
+    )
+    text = re.sub(r"http://127\.0\.0\.1:\d+", "https://huggingface.co", text).replace(
+        f"{TIMEOUT} s", "10 s"
+    )
+    text = re.sub(r"\b[0-9a-f]{40,64}\b", lambda digest: f"{digest[0][:8]}…", text).replace(
+        "\\", "\\\\"
+    )
     row = f"| {name} | {text or 'nothing: it is downloaded'} | {status} |"
     assert row in DOCS.read_text().splitlines(), f"docs/downloads.md lacks this row:\n{row}"
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_of_a_corpus(
-    name: str, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    hub: FakeHub,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     endpoint, final = hub.endpoint, tmp_path / "cache" / CORPUS
     with monkeypatch.context() as patch:
@@ -154,7 +175,11 @@ def test_faults_of_a_corpus(
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_faults_of_an_archive(
-    name: str, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    hub: FakeHub,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ARCHIVES[name](hub, monkeypatch)
     status = fetch(tmp_path, "data", "senteval")
@@ -164,7 +189,11 @@ def test_faults_of_an_archive(
 
 @pytest.mark.parametrize("name", MODELS)
 def test_faults_of_a_model(
-    name: str, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    hub: FakeHub,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     MODELS[name](hub, monkeypatch)
     status = fetch(tmp_path, "backbone", "bert-base-uncased")
@@ -175,7 +204,11 @@ def test_faults_of_a_model(
 
 
 def test_table_has_no_other_rows() -> None:
-    rows = [line.split(" | ")[0].removeprefix("| ") for line in DOCS.read_text().splitlines() if line.startswith("| ")]
+    rows = [
+        line.split(" | ")[0].removeprefix("| ")
+        for line in DOCS.read_text().splitlines()
+        if line.startswith("| ")
+    ]
     assert sorted(rows[1:]) == sorted([*FAULTS, *ARCHIVES, *MODELS, *DISKS])
 
 
@@ -183,7 +216,9 @@ def test_limits_in_the_documentation() -> None:
     text = " ".join(DOCS.read_text().split())
     assert http.WAITS == (1, 2, 4, 8)
     assert "after 1, 2, 4 and 8 seconds" in text
-    assert f"more than {archive.LARGEST_ARCHIVE >> 30} GiB or {archive.MOST_MEMBERS:,} members" in text
+    assert (
+        f"more than {archive.LARGEST_ARCHIVE >> 30} GiB or {archive.MOST_MEMBERS:,} members" in text
+    )
     assert f"`HF_HUB_DOWNLOAD_TIMEOUT` seconds ({constants.DEFAULT_DOWNLOAD_TIMEOUT})" in text
 
 
@@ -201,10 +236,13 @@ def test_waits_before_retries(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(hub.requests) == requests + 1
 
 
-# --- disks ------------------------------------------------------------------------------------------------------------
+# --- disks
+# ------------------------------------------------------------------------------------------------------------
 
 
-def test_full_disk(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_disk(
+    hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     large = TEXT * 300
     hub.repositories[download.DATASET][CORPUS] = large
     status = fetch(tmp_path, "corpus", "wiki1m")
@@ -218,7 +256,9 @@ def test_full_disk(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.Captu
     assert hub.ranges[-1] == f"bytes={kept}-"
 
 
-def test_read_only_cache(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_read_only_cache(
+    hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert disk("remount,ro")
     status = fetch(tmp_path, "corpus", "wiki1m")
     check_message(DISKS[1], tmp_path, capsys.readouterr().err, status)
@@ -232,7 +272,8 @@ def test_read_only_cache(hub: FakeHub, disk: Any, tmp_path: Path, capsys: pytest
     assert len(hub.requests) == requests
 
 
-# --- interrupted and concurrent downloads -----------------------------------------------------------------------------
+# --- interrupted and concurrent downloads
+# -----------------------------------------------------------------------------
 
 FETCH = (
     "import sys; from pathlib import Path; from huggingface_hub import constants; "
@@ -255,8 +296,14 @@ def start(tmp_path: Path, expression: str, **environment: str) -> subprocess.Pop
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["corpus", "model"])
 def test_killed_process_is_resumed(kind: str, hub: FakeHub, tmp_path: Path) -> None:
-    name, repository = (CORPUS, download.DATASET) if kind == "corpus" else ("model.safetensors", BERT)
-    expression = "download.fetch_corpus('wiki1m')" if kind == "corpus" else f"download.fetch_backbone('{BERT}')"
+    name, repository = (
+        (CORPUS, download.DATASET) if kind == "corpus" else ("model.safetensors", BERT)
+    )
+    expression = (
+        "download.fetch_corpus('wiki1m')"
+        if kind == "corpus"
+        else f"download.fetch_backbone('{BERT}')"
+    )
     content = hub.repositories[repository][name] = os.urandom(100_000).replace(b"\r", b"\n")
     hub.faults[name] = Fault(pause=0.01)
     process = start(tmp_path, expression)
@@ -271,7 +318,11 @@ def test_killed_process_is_resumed(kind: str, hub: FakeHub, tmp_path: Path) -> N
     assert content.startswith(kept)
     assert not [path for path in tmp_path.rglob(name) if path.exists()]
     hub.faults.clear()
-    path = download.fetch_corpus("wiki1m") if kind == "corpus" else download.fetch_backbone(BERT) / name
+    path = (
+        download.fetch_corpus("wiki1m")
+        if kind == "corpus"
+        else download.fetch_backbone(BERT) / name
+    )
     assert path.read_bytes() == content
     assert f"bytes={len(kept)}-" in hub.ranges
     assert not list(tmp_path.rglob(".*.fetching"))
@@ -303,33 +354,56 @@ def test_other_range_than_requested_is_discarded(hub: FakeHub, tmp_path: Path) -
     assert hub.ranges == ["bytes=100-", ""]
 
 
-def test_processes_with_their_own_data_caches_share_the_hub_cache(hub: FakeHub, tmp_path: Path) -> None:
+def test_processes_with_their_own_data_caches_share_the_hub_cache(
+    hub: FakeHub, tmp_path: Path
+) -> None:
     processes = [
-        start(tmp_path, f"download.fetch_backbone('{BERT}')", SENTBENCH_CACHE=str(tmp_path / f"cache-{number}"))
+        start(
+            tmp_path,
+            f"download.fetch_backbone('{BERT}')",
+            SENTBENCH_CACHE=str(tmp_path / f"cache-{number}"),
+        )
         for number in range(2)
     ]
     folders = {process.communicate(timeout=120)[0].strip() for process in processes}
     assert folders == {
-        str(tmp_path / "models" / "models--google-bert--bert-base-uncased" / "snapshots" / hub.commit(BERT))
+        str(
+            tmp_path
+            / "models"
+            / "models--google-bert--bert-base-uncased"
+            / "snapshots"
+            / hub.commit(BERT)
+        )
     }
     assert hub.sent["model.safetensors"] == len(hub.repositories[BERT]["model.safetensors"])
 
 
-# --- tokens, caches and revisions -------------------------------------------------------------------------------------
+# --- tokens, caches and revisions
+# -------------------------------------------------------------------------------------
 
 
-def test_token_is_sent_to_the_hub_only(hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_token_is_sent_to_the_hub_only(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     redirect("http://localhost:{port}/moved{path}")(hub, monkeypatch)
     download.fetch_corpus("wiki1m")
     own = hub.endpoint.removeprefix("http://")
-    assert set(hub.tokens) == {(own, "Bearer hf_secret"), (own.replace("127.0.0.1", "localhost"), "")}
+    assert set(hub.tokens) == {
+        (own, "Bearer hf_secret"),
+        (own.replace("127.0.0.1", "localhost"), ""),
+    }
     # Nor to GitHub.
     hub.tokens.clear()
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", hub.endpoint)
     (tmp_path / "text").write_bytes(b"one\n")
-    pin = {"revision": "c" * 40, "files": {"data/probing/tree_depth.txt": {"blob": pins.git_blob(tmp_path / "text")}}}
-    pins.PINS.write_text(json.dumps({"repositories": {"github.com/facebookresearch/SentEval": pin}, "corpora": {}}))
+    pin = {
+        "revision": "c" * 40,
+        "files": {"data/probing/tree_depth.txt": {"blob": pins.git_blob(tmp_path / "text")}},
+    }
+    pins.PINS.write_text(
+        json.dumps({"repositories": {"github.com/facebookresearch/SentEval": pin}, "corpora": {}})
+    )
     hub.raw = {f"/facebookresearch/SentEval/{'c' * 40}/data/probing/tree_depth.txt": b"one\n"}
     folder = tmp_path / "cache" / "senteval-0123456789ab"
     folder.mkdir(parents=True)
@@ -337,9 +411,15 @@ def test_token_is_sent_to_the_hub_only(hub: FakeHub, monkeypatch: pytest.MonkeyP
     assert [token for _, token in hub.tokens] == [""]
 
 
-def test_offline_with_a_filled_cache(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_with_a_filled_cache(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def everything() -> list[Path]:
-        return [download.fetch_corpus("wiki1m"), download.fetch_senteval(), download.fetch_backbone(BERT)]
+        return [
+            download.fetch_corpus("wiki1m"),
+            download.fetch_senteval(),
+            download.fetch_backbone(BERT),
+        ]
 
     paths = everything()
     requests = len(hub.requests)
@@ -349,15 +429,22 @@ def test_offline_with_a_filled_cache(hub: FakeHub, tmp_path: Path, monkeypatch: 
     assert len(hub.requests) == requests
     # Other programs find the model, too.
     commit = hub.commit(BERT)
-    assert huggingface_hub.snapshot_download(BERT, revision=commit, cache_dir=tmp_path / "models") == str(paths[2])
+    assert huggingface_hub.snapshot_download(
+        BERT, revision=commit, cache_dir=tmp_path / "models"
+    ) == str(paths[2])
     scanned = huggingface_hub.scan_cache_dir(tmp_path / "models")
     assert not scanned.warnings
-    assert {file.file_name for repo in scanned.repos for revision in repo.revisions for file in revision.files} == {
-        path.name for path in paths[2].iterdir()
-    }
+    assert {
+        file.file_name
+        for repo in scanned.repos
+        for revision in repo.revisions
+        for file in revision.files
+    } == {path.name for path in paths[2].iterdir()}
 
 
-def test_offline_with_a_model_of_another_program(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_with_a_model_of_another_program(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit = hub.commit(BERT)
     pins.PINS.write_text(json.dumps({"repositories": {BERT: {"revision": commit}}, "corpora": {}}))
     folder = huggingface_hub.snapshot_download(BERT, revision=commit, endpoint=hub.endpoint)
@@ -369,14 +456,23 @@ def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
     """Only a pull request has safetensors; its commit is recorded and kept when it moves."""
     hub.revisions[BERT, "refs/pr/1"] = hub.repositories[BERT]
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
-    with pytest.raises(UserError, match=r"model.safetensors \(google-bert/bert-base-uncased@REVISION\)"):
+    with pytest.raises(
+        UserError, match=r"model.safetensors \(google-bert/bert-base-uncased@REVISION\)"
+    ):
         download.fetch_backbone(BERT)
     commit = hub.commit(BERT, "refs/pr/1")
     folder = download.fetch_backbone(f"{BERT}@refs/pr/1")
     assert folder.name == commit
     assert (folder / "model.safetensors").is_file()
-    assert download.fetch_backbone(BERT, "refs/pr/1") == download.fetch_backbone(BERT, commit) == folder
-    assert sorted(json.loads((tmp_path / "lock.json").read_text())) == [f"{BERT}@{commit}", f"{BERT}@refs/pr/1"]
+    assert (
+        download.fetch_backbone(BERT, "refs/pr/1")
+        == download.fetch_backbone(BERT, commit)
+        == folder
+    )
+    assert sorted(json.loads((tmp_path / "lock.json").read_text())) == [
+        f"{BERT}@{commit}",
+        f"{BERT}@refs/pr/1",
+    ]
     hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
     requests = len(hub.requests)
     assert download.fetch_backbone(f"{BERT}@refs/pr/1") == folder
@@ -384,9 +480,16 @@ def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
 
 
 def test_listed_names_cannot_lead_out(hub: FakeHub, tmp_path: Path) -> None:
-    names = ["../config.json", "model-/../../../../evil.safetensors", "model-\n.safetensors", "/tmp/model.safetensors"]
+    names = [
+        "../config.json",
+        "model-/../../../../evil.safetensors",
+        "model-\n.safetensors",
+        "/tmp/model.safetensors",
+    ]
     hub.repositories[BERT] |= dict.fromkeys(names, b"evil")
     folder = download.fetch_backbone(BERT)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.read_bytes() == b"evil"]
+    assert not [
+        path for path in tmp_path.rglob("*") if path.is_file() and path.read_bytes() == b"evil"
+    ]
     assert not [request for request in hub.requests if ".." in request or "\n" in request]
     assert (folder / "model.safetensors").is_file()

@@ -60,11 +60,17 @@ def planted(hub: FakeHub, tmp_path: Path) -> Path:
         {"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}
     ).encode()
     files["adapter_config.json"] = b'{"peft_type": "LORA", "base_model_name_or_path": "."}'
-    files["modules.json"] = b'[{"idx": 0, "name": "0", "path": "", "type": "modeling_evil.EvilModel"}]'
-    remote = {f"Auto{kind}": "modeling_evil.Evil" for kind in ("Config", "Model", "ModelForMaskedLM")}
+    files["modules.json"] = (
+        b'[{"idx": 0, "name": "0", "path": "", "type": "modeling_evil.EvilModel"}]'
+    )
+    remote = {
+        f"Auto{kind}": "modeling_evil.Evil" for kind in ("Config", "Model", "ModelForMaskedLM")
+    }
     for name in ("config.json", "tokenizer_config.json"):
         content = json.loads(files[name])
-        content["auto_map"] = remote | {"AutoTokenizer": ["tokenization_evil.Evil", "tokenization_evil.Evil"]}
+        content["auto_map"] = remote | {
+            "AutoTokenizer": ["tokenization_evil.Evil", "tokenization_evil.Evil"]
+        }
         content["trust_remote_code"] = True
         files[name] = json.dumps(content).encode()
     return mark
@@ -87,7 +93,9 @@ def test_nothing_planted_is_fetched_or_run(hub: FakeHub, planted: Path) -> None:
     assert not fetched & {*PICKLES, *(Path(name).name for name in CODE)}
 
 
-def test_nothing_planted_in_a_local_folder_is_run(hub: FakeHub, planted: Path, tmp_path: Path) -> None:
+def test_nothing_planted_in_a_local_folder_is_run(
+    hub: FakeHub, planted: Path, tmp_path: Path
+) -> None:
     folder = local_copy(hub, tmp_path / "own")
     assert load_encoder(folder, pooler="avg").encode(["a dog"]).shape == (1, 32)
     assert not planted.exists()
@@ -99,7 +107,9 @@ def test_nothing_planted_in_a_local_folder_is_run(hub: FakeHub, planted: Path, t
 @pytest.mark.parametrize("local", [False, True], ids=["hub", "folder"])
 def test_model_of_code_is_refused(local: bool, hub: FakeHub, planted: Path, tmp_path: Path) -> None:
     files = hub.repositories[BERT]
-    files["config.json"] = json.dumps(json.loads(files["config.json"]) | {"model_type": "evil"}).encode()
+    files["config.json"] = json.dumps(
+        json.loads(files["config.json"]) | {"model_type": "evil"}
+    ).encode()
     with pytest.raises(UserError, match="cannot load the model"):
         load_encoder(local_copy(hub, tmp_path / "own") if local else BERT, pooler="avg")
     assert not planted.exists()
@@ -107,7 +117,9 @@ def test_model_of_code_is_refused(local: bool, hub: FakeHub, planted: Path, tmp_
 
 @pytest.mark.parametrize("local", [False, True], ids=["hub", "folder"])
 @pytest.mark.parametrize("how", ["weights", "shards", "index"])
-def test_renamed_pickles_are_refused(how: str, local: bool, hub: FakeHub, planted: Path, tmp_path: Path) -> None:
+def test_renamed_pickles_are_refused(
+    how: str, local: bool, hub: FakeHub, planted: Path, tmp_path: Path
+) -> None:
     files = hub.repositories[BERT]
     payload = files["pytorch_model.bin"]
     weights = files.pop("model.safetensors")
@@ -121,7 +133,9 @@ def test_renamed_pickles_are_refused(how: str, local: bool, hub: FakeHub, plante
         files["model.safetensors.index.json"] = json.dumps(
             {"metadata": {"total_size": 1}, "weight_map": dict.fromkeys(names, mapped)}
         ).encode()
-    with pytest.raises(UserError, match=r"truncated or broken|names weights in 'pytorch_model\.bin'|cannot load"):
+    with pytest.raises(
+        UserError, match=r"truncated or broken|names weights in 'pytorch_model\.bin'|cannot load"
+    ):
         load_encoder(local_copy(hub, tmp_path / "own") if local else BERT, pooler="avg")
     assert not planted.exists()
 
@@ -129,9 +143,14 @@ def test_renamed_pickles_are_refused(how: str, local: bool, hub: FakeHub, plante
 def test_index_that_names_pickles_is_refused(hub: FakeHub, planted: Path) -> None:
     files = hub.repositories[BERT]
     files["model.safetensors.index.json"] = b'{"weight_map": {"a": "pytorch_model.bin"}}'
-    huggingface_hub.HfApi(endpoint=hub.endpoint).hf_hub_download(BERT, "pytorch_model.bin", revision=hub.commit(BERT))
+    huggingface_hub.HfApi(endpoint=hub.endpoint).hf_hub_download(
+        BERT, "pytorch_model.bin", revision=hub.commit(BERT)
+    )
     for _ in range(2):
-        with pytest.raises(UserError, match=r"names weights in 'pytorch_model.bin', which is not a safetensors file"):
+        with pytest.raises(
+            UserError,
+            match=r"names weights in 'pytorch_model.bin', which is not a safetensors file",
+        ):
             download.fetch_backbone(BERT)
     assert not planted.exists()
 
@@ -140,7 +159,9 @@ def test_missing_shard_is_downloaded(hub: FakeHub, tmp_path: Path) -> None:
     files = hub.repositories[BERT]
     names = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
     files |= dict.fromkeys(names, files.pop("model.safetensors"))
-    files["model.safetensors.index.json"] = json.dumps({"weight_map": dict(zip("ab", names, strict=True))}).encode()
+    files["model.safetensors.index.json"] = json.dumps(
+        {"weight_map": dict(zip("ab", names, strict=True))}
+    ).encode()
     folder = download.fetch_backbone(BERT)
     pins.LOCK.write_text(json.dumps({BERT: {"revision": hub.commit(BERT), "files": {}}}))
     (folder / names[1]).unlink()

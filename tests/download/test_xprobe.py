@@ -47,7 +47,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A data folder in the cache as after a download, with pins of the test's own and no server."""
     path = tmp_path / "text"
     path.write_bytes(TEXT)
-    files = {f"data/probing/{name}.txt": {"blob": git_blob(path)} for name in probing.FILES.values()}
+    files = {
+        f"data/probing/{name}.txt": {"blob": git_blob(path)} for name in probing.FILES.values()
+    }
     content = {"repositories": {REPOSITORY: {"revision": COMMIT, "files": files}}}
     (tmp_path / "pins.json").write_text(json.dumps(content))
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
@@ -61,7 +63,11 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def present(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / "probing").glob("*")) if (folder / "probing").exists() else []
+    return (
+        sorted(path.name for path in (folder / "probing").glob("*"))
+        if (folder / "probing").exists()
+        else []
+    )
 
 
 def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) -> None:
@@ -82,7 +88,22 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
 
     def described(*tasks: str) -> dict[str, object]:
         out = tmp_path / "download.json"
-        assert main(["fetch", "data", "senteval", "--tasks", *tasks, "--suite", str(tmp_path), "--out", str(out)]) == 0
+        assert (
+            main(
+                [
+                    "fetch",
+                    "data",
+                    "senteval",
+                    "--tasks",
+                    *tasks,
+                    "--suite",
+                    str(tmp_path),
+                    "--out",
+                    str(out),
+                ]
+            )
+            == 0
+        )
         content = json.loads(out.read_text())
         assert (content.pop("kind"), content.pop("name")) == ("data", "senteval")
         return content
@@ -90,15 +111,22 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
     sums = [f"{sha256_file(fetched / 'downstream' / 'a.txt')}  downstream/a.txt"]
     assert described() == described("sts", "MR") == {"files": 1, "sha256": sha256_text(sums[0])}
     assert not server.requests
-    sums += [f"{sha256_file(tmp_path / 'text')}  probing/{name}.txt" for name in sorted(probing.FILES.values())]
+    sums += [
+        f"{sha256_file(tmp_path / 'text')}  probing/{name}.txt"
+        for name in sorted(probing.FILES.values())
+    ]
     assert described("sts", "probing") == {"files": 11, "sha256": sha256_text("\n".join(sums))}
-    assert sorted(server.requests) == sorted(f"GET {path_of(name)}" for name in probing.FILES.values())
+    assert sorted(server.requests) == sorted(
+        f"GET {path_of(name)}" for name in probing.FILES.values()
+    )
     assert described() == described("Depth,Tense")  # the digest is that of all files that are there
 
 
 def test_wrong_content_is_refused(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
     server.served["tree_depth.txt"] = TEXT.replace(b"P1", b"P0")
-    with pytest.raises(UserError, match=rf"tree_depth\.txt is corrupt: .*pinned is {git_blob(tmp_path / 'text')}"):
+    with pytest.raises(
+        UserError, match=rf"tree_depth\.txt is corrupt: .*pinned is {git_blob(tmp_path / 'text')}"
+    ):
         probing.read("Depth", fetched)
     assert present(fetched) == []
     server.served.clear()
@@ -107,7 +135,9 @@ def test_wrong_content_is_refused(server: FakeHub, fetched: Path, tmp_path: Path
 
 def test_truncated_file_is_refused(server: FakeHub, fetched: Path) -> None:
     server.faults["tree_depth.txt"] = Fault(sent=20)
-    with pytest.raises(UserError, match=r"cannot fetch .*tree_depth\.txt: the connection to .* broke; start again"):
+    with pytest.raises(
+        UserError, match=r"cannot fetch .*tree_depth\.txt: the connection to .* broke; start again"
+    ):
         probing.read("Depth", fetched)
     assert present(fetched) == []
     server.faults.clear()
@@ -140,7 +170,9 @@ def test_missing_file(server: FakeHub, fetched: Path) -> None:
     assert present(fetched) == []
 
 
-def test_offline_is_respected(server: FakeHub, fetched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_is_respected(
+    server: FakeHub, fetched: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(UserError, match="not in the cache and HF_HUB_OFFLINE is set"):
         probing.read("Depth", fetched)
@@ -178,7 +210,10 @@ def test_concurrent_processes_download_once(server: FakeHub, fetched: Path, tmp_
     )
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(fetched)]
     environment = {"GITHUB_RAW_ENDPOINT": server.endpoint, "SENTBENCH_CACHE": str(fetched.parent)}
-    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
     paths_printed = {process.communicate(timeout=60)[0].strip() for process in processes}
     assert paths_printed == {str(fetched / "probing" / "tree_depth.txt")}
     assert len(server.requests) == 1

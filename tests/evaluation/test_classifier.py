@@ -1,4 +1,5 @@
-"""The batched engine against the literal classifier: the same weights, the same shuffles, the same accuracies."""
+"""The batched engine against the literal classifier: the same weights, the same shuffles, the same
+accuracies."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def ignore(heads: int) -> None:
     """Progress that nobody watches."""
 
 
-def data(seed: int, n: int, width: int, classes: int, noise: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def data(
+    seed: int, n: int, width: int, classes: int, noise: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Gaussian classes that overlap, so that early stopping, regularisation and ties all matter."""
     generator = np.random.default_rng(seed)
     labels = np.sort(generator.permutation(np.arange(n) % classes))
@@ -38,15 +41,21 @@ def part(features: np.ndarray, labels: np.ndarray, dtype: torch.dtype = torch.fl
     return Part(torch.from_numpy(features).to(dtype), torch.from_numpy(labels))
 
 
-def small(mode: Settings, other: literal.Settings, folds: int = 3) -> tuple[Settings, literal.Settings]:
+def small(
+    mode: Settings, other: literal.Settings, folds: int = 3
+) -> tuple[Settings, literal.Settings]:
     return replace(mode, folds=folds), replace(other, folds=folds)
 
 
-@pytest.mark.parametrize(("width", "classes", "hidden"), [(7, 2, 0), (16, 6, 0), (5, 3, 50), (9, 2, 200)])
+@pytest.mark.parametrize(
+    ("width", "classes", "hidden"), [(7, 2, 0), (16, 6, 0), (5, 3, 50), (9, 2, 200)]
+)
 def test_first_weights_are_bit_equal(width: int, classes: int, hidden: int) -> None:
     head = literal.Head(width, classes, 0.0, replace(literal.TEST_MODE, hidden=hidden))
     theirs = list(head.initial.values())
-    layers = [torch.cat([theirs[i], theirs[i + 1].unsqueeze(1)], dim=1) for i in range(0, len(theirs), 2)]
+    layers = [
+        torch.cat([theirs[i], theirs[i + 1].unsqueeze(1)], dim=1) for i in range(0, len(theirs), 2)
+    ]
     for one, other in zip(initial_weights(width, classes, hidden), layers, strict=True):
         assert torch.equal(one, other)
 
@@ -91,8 +100,12 @@ def test_kfold(modes: tuple[Settings, literal.Settings], classes: int) -> None:
     ours, theirs = small(*modes, folds=4)
     features, labels = data(3, 150, 8, classes)
     test_features, test_labels = data(4, 50, 8, classes)
-    found = protocols.kfold(part(features, labels), part(test_features, test_labels), classes, ours, ignore)
-    dev, test, predicted = literal.kfold(features, labels, test_features, test_labels, classes, theirs, torch.float64)
+    found = protocols.kfold(
+        part(features, labels), part(test_features, test_labels), classes, ours, ignore
+    )
+    dev, test, predicted = literal.kfold(
+        features, labels, test_features, test_labels, classes, theirs, torch.float64
+    )
     assert (found.dev, found.test) == (dev, test)
     assert found.predicted is not None
     assert np.array_equal(found.predicted, predicted)
@@ -112,7 +125,9 @@ def splits(seed: int, classes: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def test_split(modes: tuple[Settings, literal.Settings], classes: int) -> None:
     ours, theirs = modes
     parts = splits(5, classes)
-    found = protocols.split({name: part(*both) for name, both in parts.items()}, classes, ours, ignore)
+    found = protocols.split(
+        {name: part(*both) for name, both in parts.items()}, classes, ours, ignore
+    )
     assert (found.dev, found.test) == literal.split(parts, classes, theirs, dtype=torch.float64)
 
 
@@ -121,14 +136,17 @@ def test_tuned_network(modes: tuple[Settings, literal.Settings]) -> None:
     """Dropout masks included: without them the choice would differ."""
     ours, theirs = modes
     parts = splits(6, 3)
-    found = protocols.tuned_network({name: part(*both) for name, both in parts.items()}, 3, ours, ignore)
+    found = protocols.tuned_network(
+        {name: part(*both) for name, both in parts.items()}, 3, ours, ignore
+    )
     dev, test, _ = literal.tuned_mlp(parts, 3, theirs, torch.float64)
     assert (found.dev, found.test) == (dev, test)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1, 0.2])
 def test_weights_of_a_network_with_dropout(dropout: float) -> None:
-    """Weights, not accuracies: one pass of a network whose masks, decay and gradients all have to agree."""
+    """Weights, not accuracies: one pass of a network whose masks, decay and gradients all have to
+    agree."""
     features, labels = data(7, 90, 6, 3)
     once = {"max_epoch": 0, "epoch_size": 3}
     chosen = replace(literal.TEST_MODE, hidden=50, dropout=dropout, **once)
@@ -137,7 +155,9 @@ def test_weights_of_a_network_with_dropout(dropout: float) -> None:
     theirs = list(head.model.state_dict().values())
     fold = Fold(np.arange(70), np.arange(70, 90), ((1e-2, dropout),))
     double = torch.from_numpy(features).double()
-    (found,) = fit(double, torch.from_numpy(labels), 3, [fold], replace(MODES["test"], **once), hidden=50)
+    (found,) = fit(
+        double, torch.from_numpy(labels), 3, [fold], replace(MODES["test"], **once), hidden=50
+    )
     for layer, place in zip(found.weights[0], (0, 2), strict=True):
         torch.testing.assert_close(layer[:, :-1], theirs[place], rtol=1e-7, atol=1e-9)
         torch.testing.assert_close(layer[:, -1], theirs[place + 1], rtol=1e-7, atol=1e-9)
@@ -168,14 +188,19 @@ def test_heads_do_not_depend_on_others_in_the_batch(
     for size in (n // 2, n // 2, n // 2 - 1):
         rows = generator.permutation(n)
         folds.append(Fold(rows[:size], rows[size:], heads))
-    found = fit(torch.from_numpy(features).double(), torch.from_numpy(labels), classes, folds, mode[0])
+    found = fit(
+        torch.from_numpy(features).double(), torch.from_numpy(labels), classes, folds, mode[0]
+    )
     for fold, fitted in zip(folds, found, strict=True):
         for place, decay in enumerate(decays):
             head = literal.Head(width, classes, decay, mode[1], torch.float64)
             dev = features[fold.dev], labels[fold.dev]
-            assert fitted.accuracies[place] == head.fit(features[fold.train], labels[fold.train], dev)
+            assert fitted.accuracies[place] == head.fit(
+                features[fold.train], labels[fold.train], dev
+            )
             assert fitted.passes[place] == len(head.permutations)
-            # A step is gradient / sqrt(mean square): of a gradient near 0 it makes 1e-8 out of roundings of 1e-16.
+            # A step is gradient / sqrt(mean square): of a gradient near 0 it makes 1e-8 out of
+            # roundings of 1e-16.
             ours = fitted.weights[place][0]
             theirs = head.model.state_dict()
             torch.testing.assert_close(ours[:, :-1], theirs["0.weight"], rtol=1e-5, atol=1e-6)
@@ -185,7 +210,10 @@ def test_heads_do_not_depend_on_others_in_the_batch(
 def test_the_block_size_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = data(8, 80, 5, 2)
     double, wanted = torch.from_numpy(features).double(), torch.from_numpy(labels)
-    folds = [Fold(train, dev, ((1e-3, 0.0), (1e-2, 0.0))) for train, dev in literal.folds(features, labels, 5)]
+    folds = [
+        Fold(train, dev, ((1e-3, 0.0), (1e-2, 0.0)))
+        for train, dev in literal.folds(features, labels, 5)
+    ]
     together = fit(double, wanted, 2, folds, MODES["test"])
     monkeypatch.setattr(classifier, "BLOCK", 2)
     apart = fit(double, wanted, 2, folds, MODES["test"])
@@ -226,7 +254,9 @@ def test_the_held_out_part_needs_a_sample(samples: int, enough: bool) -> None:
     if enough:
         assert 0 <= protocols.kfold(train, train, 2, ours, ignore).test <= 100
         return
-    with pytest.raises(UserError, match="holds out 5% of its training part, which is less than one of 19 samples"):
+    with pytest.raises(
+        UserError, match="holds out 5% of its training part, which is less than one of 19 samples"
+    ):
         protocols.kfold(train, train, 2, ours, ignore)
 
 

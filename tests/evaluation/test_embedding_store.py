@@ -25,7 +25,15 @@ from bench.utils.errors import UserError
 
 CHUNK, WIDTH = 2, 3
 TEXTS = ["a", "", "cc cc", "été \u2028 .", "a b c d", "bb", "zz"]
-LONGEST_FIRST = ["a b c d", "été \u2028 .", "cc cc", "bb", "zz", "a", ""]  # equally long ones by the alphabet
+LONGEST_FIRST = [
+    "a b c d",
+    "été \u2028 .",
+    "cc cc",
+    "bb",
+    "zz",
+    "a",
+    "",
+]  # equally long ones by the alphabet
 
 
 def vector(text: str, width: int = WIDTH) -> np.ndarray:
@@ -34,11 +42,14 @@ def vector(text: str, width: int = WIDTH) -> np.ndarray:
 
 
 class Fake:
-    """An encoder of single sentences that says what it was asked for, and is interrupted at one call of `encode`."""
+    """An encoder of single sentences that says what it was asked for, and is interrupted at one
+    call of `encode`."""
 
     kind = "fake"
 
-    def __init__(self, identity: str = "fake-1", width: int = WIDTH, interrupted_at: int = 0) -> None:
+    def __init__(
+        self, identity: str = "fake-1", width: int = WIDTH, interrupted_at: int = 0
+    ) -> None:
         self.identity, self.width, self.interrupted_at = identity, width, interrupted_at
         self.asked: list[list[str]] = []
 
@@ -110,14 +121,20 @@ def test_vectors_of_another_precision_are_stored_in_float32(tmp_path: Path) -> N
         assert np.array_equal(store(TEXTS), expected.astype(np.float32))
 
 
-def test_vectors_are_those_of_direct_encoding(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_are_those_of_direct_encoding(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder = load_encoder(tiny_bert, pooler="avg")
     texts = ["the old dog runs", "a cat", "two small red birds see the big river", "a man"]
     with store_in(tmp_path, encoder) as store:
         store.add(texts)
         alone = np.concatenate([encoder.encode([text]) for text in texts])
-        np.testing.assert_allclose(store(texts), alone, rtol=0, atol=1e-5)  # padding to another length rounds otherwise
-    monkeypatch.setattr(TransformerEncoder, "encode", None)  # a new object of equal weights has nothing to do
+        np.testing.assert_allclose(
+            store(texts), alone, rtol=0, atol=1e-5
+        )  # padding to another length rounds otherwise
+    monkeypatch.setattr(
+        TransformerEncoder, "encode", None
+    )  # a new object of equal weights has nothing to do
     with store_in(tmp_path, load_encoder(tiny_bert, pooler="avg")) as store:
         store.add(texts)
         np.testing.assert_allclose(store(texts), alone, rtol=0, atol=1e-5)
@@ -146,7 +163,9 @@ def test_an_interruption_loses_at_most_one_chunk(tmp_path: Path) -> None:
         ("keys", 0, 0),
     ],
 )
-def test_a_truncated_store_is_a_shorter_store(name: str, size: int, rows: int, tmp_path: Path) -> None:
+def test_a_truncated_store_is_a_shorter_store(
+    name: str, size: int, rows: int, tmp_path: Path
+) -> None:
     folder = filled(tmp_path)
     os.truncate(folder / name, size)
     encoder = Fake()
@@ -159,7 +178,8 @@ def test_a_truncated_store_is_a_shorter_store(name: str, size: int, rows: int, t
 
 
 def test_a_chunk_whose_keys_were_not_written_is_encoded_again(tmp_path: Path) -> None:
-    """Vectors go first, so there may be more of them; what stands behind the last key is never read."""
+    """Vectors go first, so there may be more of them; what stands behind the last key is never
+    read."""
     folder = filled(tmp_path, TEXTS[:3])
     with open(folder / "vectors.f32", "ab") as stream:
         stream.write(np.full(2 * WIDTH + 1, 9, dtype=np.float32).tobytes()[:-1])
@@ -194,7 +214,11 @@ def test_two_processes_cannot_use_one_store(tmp_path: Path) -> None:
         try:
             VectorStore(tmp_path, Fake("fake-2"))
         except UserError as error:
-            os._exit(3 if str(error).startswith(f"{tmp_path} is in use by another process; wait for it") else 4)
+            os._exit(
+                3
+                if str(error).startswith(f"{tmp_path} is in use by another process; wait for it")
+                else 4
+            )
 
     with store_in(tmp_path) as store:
         store.add(TEXTS[:3])
@@ -243,7 +267,9 @@ def test_the_identity_is_computed_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["file", "file/store"])
 def test_an_unwritable_folder_is_reported(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=f"cannot write {tmp_path / place}: .*; choose a folder that can be written"):
+    with pytest.raises(
+        UserError, match=f"cannot write {tmp_path / place}: .*; choose a folder that can be written"
+    ):
         VectorStore(tmp_path / place, Fake())
 
 
@@ -258,7 +284,9 @@ def test_an_unwritable_folder_is_reported(place: str, tmp_path: Path) -> None:
         ((CHUNK,), r"shape \(2,\) for 2 sentences"),
     ],
 )
-def test_an_encoder_with_changing_shapes_is_rejected(shape: tuple[int, ...], problem: str, tmp_path: Path) -> None:
+def test_an_encoder_with_changing_shapes_is_rejected(
+    shape: tuple[int, ...], problem: str, tmp_path: Path
+) -> None:
     class Moody(Fake):
         def encode(self, sentences: Sequence[str]) -> np.ndarray:
             right = super().encode(sentences)
@@ -274,7 +302,10 @@ def test_an_encoder_with_changing_shapes_is_rejected(shape: tuple[int, ...], pro
 
 def test_an_encoder_of_another_width_under_the_same_name_is_refused(tmp_path: Path) -> None:
     filled(tmp_path, TEXTS[:2])
-    with store_in(tmp_path, Fake(width=WIDTH + 1)) as store, pytest.raises(UserError, match=r"shape \(2, 4\) for 2"):
+    with (
+        store_in(tmp_path, Fake(width=WIDTH + 1)) as store,
+        pytest.raises(UserError, match=r"shape \(2, 4\) for 2"),
+    ):
         store.add(TEXTS)
 
 

@@ -30,7 +30,8 @@ def draw(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-# --- the definitions, in loops ----------------------------------------------------------------------------------------
+# --- the definitions, in loops
+# ----------------------------------------------------------------------------------------
 
 
 def norm(vector: Vector) -> float:
@@ -48,12 +49,16 @@ def cosine(left: Vector, right: Vector) -> float:
 
 
 def alignment_by_loop(first: list[Vector], second: list[Vector], gold: list[float]) -> float:
-    distances = [squared_distance(a, b) for a, b, score in zip(first, second, gold, strict=True) if score > 4]
+    distances = [
+        squared_distance(a, b) for a, b, score in zip(first, second, gold, strict=True) if score > 4
+    ]
     return math.fsum(distances) / len(distances)
 
 
 def uniformity_by_loop(vectors: list[Vector]) -> float:
-    found = [math.exp(-2 * squared_distance(a, b)) for i, a in enumerate(vectors) for b in vectors[:i]]
+    found = [
+        math.exp(-2 * squared_distance(a, b)) for i, a in enumerate(vectors) for b in vectors[:i]
+    ]
     return math.log(math.fsum(found) / len(found))
 
 
@@ -62,7 +67,8 @@ def token_similarity_by_loop(tokens: list[Vector]) -> float:
     return math.fsum(found) / len(found)
 
 
-# --- alignment and uniformity -----------------------------------------------------------------------------------------
+# --- alignment and uniformity
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -84,7 +90,9 @@ def test_whether_four_is_positive() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 7, 30, 256])
-def test_uniformity_equals_the_loop_for_any_block_size(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uniformity_equals_the_loop_for_any_block_size(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(geometry, "ROWS", rows)
     vectors = draw(1, 30, 5)
     vectors[7] = vectors[3]  # repeated sentences count
@@ -95,7 +103,9 @@ def test_limits_of_uniformity() -> None:
     assert uniformity(draw(1, 1, 9).expand(50, 9)) == pytest.approx(0, abs=1e-14)
     assert uniformity(torch.eye(300, dtype=torch.float64)) == pytest.approx(-4, abs=1e-13)
     assert uniformity(torch.tensor([[3.0, 4.0], [-3.0, -4.0]])) == pytest.approx(-8, abs=1e-6)
-    many = draw(2, 2000, 64)  # evenly on the sphere: the mean of exp(4 cos - 4), cos about normal with variance 1/64
+    many = draw(
+        2, 2000, 64
+    )  # evenly on the sphere: the mean of exp(4 cos - 4), cos about normal with variance 1/64
     assert uniformity(many) == pytest.approx(-4 + 8 / 64, abs=0.01)
 
 
@@ -128,11 +138,20 @@ def test_dclr_averages_batches_with_positive_pairs() -> None:
     rows = {side: tensor.tolist() for side, tensor in (("first", first), ("second", second))}
     # A score of 4 is positive here, so it is raised above the loop's own bound.
     raised = [score + 0.5 if score == 4 else score for score in gold.tolist()]
-    near = [alignment_by_loop(rows["first"][part], rows["second"][part], raised[part]) for part in parts[::2]]
+    near = [
+        alignment_by_loop(rows["first"][part], rows["second"][part], raised[part])
+        for part in parts[::2]
+    ]
     even = [uniformity_by_loop(rows["first"][part] + rows["second"][part]) for part in parts]
     found = in_batches(first, second, gold)
-    assert found == (pytest.approx(sum(near) / 2, abs=1e-13), pytest.approx(sum(even) / 3, abs=1e-13))
-    assert in_batches(first, second, torch.zeros(300)) == (None, pytest.approx(sum(even) / 3, abs=1e-13))
+    assert found == (
+        pytest.approx(sum(near) / 2, abs=1e-13),
+        pytest.approx(sum(even) / 3, abs=1e-13),
+    )
+    assert in_batches(first, second, torch.zeros(300)) == (
+        None,
+        pytest.approx(sum(even) / 3, abs=1e-13),
+    )
 
 
 @given(seed=st.integers(0, 10_000), width=st.integers(2, 12), count=st.integers(2, 20))
@@ -147,7 +166,9 @@ def test_rotations_lengths_and_order_change_nothing(seed: int, width: int, count
         (first * lengths, second / lengths),
         (first[order], second[order]),
     ):
-        assert alignment(one, other, gold) == pytest.approx(alignment(first, second, gold), abs=1e-12)
+        assert alignment(one, other, gold) == pytest.approx(
+            alignment(first, second, gold), abs=1e-12
+        )
         expected = uniformity(torch.cat([first, second]))
         assert uniformity(torch.cat([one, other])) == pytest.approx(expected, abs=1e-12)
         assert -8 <= expected <= 0
@@ -159,7 +180,8 @@ def test_vectors_that_are_closer_are_less_uniform(seed: int) -> None:
     assert uniformity(vectors + 10 * draw(seed + 1, 1, 5)) > uniformity(vectors)
 
 
-# --- a batch, layers and tokens ---------------------------------------------------------------------------------------
+# --- a batch, layers and tokens
+# ---------------------------------------------------------------------------------------
 
 
 def test_largest_similarities_equal_the_loop() -> None:
@@ -167,7 +189,8 @@ def test_largest_similarities_equal_the_loop() -> None:
     for side in (vectors, others):
         rows, columns = vectors.tolist(), side.tolist()
         ranked = [
-            sorted((cosine(a, b) for j, b in enumerate(columns) if j != i), reverse=True) for i, a in enumerate(rows)
+            sorted((cosine(a, b) for j, b in enumerate(columns) if j != i), reverse=True)
+            for i, a in enumerate(rows)
         ]
         expected = [sum(row[rank] for row in ranked) / 20 for rank in range(4)]
         assert largest_similarities(vectors, side, 4) == pytest.approx(expected, abs=1e-13)
@@ -176,9 +199,14 @@ def test_largest_similarities_equal_the_loop() -> None:
 
 
 def test_token_similarity_equals_the_loop() -> None:
-    states, mask = draw(9, 3, 6, 4), torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
+    states, mask = (
+        draw(9, 3, 6, 4),
+        torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]]),
+    )
     expected = [
-        token_similarity_by_loop([row for row, counts in zip(sentence, marks, strict=True) if counts])
+        token_similarity_by_loop(
+            [row for row, counts in zip(sentence, marks, strict=True) if counts]
+        )
         for sentence, marks in zip(states.tolist(), mask.tolist(), strict=True)
     ]
     assert token_similarity(states, mask).tolist() == pytest.approx(expected, abs=1e-13)
@@ -217,4 +245,6 @@ def test_no_gradients_are_recorded() -> None:
     """A training asks between two steps, of vectors that may carry gradients."""
     vectors = draw(1, 6, 3).requires_grad_()
     assert uniformity(vectors) < 0
-    assert not layer_similarities([draw(1, 1, 4, 3).requires_grad_()] * 2, torch.ones(1, 4).long()).requires_grad
+    assert not layer_similarities(
+        [draw(1, 1, 4, 3).requires_grad_()] * 2, torch.ones(1, 4).long()
+    ).requires_grad

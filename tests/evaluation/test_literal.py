@@ -26,7 +26,9 @@ def blobs(n: int, seed: int = 0, distance: float = 8.0) -> tuple[np.ndarray, np.
     return (noise + distance * np.eye(CLASSES, WIDTH)[y]).astype(np.float32), y
 
 
-def head(settings: Settings = QUICK, dtype: torch.dtype = torch.float32, decay: float = 1e-4) -> Head:
+def head(
+    settings: Settings = QUICK, dtype: torch.dtype = torch.float32, decay: float = 1e-4
+) -> Head:
     return Head(WIDTH, CLASSES, decay, settings, dtype)
 
 
@@ -43,7 +45,9 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_separable_clouds_are_separated(settings: Settings, dtype: torch.dtype) -> None:
     x, y = blobs(60)
-    fitted = head(replace(settings, tenacity=20, max_epoch=200), dtype)  # small sets move accuracy in few, late leaps
+    fitted = head(
+        replace(settings, tenacity=20, max_epoch=200), dtype
+    )  # small sets move accuracy in few, late leaps
     assert fitted.fit(x, y, blobs(30, seed=1)) == 1.0
     np.testing.assert_array_equal(fitted.predict(x), y)
 
@@ -52,7 +56,9 @@ def test_shuffled_labels_give_no_more_than_chance() -> None:
     x, y = blobs(300)
     fitted = head()
     fitted.fit(x, np.random.default_rng(2).permutation(y))
-    assert fitted.score(*blobs(3000, seed=1)) < 0.65  # a third expected, two thirds when two of three clouds are right
+    assert (
+        fitted.score(*blobs(3000, seed=1)) < 0.65
+    )  # a third expected, two thirds when two of three clouds are right
 
 
 def test_equal_heads_are_equal_bit_for_bit_and_both_precisions_start_alike() -> None:
@@ -62,18 +68,27 @@ def test_equal_heads_are_equal_bit_for_bit_and_both_precisions_start_alike() -> 
     assert {name: weight.dtype for name, weight in a.initial.items()} == dict.fromkeys(
         ("0.weight", "0.bias"), torch.float32
     )
-    assert same({name: weight.double() for name, weight in exact.initial.items()}, dict(exact.model.state_dict()))
+    assert same(
+        {name: weight.double() for name, weight in exact.initial.items()},
+        dict(exact.model.state_dict()),
+    )
     for made in (a, b, exact):
-        np.random.seed(literal.SEED)  # where construction left it: these three were made before the first fit
+        np.random.seed(
+            literal.SEED
+        )  # where construction left it: these three were made before the first fit
         made.fit(x, y)
     assert same(a.model.state_dict(), b.model.state_dict())
     assert not same(a.initial, a.model.state_dict())
     shared = min(len(a.permutations), len(exact.permutations))
-    assert all(np.array_equal(p, q) for p, q in zip(a.permutations[:shared], exact.permutations, strict=False))
+    assert all(
+        np.array_equal(p, q)
+        for p, q in zip(a.permutations[:shared], exact.permutations, strict=False)
+    )
 
 
 def test_the_first_adam_steps_are_the_formula() -> None:
-    """Two batches, the second smaller: Adam with the mean loss and coupled decay on weights and bias, by hand."""
+    """Two batches, the second smaller: Adam with the mean loss and coupled decay on weights and
+    bias, by hand."""
     x, y = blobs(11, distance=1.0)
     decay = 0.3
     made = head(dtype=torch.float64, decay=decay)
@@ -83,7 +98,9 @@ def test_the_first_adam_steps_are_the_formula() -> None:
     m = v = torch.zeros_like(weights)
     [order] = made.permutations
     for step, batch in enumerate((order[:8], order[8:]), start=1):
-        wrong = (features[batch] @ weights.T).softmax(1) - F.one_hot(torch.from_numpy(y[batch]), CLASSES)
+        wrong = (features[batch] @ weights.T).softmax(1) - F.one_hot(
+            torch.from_numpy(y[batch]), CLASSES
+        )
         gradient = wrong.T @ features[batch] / len(batch) + decay * weights
         m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
         weights = weights - 1e-3 * (m / (1 - 0.9**step)) / ((v / (1 - 0.999**step)).sqrt() + 1e-8)
@@ -106,8 +123,18 @@ def test_the_first_rmsprop_step_is_the_formula() -> None:
 
 def test_layers_of_a_network() -> None:
     made = head(replace(QUICK, hidden=5, dropout=0.2))
-    assert [type(layer).__name__ for layer in made.model] == ["Linear", "Dropout", "Sigmoid", "Linear"]
-    assert [tuple(weight.shape) for weight in made.initial.values()] == [(5, WIDTH), (5,), (CLASSES, 5), (CLASSES,)]
+    assert [type(layer).__name__ for layer in made.model] == [
+        "Linear",
+        "Dropout",
+        "Sigmoid",
+        "Linear",
+    ]
+    assert [tuple(weight.shape) for weight in made.initial.values()] == [
+        (5, WIDTH),
+        (5,),
+        (CLASSES, 5),
+        (CLASSES,),
+    ]
     assert made.model[1].p == 0.2
 
 
@@ -135,13 +162,16 @@ def run(accuracies: Iterator[float], settings: Settings) -> tuple[Scripted, floa
 
 
 def test_training_stops_at_the_fourth_check_without_improvement_of_all() -> None:
-    """With a tenacity of 3. Improvements in between do not reset the count, equal accuracy is none."""
+    """With a tenacity of 3. Improvements in between do not reset the count, equal accuracy is
+    none."""
     script = [0.5, 0.4, 0.6, 0.6, 0.7, 0.1, 0.8, 0.2, 0.9]
     made, best = run(iter(script), DEV_MODE)
     assert made.checks == script[:8]
     assert best == 0.8
     assert made.passes == 16
-    assert made.model[0].bias.tolist() == [14.0] * 3  # the copy of the seventh check, not the last state
+    assert (
+        made.model[0].bias.tolist() == [14.0] * 3
+    )  # the copy of the seventh check, not the last state
 
 
 def test_the_first_of_equal_checks_is_kept() -> None:
@@ -163,7 +193,9 @@ def test_training_that_always_improves_ends_after_the_block_that_begins_at_pass_
 
 
 @pytest.mark.parametrize(("n", "size"), [(100, 5), (119, 5), (120, 6)])
-def test_five_percent_is_the_head_of_the_first_permutation(n: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_five_percent_is_the_head_of_the_first_permutation(
+    n: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y = blobs(n)
     seen: list[tuple[np.ndarray, np.ndarray]] = []
     real = Head.score
@@ -173,7 +205,8 @@ def test_five_percent_is_the_head_of_the_first_permutation(n: int, size: int, mo
     order = np.random.RandomState(1111).permutation(n)
     np.testing.assert_array_equal(made.permutations[0], order)
     assert all(
-        np.array_equal(dev_x, x[order[:size]]) and np.array_equal(dev_y, y[order[:size]]) for dev_x, dev_y in seen
+        np.array_equal(dev_x, x[order[:size]]) and np.array_equal(dev_y, y[order[:size]])
+        for dev_x, dev_y in seen
     )
     assert {len(p) for p in made.permutations[1:]} == {n - size}
     assert len(made.permutations) == 1 + len(made.checks) * QUICK.epoch_size
@@ -192,7 +225,9 @@ def test_a_given_dev_set_leaves_the_training_data_whole() -> None:
 
 def test_folds_are_stratified_shuffled_and_drawn_with_the_seed() -> None:
     y = np.array([0, 1, 1] * 4)
-    parts = [(train.tolist(), held_out.tolist()) for train, held_out in literal.folds(y[:, None], y, 4)]
+    parts = [
+        (train.tolist(), held_out.tolist()) for train, held_out in literal.folds(y[:, None], y, 4)
+    ]
     assert [held_out for _, held_out in parts] == [[2, 7, 9], [1, 6, 10], [3, 4, 11], [0, 5, 8]]
     assert all(sorted(train + held_out) == list(range(12)) for train, held_out in parts)
 
@@ -207,23 +242,32 @@ class Fit:
 
 @pytest.fixture
 def fits(monkeypatch: pytest.MonkeyPatch) -> list[Fit]:
-    """Replaces heads by ones whose accuracy is a table of their decay, hidden size and dropout; all fits are listed."""
+    """Replaces heads by ones whose accuracy is a table of their decay, hidden size and dropout; all
+    fits are listed."""
     fits: list[Fit] = []
 
     class Stub:
-        def __init__(self, inputs: int, classes: int, decay: float, settings: Settings, dtype: torch.dtype) -> None:
+        def __init__(
+            self, inputs: int, classes: int, decay: float, settings: Settings, dtype: torch.dtype
+        ) -> None:
             assert (inputs, classes, dtype) == (WIDTH, CLASSES, torch.float32)
             self.decay, self.settings = decay, settings
 
-        def fit(self, x: np.ndarray, y: np.ndarray, dev: tuple[np.ndarray, np.ndarray] | None = None) -> float:
-            fits.append(Fit(self.decay, self.settings, len(x), None if dev is None else len(dev[0])))
+        def fit(
+            self, x: np.ndarray, y: np.ndarray, dev: tuple[np.ndarray, np.ndarray] | None = None
+        ) -> float:
+            fits.append(
+                Fit(self.decay, self.settings, len(x), None if dev is None else len(dev[0]))
+            )
             return 0.0
 
         def score(self, x: np.ndarray, y: np.ndarray) -> float:
             if self.settings.hidden:
                 by_network = {(50, 0.2): 0.7, (100, 0.1): 0.7000049, (200, 0.0): 0.6}
                 return by_network.get((self.settings.hidden, self.settings.dropout), 0.5)
-            return {1e-4: 2 / 3, 1e-3: 2 / 3 + 1e-9}.get(self.decay, 0.5)  # differ beyond the two decimals
+            return {1e-4: 2 / 3, 1e-3: 2 / 3 + 1e-9}.get(
+                self.decay, 0.5
+            )  # differ beyond the two decimals
 
         def predict(self, x: np.ndarray) -> np.ndarray:
             return np.full(len(x), 1)
@@ -238,7 +282,9 @@ def test_nested_fits_410_heads(fits: list[Fit]) -> None:
     refits = [fit for fit in fits if fit.dev is None]
     assert refits == [Fit(1e-4, TEST_MODE, 270, None)] * 10  # the first of equals after rounding
     inner = [fit for fit in fits if fit.dev]
-    assert [fit.decay for fit in inner] == [decay for _ in range(10) for decay in REGULARISERS for _ in range(10)]
+    assert [fit.decay for fit in inner] == [
+        decay for _ in range(10) for decay in REGULARISERS for _ in range(10)
+    ]
     assert {(fit.train, fit.dev) for fit in inner} == {(243, 27)}
 
 
@@ -269,7 +315,8 @@ def test_the_network_is_the_first_of_the_best_after_rounding(fits: list[Fit]) ->
 
 
 def test_protocols_with_real_heads() -> None:
-    """Separable data give 100 everywhere; accuracies of small sets are their fractions in percent."""
+    """Separable data give 100 everywhere; accuracies of small sets are their fractions in
+    percent."""
     x, y = blobs(90)
     splits = {"train": (x, y), "dev": blobs(30, seed=1), "test": blobs(30, seed=2)}
     settings = replace(DEV_MODE, folds=3, batch_size=8)
@@ -278,6 +325,9 @@ def test_protocols_with_real_heads() -> None:
     assert (dev, test) == (100.0, 100.0)
     np.testing.assert_array_equal(predictions, splits["test"][1])
     assert literal.split(splits, CLASSES, settings) == (100.0, 100.0)
-    hard = {name: blobs(30, seed=number, distance=1.0) for number, name in enumerate(("train", "dev", "test"))}
+    hard = {
+        name: blobs(30, seed=number, distance=1.0)
+        for number, name in enumerate(("train", "dev", "test"))
+    }
     for value in literal.split(hard, CLASSES, QUICK):
         assert value in {round(100 * correct / 30, 2) for correct in range(31)}

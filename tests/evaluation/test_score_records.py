@@ -1,4 +1,5 @@
-"""Records of `bench.evaluation.scoring` against the literal classifier, from the task to the number that is written."""
+"""Records of `bench.evaluation.scoring` against the literal classifier, from the task to the number
+that is written."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from bench.evaluation.scoring import score
 from tests.oracles import senteval as literal
 
 WIDTH = 32
-# Ten folds would only take longer, and in batches of 64 few samples are too few steps to learn anything.
+# Ten folds would only take longer, and in batches of 64 few samples are too few steps to learn
+# anything.
 SMALL = {"folds": 3, "batch_size": 16}
 LITERAL = {"test": replace(literal.TEST_MODE, **SMALL), "dev": replace(literal.DEV_MODE, **SMALL)}
 
@@ -33,14 +35,18 @@ def _small_modes_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
 def samples(prefix: str, labels: Sequence[int], columns: int = 1) -> Samples:
     """Sentences of unlike lengths that name their place and label, in SentEval's order."""
     texts = [
-        [f"{prefix} {column} {place} {label}" + " x" * (place % 3) for place, label in enumerate(labels)]
+        [
+            f"{prefix} {column} {place} {label}" + " x" * (place % 3)
+            for place, label in enumerate(labels)
+        ]
         for column in range(columns)
     ]
     return ordered(texts, labels)
 
 
 def vectors(texts: Sequence[str]) -> np.ndarray:
-    """Overlapping clouds by label; the second sentence of a pair is near the first where its label is 1."""
+    """Overlapping clouds by label; the second sentence of a pair is near the first where its label
+    is 1."""
     centres = np.random.default_rng(0).normal(size=(6, WIDTH))
     rows = []
     for text in texts:
@@ -49,7 +55,9 @@ def vectors(texts: Sequence[str]) -> np.ndarray:
         row = generator.normal(size=WIDTH)
         if prefix.startswith("pairs"):
             if column == "1":
-                row = row + np.random.default_rng(int(place)).normal(size=WIDTH) * (1.2 - 0.7 * int(label))
+                row = row + np.random.default_rng(int(place)).normal(size=WIDTH) * (
+                    1.2 - 0.7 * int(label)
+                )
         else:
             row = row + 0.42 * centres[int(label)]
         rows.append(row.astype(np.float32))
@@ -102,13 +110,19 @@ def fixed(task: LabelledTask, settings: literal.Settings) -> dict[tuple[str, str
 
 CASES: dict[str, tuple[LabelledTask, Callable[..., dict[tuple[str, str], float]]]] = {
     "MR": (LabelledTask("MR", "nested", 2, {"all": samples("all", labels(90, 2, 1))}), nested),
-    "xprobe-Depth": (LabelledTask("xprobe-Depth", "nested", 4, {"all": samples("all", labels(80, 4, 2))}), nested),
+    "xprobe-Depth": (
+        LabelledTask("xprobe-Depth", "nested", 4, {"all": samples("all", labels(80, 4, 2))}),
+        nested,
+    ),
     "TREC": (
         LabelledTask(
             "TREC",
             "kfold",
             6,
-            {"train": samples("train", labels(120, 6, 3)), "test": samples("test", labels(50, 6, 4))},
+            {
+                "train": samples("train", labels(120, 6, 3)),
+                "test": samples("test", labels(50, 6, 4)),
+            },
         ),
         kfold,
     ),
@@ -117,7 +131,10 @@ CASES: dict[str, tuple[LabelledTask, Callable[..., dict[tuple[str, str], float]]
             "MRPC",
             "kfold",
             2,
-            {"train": samples("pairs", labels(110, 2, 5), 2), "test": samples("pairs-test", labels(60, 2, 6), 2)},
+            {
+                "train": samples("pairs", labels(110, 2, 5), 2),
+                "test": samples("pairs-test", labels(60, 2, 6), 2),
+            },
         ),
         kfold,
     ),
@@ -126,7 +143,10 @@ CASES: dict[str, tuple[LabelledTask, Callable[..., dict[tuple[str, str], float]]
             "SST2",
             "split",
             2,
-            {name: samples(name, labels(n, 2, n)) for name, n in [("train", 130), ("dev", 40), ("test", 50)]},
+            {
+                name: samples(name, labels(n, 2, n))
+                for name, n in [("train", 130), ("dev", 40), ("test", 50)]
+            },
         ),
         fixed,
     ),
@@ -135,7 +155,10 @@ CASES: dict[str, tuple[LabelledTask, Callable[..., dict[tuple[str, str], float]]
             "Length",
             "split",
             5,
-            {name: samples(name, labels(n, 5, n)) for name, n in [("train", 130), ("dev", 40), ("test", 50)]},
+            {
+                name: samples(name, labels(n, 5, n))
+                for name, n in [("train", 130), ("dev", 40), ("test", 50)]
+            },
         ),
         fixed,
     ),
@@ -148,7 +171,8 @@ def test_records_are_those_of_the_literal_classifier(name: str, mode: str) -> No
     task, oracle = CASES[name]
     expected = oracle(task, LITERAL[mode])
     assert values(task, mode) == expected
-    # Neither chance nor trivial, so that equality says something (nested refits are stopped by 3 samples: on dev).
+    # Neither chance nor trivial, so that equality says something (nested refits are stopped by 3
+    # samples: on dev).
     assert 110 / task.classes < expected["accuracy", "dev"] < 100
 
 

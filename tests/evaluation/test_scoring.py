@@ -17,7 +17,14 @@ from sklearn.metrics import f1_score
 from bench.__main__ import main
 from bench.cli.score_tables import compared, tables
 from bench.datasets.labelled import LabelledTask, Samples
-from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, XPROBE_TASKS, average, expand_tasks
+from bench.datasets.tasks import (
+    PROBING_TASKS,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    XPROBE_TASKS,
+    average,
+    expand_tasks,
+)
 from bench.evaluation import embedding_store, protocols, scoring
 from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import read_tasks, score, score_encoder, sentences
@@ -38,7 +45,11 @@ def data(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classifiers that train for a few passes."""
     for mode, settings in list(MODES.items()):
-        monkeypatch.setitem(MODES, mode, replace(settings, folds=2 if mode == "dev" else 3, batch_size=8, max_epoch=8))
+        monkeypatch.setitem(
+            MODES,
+            mode,
+            replace(settings, folds=2 if mode == "dev" else 3, batch_size=8, max_epoch=8),
+        )
 
 
 @pytest.fixture
@@ -64,7 +75,8 @@ def cells(records: Sequence[Record]) -> Cells:
     return found
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
+# --- names
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_names_of_groups_and_tasks() -> None:
@@ -95,11 +107,14 @@ def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data: Path) -> None
 
 
 def test_an_unknown_mode(data: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown mode 'tset'; did you mean 'test'\? \(known: dev, test\)"):
+    with pytest.raises(
+        UserError, match=r"unknown mode 'tset'; did you mean 'test'\? \(known: dev, test\)"
+    ):
         score(read_tasks(["sts"], data), look_up, mode="tset")
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
+# --- scores
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -110,42 +125,69 @@ def test_every_kind_of_task(data: Path, tmp_path: Path, quick: None) -> None:
     assert sorted(encoder.encoded) == sorted({text for task in tasks for text in task.sentences()})
     expected = {(task, "test", "spearman", "all") for task in STS_TASKS}
     expected |= {(task, "dev", "spearman", "all") for task in ("STS-B", "SICK-R")}
-    expected |= {(f"STS{year}", "test", "spearman", kind) for year in range(12, 17) for kind in ("mean", "wmean")}
-    expected |= {(task, split, "accuracy", "all") for task in TRANSFER_TASKS for split in ("test", "dev")}
+    expected |= {
+        (f"STS{year}", "test", "spearman", kind)
+        for year in range(12, 17)
+        for kind in ("mean", "wmean")
+    }
+    expected |= {
+        (task, split, "accuracy", "all") for task in TRANSFER_TASKS for split in ("test", "dev")
+    }
     expected |= {
         (task, split, metric, "all")
         for task in PROBING_TASKS
         for split in ("test", "dev")
         for metric in ("accuracy", "accuracy_mlp")
     }
-    expected |= {("MRPC", "test", "f1", "all"), *(("Avg", "test", m, "all") for m in ("spearman", "accuracy"))}
+    expected |= {
+        ("MRPC", "test", "f1", "all"),
+        *(("Avg", "test", m, "all") for m in ("spearman", "accuracy")),
+    }
     assert set(found) == expected
     assert all(-100 <= value <= 100 for value in found.values())
     for group, metric in ((STS_TASKS, "spearman"), (TRANSFER_TASKS, "accuracy")):
         printed = [round(found[task, "test", metric, "all"], 2) for task in group]
         assert found["Avg", "test", metric, "all"] == pytest.approx(sum(printed) / 7, abs=1e-12)
     one = cells(score(read_tasks(["TREC", "MRPC", "Tense"], data), look_up))
-    assert one == {cell: value for cell, value in found.items() if cell[0] in ("TREC", "MRPC", "Tense")}
+    assert one == {
+        cell: value for cell, value in found.items() if cell[0] in ("TREC", "MRPC", "Tense")
+    }
 
 
 def test_sentences_and_labels_stay_together(data: Path) -> None:
     """Most sentences name their label; were the two out of step, accuracy would be chance."""
     found = cells(score(read_tasks(["TREC", "SST2", "Depth", "MR"], data), look_up, mode="dev"))
-    for task, least in {"TREC": 40, "SST2": 65, "Depth": 50, "MR": 60}.items():  # of chances 17, 50, 33 and 50
+    for task, least in {
+        "TREC": 40,
+        "SST2": 65,
+        "Depth": 50,
+        "MR": 60,
+    }.items():  # of chances 17, 50, 33 and 50
         assert found[task, "test", "accuracy", "all"] > least
 
 
 def test_an_average_needs_its_whole_group() -> None:
     def cell(task: str, value: float, metric: str, **other: str) -> Record:
-        return {"task": task, "split": "test", "metric": metric, "aggregation": "all", "value": value} | other
+        return {
+            "task": task,
+            "split": "test",
+            "metric": metric,
+            "aggregation": "all",
+            "value": value,
+        } | other
 
     sts = [cell(task, 70.004 + place, "spearman") for place, task in enumerate(STS_TASKS)]
     transfer = [cell(task, 80.005, "accuracy") for task in TRANSFER_TASKS]
-    noise = [cell("STS12", 1, "spearman", aggregation="mean"), cell("MR", 1, "accuracy", split="dev")]
+    noise = [
+        cell("STS12", 1, "spearman", aggregation="mean"),
+        cell("MR", 1, "accuracy", split="dev"),
+    ]
     assert list(scoring._averages(sts[:-1] + transfer[1:] + noise)) == []
     found = cells(list(scoring._averages(noise + sts + transfer + [cell("MRPC", 1, "f1")])))
     assert found == {
-        ("Avg", "test", "spearman", "all"): pytest.approx(73.0, abs=1e-12),  # not 73.004: of the cells as printed
+        ("Avg", "test", "spearman", "all"): pytest.approx(
+            73.0, abs=1e-12
+        ),  # not 73.004: of the cells as printed
         ("Avg", "test", "accuracy", "all"): average([80.005] * 7),
     }
 
@@ -176,14 +218,27 @@ def test_f1_of_mrpc_is_that_of_paraphrases(
     assert found["MRPC", "dev", "accuracy", "all"] == 50.0
 
 
-@pytest.mark.parametrize(("mode", "folds", "heads"), [("test", 10, 410 + 41 + 4), ("dev", 5, 105 + 21 + 4)])
+@pytest.mark.parametrize(
+    ("mode", "folds", "heads"), [("test", 10, 410 + 41 + 4), ("dev", 5, 105 + 21 + 4)]
+)
 def test_modes_differ_and_progress_counts_all_samples(
-    mode: str, folds: int, heads: int, data: Path, watched: list[Progress], monkeypatch: pytest.MonkeyPatch
+    mode: str,
+    folds: int,
+    heads: int,
+    data: Path,
+    watched: list[Progress],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []
 
     def fake_fit(
-        features: Any, labels: Any, classes: int, fold: Any, settings: Any, hidden: int = 0, advance: Any = None
+        features: Any,
+        labels: Any,
+        classes: int,
+        fold: Any,
+        settings: Any,
+        hidden: int = 0,
+        advance: Any = None,
     ):
         assert settings == MODES[mode]
         asked.append(sum(len(one.heads) for one in fold) if not hidden else 0)
@@ -212,11 +267,14 @@ def test_vectors_that_are_not_finite_name_the_task(data: Path) -> None:
     def diverged(texts: Sequence[str]) -> np.ndarray:
         return np.full((len(texts), WIDTH), np.nan, dtype=np.float32)
 
-    with pytest.raises(UserError, match=r"Tense: the vector of '.*' is not finite; the encoder has diverged"):
+    with pytest.raises(
+        UserError, match=r"Tense: the vector of '.*' is not finite; the encoder has diverged"
+    ):
         score(read_tasks(["Tense"], data), diverged)
 
 
-# --- interruptions ----------------------------------------------------------------------------------------------------
+# --- interruptions
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -300,11 +358,26 @@ def same_scores(out: Path, other: Path) -> None:
     assert records == expected
     assert provenance["encoder"] == others["encoder"]
     assert len(records) > 2
-    assert {(record["source"], type(record["value"])) for record in records} == {("sentbench", float)}
+    assert {(record["source"], type(record["value"])) for record in records} == {
+        ("sentbench", float)
+    }
 
 
 def run(model: Path, data: Path, out: Path, *names: str) -> int:
-    return main(["evaluate", str(model), "--pooler", "avg", "--data", str(data), "--tasks", *names, "--out", str(out)])
+    return main(
+        [
+            "evaluate",
+            str(model),
+            "--pooler",
+            "avg",
+            "--data",
+            str(data),
+            "--tasks",
+            *names,
+            "--out",
+            str(out),
+        ]
+    )
 
 
 @pytest.mark.parametrize("call", [1, 2, 3])
@@ -326,7 +399,10 @@ def test_an_evaluation_interrupted_between_tasks_is_resumed(
     interrupt(protocols, "nested", call)
     assert run(tiny_bert, data, out, *names) == 130
     error = capsys.readouterr()
-    assert error.err.splitlines()[-1] == "interrupted; run the same command again to continue from what is finished"
+    assert (
+        error.err.splitlines()[-1]
+        == "interrupted; run the same command again to continue from what is finished"
+    )
     assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
     classified.clear()
     interrupt(TransformerEncoder, "encode", 1)  # nothing is left to encode
@@ -353,19 +429,35 @@ def test_an_evaluation_interrupted_while_encoding_is_resumed(
     interrupt(TransformerEncoder, "encode", 3)
     assert run(tiny_bert, data, out, "STS-B", "STS12") == 130
     assert not out.exists()
-    interrupt(TransformerEncoder, "encode", chunks - 1)  # two chunks are done: this call does not come
+    interrupt(
+        TransformerEncoder, "encode", chunks - 1
+    )  # two chunks are done: this call does not come
     assert run(tiny_bert, data, out, "STS-B", "STS12") == 0
     same_scores(out, whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.json", "whole.json"]
 
 
 def test_finished_tasks_of_another_encoder_are_not_used(
-    data: Path, tiny_bert: Path, tmp_path: Path, quick: None, interrupt: Callable[[Any, str, int], None]
+    data: Path,
+    tiny_bert: Path,
+    tmp_path: Path,
+    quick: None,
+    interrupt: Callable[[Any, str, int], None],
 ) -> None:
     out, whole = tmp_path / "x.json", tmp_path / "whole.json"
     interrupt(protocols, "kfold", 1)
     assert run(tiny_bert, data, out, "MR", "TREC") == 130
-    words = ["evaluate", str(tiny_bert), "--pooler", "avg_first_last", "--data", str(data), "--tasks", "MR", "TREC"]
+    words = [
+        "evaluate",
+        str(tiny_bert),
+        "--pooler",
+        "avg_first_last",
+        "--data",
+        str(data),
+        "--tasks",
+        "MR",
+        "TREC",
+    ]
     assert main([*words, "--out", str(out)]) == main([*words, "--out", str(whole)]) == 0
     same_scores(out, whole)
     assert not out.with_name("x.json.part").exists()
@@ -384,8 +476,11 @@ def test_a_foreign_work_folder_is_not_touched(
     assert foreign.read_text() == "years"
 
 
-def test_scores_record_the_checksums_of_their_data(data: Path, tiny_bert: Path, tmp_path: Path) -> None:
-    """Data without a manifest of its own is held to SentEval's counts, not to its bytes: the sum tells them apart."""
+def test_scores_record_the_checksums_of_their_data(
+    data: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """Data without a manifest of its own is held to SentEval's counts, not to its bytes: the sum
+    tells them apart."""
     sums = []
     for round in range(2):
         out = tmp_path / f"{round}.json"
@@ -400,17 +495,23 @@ def test_scores_record_the_checksums_of_their_data(data: Path, tiny_bert: Path, 
     assert sums[0]["sha256"] != sums[1]["sha256"]
 
 
-# --- tables for the terminal ------------------------------------------------------------------------------------------
+# --- tables for the terminal
+# ------------------------------------------------------------------------------------------
 
 
 def test_described_sets_have_a_table_of_their_own() -> None:
     common = {"split": "test", "metric": "spearman", "aggregation": "all"}
-    records = [common | {"task": task, "value": value} for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))]
+    records = [
+        common | {"task": task, "value": value}
+        for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))
+    ]
     assert [block.split() for block in tables(records).split("\n\n")] == [
         ["STS-B", "spearman", "test", "70.00"],
         ["sts:mine", "spearman", "test", "12.50"],
     ]
-    assert [block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")] == [
+    assert [
+        block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")
+    ] == [
         ["b", "70.00"],
         ["b", "12.50"],
     ]
@@ -422,8 +523,16 @@ def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> 
     blocks = [block.splitlines() for block in tables(records).split("\n\n")]
     assert [block[0].split() for block in blocks] == [["STS-B"], ["MR", "MRPC"], ["Tense"]]
     assert [line.split() for line in blocks[1][1:]] == [
-        ["accuracy", "test", *(f"{found[task, 'test', 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC"))],
-        ["accuracy", "dev", *(f"{found[task, 'dev', 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC"))],
+        [
+            "accuracy",
+            "test",
+            *(f"{found[task, 'test', 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC")),
+        ],
+        [
+            "accuracy",
+            "dev",
+            *(f"{found[task, 'dev', 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC")),
+        ],
         ["f1", "test", f"{found['MRPC', 'test', 'f1', 'all']:.2f}"],
     ]
     assert [line.split()[:2] for line in blocks[2][1:]] == [

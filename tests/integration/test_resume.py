@@ -1,4 +1,5 @@
-"""Trainings as real processes: killed anywhere, told to stop, retried by the workflow; and what is equal to the bit."""
+"""Trainings as real processes: killed anywhere, told to stop, retried by the workflow; and what is
+equal to the bit."""
 
 from __future__ import annotations
 
@@ -50,17 +51,22 @@ def words(run: Run, suite: Path) -> list[str]:
 
 
 class Victim:
-    """One run that is killed again and again, from its start to its end and from its start again."""
+    """One run that is killed again and again, from its start to its end and from its start
+    again."""
 
     def __init__(self, run: Run, trainings: Trainings, folder: Path) -> None:
         self.run, self.trainings, self.folder, self.number = run, trainings, folder, 0
         assert trainings.run(words(run, folder / "whole"), NEVER).status == 0
         self.expected = left(folder / "whole" / "runs" / run.id)
-        # How many events each phase has: of a training up to its last file, and of one that goes on there.
+        # How many events each phase has: of a training up to its last file, and of one that goes on
+        # there.
         first = self.sit(0, "end", 1)
         second = self.sit(0)
         assert (first.status, first.phase, second.status) == (-9, "end", 0)
-        self.counts, self.seconds = first.counts | second.counts, first.seconds  # the larger of both
+        self.counts, self.seconds = (
+            first.counts | second.counts,
+            first.seconds,
+        )  # the larger of both
         self.check()
 
     @property
@@ -72,7 +78,8 @@ class Victim:
         return any((self.suite / "runs" / self.run.id / "checkpoints").glob("*.safetensors"))
 
     def kill(self, entry: str, draw: random.Random) -> str | None:
-        """One sitting, killed in a phase or at some time: the phase that was hit, or None where it came to its end."""
+        """One sitting, killed in a phase or at some time: the phase that was hit, or None where it
+        came to its end."""
         if entry == "time":
             sitting = self.sit(0, delay=draw.uniform(0, self.seconds))
         else:
@@ -83,7 +90,9 @@ class Victim:
         self.check()
         return None
 
-    def sit(self, interval: float, phase: str | None = None, event: int = 0, delay: float | None = None) -> Sitting:
+    def sit(
+        self, interval: float, phase: str | None = None, event: int = 0, delay: float | None = None
+    ) -> Sitting:
         return self.trainings.run(words(self.run, self.suite), interval, phase, event, delay)
 
     def check(self) -> None:
@@ -92,7 +101,11 @@ class Victim:
         found = left(folder)
         assert found.keys() == self.expected.keys()
         assert [name for name in found if found[name] != self.expected[name]] == []
-        assert sorted(path.name for path in folder.iterdir()) == ["encoder", "log.jsonl", "outcome.json"]
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "encoder",
+            "log.jsonl",
+            "outcome.json",
+        ]
         trained = json.loads((self.suite / "trained" / f"{self.run.id}.json").read_text())
         assert trained["outcome"] == json.loads((folder / "outcome.json").read_text())["outcome"]
         self.number += 1
@@ -103,14 +116,21 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(
 ) -> None:
     draw, hit, tries = random.Random(KILLS), Counter[str](), 0
     with Trainings(words(make("simcse"), tmp_path / "first"), tmp_path / "output.txt") as trainings:
-        victims = [Victim(make(text), trainings, tmp_path / str(place)) for place, text in enumerate(METHODS)]
+        victims = [
+            Victim(make(text), trainings, tmp_path / str(place))
+            for place, text in enumerate(METHODS)
+        ]
         entries = ["checkpoint", "resume", "selection", "step", "export", "end", "time"]
         place = 0
         while hit.total() < KILLS:
             entry, able = entries[place % len(entries)], victims
-            if entry == "resume":  # on its way back is only what has a checkpoint, which a kill in the export leaves
+            if (
+                entry == "resume"
+            ):  # on its way back is only what has a checkpoint, which a kill in the export leaves
                 able = [victim for victim in victims if victim.begun]
-            if found := (able or victims)[tries % len(able or victims)].kill(entry if able else "export", draw):
+            if found := (able or victims)[tries % len(able or victims)].kill(
+                entry if able else "export", draw
+            ):
                 hit[found] += 1
                 place += bool(able)
             tries += 1
@@ -150,14 +170,18 @@ def command(*given: str, **environment: str) -> subprocess.Popen[str]:
 def wait_for_checkpoint(process: subprocess.Popen[str], folder: Path, step: int) -> None:
     """Until a training has done so many steps."""
     for _ in range(12_000):
-        if any(int(path.name[:8]) >= step for path in (folder / "checkpoints").glob("*.safetensors")):
+        if any(
+            int(path.name[:8]) >= step for path in (folder / "checkpoints").glob("*.safetensors")
+        ):
             return
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     raise AssertionError(f"no checkpoint of step {step} in {folder}")
 
 
-def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(make: Make, tmp_path: Path) -> None:
+def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(
+    make: Make, tmp_path: Path
+) -> None:
     run = make("is-cse[buffer=12,neighbours=3]", epochs=10)
     suites = [tmp_path / "stopped", tmp_path / "whole"]
     folders = [suite / "runs" / run.id for suite in suites]
@@ -186,7 +210,16 @@ def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(ma
 
 def snakemake(*given: str, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "1", *given],
+        [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "--snakefile",
+            str(ROOT / "Snakefile"),
+            "--cores",
+            "1",
+            *given,
+        ],
         cwd=cwd,
         env=os.environ | HERE,
         stdout=subprocess.PIPE,
@@ -212,7 +245,8 @@ def worker_of(folder: Path) -> int:
 def test_a_killed_worker_is_retried_and_goes_on(
     make: Make, tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
 ) -> None:
-    """While it stands still, a second workflow and a second training of the run are refused, each by a sentence."""
+    """While it stands still, a second workflow and a second training of the run are refused, each
+    by a sentence."""
     run = make("sscl", epochs=10)
     recipe = {**SMALL, "epochs": 10}
     content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, recipe=recipe, methods=["sscl"])
@@ -258,6 +292,8 @@ def test_other_threads_give_the_same_losses_to_rounding(make: Make, tmp_path: Pa
         run = make("simcse", dropout=0.0, threads=threads, sentences=44, learning_rate=1e-4)
         folder = tmp_path / str(threads)
         fit(run, folder)
-        losses.append([json.loads(row)["loss"] for row in (folder / "log.jsonl").read_text().splitlines()])
+        losses.append(
+            [json.loads(row)["loss"] for row in (folder / "log.jsonl").read_text().splitlines()]
+        )
     assert len(losses[0]) == 6
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)

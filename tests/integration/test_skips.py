@@ -1,4 +1,5 @@
-"""A skip that is not listed is a failure where continuous integration asks for that, and only there."""
+"""A skip that is not listed is a failure where continuous integration asks for that, and only
+there."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ MODULE = "import pytest; pytest.importorskip('a_package_that_nobody_has', reason
 
 
 @pytest.mark.parametrize(("asked", "failed"), [("listed", 3), ("", 0)])
-def test_an_unlisted_skip_fails(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str, failed: int):
+def test_an_unlisted_skip_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str, failed: int
+):
     monkeypatch.setenv("SENTBENCH_SKIPS", asked)
     pytester.makepyfile(test_it=TESTS)
     done = pytester.runpytest("-p", "tests.skips", "-p", "no:cacheprovider", "-W", "ignore")
@@ -52,11 +55,14 @@ def test_an_unlisted_skip_fails(pytester: pytest.Pytester, monkeypatch: pytest.M
     assert counts["skipped"] == 5 - failed
     assert counts["xfailed"] == 1
     said = re.findall(r"does not allow: (.+)", done.stdout.str())
-    assert set(said) == ({"no fork", "no spoon", "BENCH_DATA is not set, they say"} if failed else set())
+    assert set(said) == (
+        {"no fork", "no spoon", "BENCH_DATA is not set, they say"} if failed else set()
+    )
 
 
 @pytest.mark.parametrize(
-    ("asked", "status"), [("listed", pytest.ExitCode.INTERRUPTED), ("", pytest.ExitCode.NO_TESTS_COLLECTED)]
+    ("asked", "status"),
+    [("listed", pytest.ExitCode.INTERRUPTED), ("", pytest.ExitCode.NO_TESTS_COLLECTED)],
 )
 def test_an_unlisted_skip_of_a_module_fails(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str, status: pytest.ExitCode
@@ -69,7 +75,8 @@ def test_an_unlisted_skip_of_a_module_fails(
 
 
 @pytest.mark.parametrize(
-    ("user", "tool", "may"), [(0, "/usr/bin/apt-get", False), (0, None, True), (1000, "/usr/bin/apt-get", True)]
+    ("user", "tool", "may"),
+    [(0, "/usr/bin/apt-get", False), (0, None, True), (1000, "/usr/bin/apt-get", True)],
 )
 def test_a_program_may_be_missing_where_nothing_can_install_it(
     monkeypatch: pytest.MonkeyPatch, user: int, tool: str | None, may: bool
@@ -82,7 +89,15 @@ def test_a_program_may_be_missing_where_nothing_can_install_it(
 
 def test_every_listed_reason_is_one_that_a_test_gives() -> None:
     here = Path(__file__).parents[1]
-    others = [path for path in here.rglob("*.py") if path.name not in ("skips.py", Path(__file__).name)]
-    texts = {text for path in others for text in re.findall(r'"([^"\n]*)"', path.read_text(encoding="utf-8"))}
+    others = [
+        path for path in here.rglob("*.py") if path.name not in ("skips.py", Path(__file__).name)
+    ]
+    texts = {
+        text
+        for path in others
+        for text in re.findall(r'"([^"\n]*)"', path.read_text(encoding="utf-8"))
+    }
     listed = skips.ALLOWED | skips.PACKAGES
-    assert [pattern for pattern in listed if not any(re.fullmatch(pattern, text) for text in texts)] == []
+    assert [
+        pattern for pattern in listed if not any(re.fullmatch(pattern, text) for text in texts)
+    ] == []

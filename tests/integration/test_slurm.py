@@ -1,7 +1,8 @@
-"""The DAG through a real SLURM of one machine: the same scores as without, also through what happens to jobs.
+"""The DAG through a real SLURM of one machine: the same scores as without, also through what
+happens to jobs.
 
-It needs root, Debian's slurm-wlm and munge, and snakemake-executor-plugin-slurm. SENTBENCH_SLURM=1 asks for it,
-SENTBENCH_SLURM=smoke for the smoke suite as well.
+It needs root, Debian's slurm-wlm and munge, and snakemake-executor-plugin-slurm. SENTBENCH_SLURM=1
+asks for it, SENTBENCH_SLURM=smoke for the smoke suite as well.
 """
 
 from __future__ import annotations
@@ -24,17 +25,24 @@ ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "profiles" / "slurm"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif("SENTBENCH_SLURM" not in os.environ, reason="SENTBENCH_SLURM=1 starts a SLURM cluster"),
+    pytest.mark.skipif(
+        "SENTBENCH_SLURM" not in os.environ, reason="SENTBENCH_SLURM=1 starts a SLURM cluster"
+    ),
 ]
 
-# The profile, on a small node: less memory, one core a job, and a look at the queue every few seconds.
+# The profile, on a small node: less memory, one core a job, and a look at the queue every few
+# seconds.
 SMALL = [
     "--profile",
     str(PROFILE),
     "--slurm-init-seconds-before-status-checks",
     "3",
     "--set-resources",
-    *(f"{rule}:{resource}" for rule in ("train", "score", "analyse") for resource in ("mem_mb=2000", "runtime=10")),
+    *(
+        f"{rule}:{resource}"
+        for rule in ("train", "score", "analyse")
+        for resource in ("mem_mb=2000", "runtime=10")
+    ),
     "--default-resources",
     "mem_mb=2000",
     "runtime=10",
@@ -65,7 +73,11 @@ def write(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Write:
     def config(folder: Path, methods: list[str], **recipe: Any) -> Path:
         folder.mkdir(exist_ok=True)
         path = folder / "config.yaml"
-        named = {"recipe": {"batch_size": 8, **recipe}, "compare": {"baseline": "simcse"}, "methods": methods}
+        named = {
+            "recipe": {"batch_size": 8, **recipe},
+            "compare": {"baseline": "simcse"},
+            "methods": methods,
+        }
         content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **named)
         path.write_text(yaml.safe_dump(content))
         return path
@@ -83,19 +95,38 @@ def without_slurm(config: Path) -> Suite:
 
 def bench(folder: Path, *words: str) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-m", "bench", *words], cwd=folder, env=environment, check=True, timeout=600)
+    subprocess.run(
+        [sys.executable, "-m", "bench", *words],
+        cwd=folder,
+        env=environment,
+        check=True,
+        timeout=600,
+    )
 
 
 def snakemake(
     cluster: Cluster, folder: Path, config: Path, *words: str, checkpoints: int = 3600
 ) -> subprocess.Popen[bytes]:
-    """Start Snakemake on the cluster, with so many seconds between two checkpoints of a training."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--configfile", str(config)]
+    """Start Snakemake on the cluster, with so many seconds between two checkpoints of a
+    training."""
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(ROOT / "Snakefile"),
+        "--configfile",
+        str(config),
+    ]
     with (folder / "said").open("wb") as said:
         return subprocess.Popen(
             [*command, *SMALL, *words],
             cwd=folder,
-            env={**cluster.environment, "OMP_NUM_THREADS": "1", "SENTBENCH_CHECKPOINT_SECONDS": str(checkpoints)},
+            env={
+                **cluster.environment,
+                "OMP_NUM_THREADS": "1",
+                "SENTBENCH_CHECKPOINT_SECONDS": str(checkpoints),
+            },
             stdout=said,
             stderr=subprocess.STDOUT,
         )
@@ -117,11 +148,16 @@ def scores(folder: Path) -> Suite:
 
 def steps(folder: Path) -> int:
     """How far the only training of a folder has come."""
-    return sum(log.read_bytes().count(b"\n") for log in folder.glob("results/tiny/runs/*/log.jsonl"))
+    return sum(
+        log.read_bytes().count(b"\n") for log in folder.glob("results/tiny/runs/*/log.jsonl")
+    )
 
 
 def test_a_suite_gives_the_same_scores(cluster: Cluster, write: Write, tmp_path: Path) -> None:
-    suite: Suite = {"methods": ["word-overlap", "simcse", "gs-infonce[multiple=1]"], "select_every": 2}
+    suite: Suite = {
+        "methods": ["word-overlap", "simcse", "gs-infonce[multiple=1]"],
+        "select_every": 2,
+    }
     there = tmp_path / "there"
     finish(snakemake(cluster, there, write(there, **suite)), there)
     assert len(scores(there)) == 3
@@ -131,15 +167,22 @@ def test_a_suite_gives_the_same_scores(cluster: Cluster, write: Write, tmp_path:
     ended = cluster.jobs("COMPLETED")
     runs = [job for job, _, rule in ended if rule.startswith("rule_run_")]
     assert len(runs) == 3, ended  # a run is one job
-    assert not any(rule.startswith(("rule_data", "rule_corpus", "rule_backbone")) for _, _, rule in ended)
+    assert not any(
+        rule.startswith(("rule_data", "rule_corpus", "rule_backbone")) for _, _, rule in ended
+    )
     for job in runs:
         assert "TresPerJob=gres:gpu:1" in cluster.slurm("scontrol", "show", "job", job)
 
 
-def test_several_runs_in_a_job_take_turns_on_one_gpu(cluster: Cluster, write: Write, tmp_path: Path) -> None:
+def test_several_runs_in_a_job_take_turns_on_one_gpu(
+    cluster: Cluster, write: Write, tmp_path: Path
+) -> None:
     config = write(tmp_path, ["simcse", "gs-infonce[multiple=1]"], select_every=2)
     before = {job for job, *_ in cluster.jobs("all")}
-    finish(snakemake(cluster, tmp_path, config, "--group-components", "run=2", "--until", "score"), tmp_path)
+    finish(
+        snakemake(cluster, tmp_path, config, "--group-components", "run=2", "--until", "score"),
+        tmp_path,
+    )
     (job,) = {job for job, _, rule in cluster.jobs("all") if rule.startswith("rule_run_")} - before
     described = cluster.slurm("scontrol", "show", "job", job)
     assert "TresPerJob=gres:gpu:1" in described
@@ -162,13 +205,20 @@ def cancelled(cluster: Cluster, job: str) -> None:
 
 
 def pre_empted(cluster: Cluster, job: str) -> None:
-    cluster.slurm("sbatch", "--partition=urgent", f"--cpus-per-task={CPUS}", "--output=/dev/null", "--wrap=sleep 1")
+    cluster.slurm(
+        "sbatch",
+        "--partition=urgent",
+        f"--cpus-per-task={CPUS}",
+        "--output=/dev/null",
+        "--wrap=sleep 1",
+    )
 
 
 def declared_down(cluster: Cluster, job: str) -> None:
     cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=down", "reason=test")
     until(
-        lambda: "PENDING" in {state for name, state, _ in cluster.jobs() if name == job}, "the job is not queued again"
+        lambda: "PENDING" in {state for name, state, _ in cluster.jobs() if name == job},
+        "the job is not queued again",
     )
     cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=resume")
 
@@ -181,7 +231,8 @@ def crashed(cluster: Cluster, job: str) -> None:
 
 # Where SLURM gives notice, no checkpoint is due but the one on its signal; a crash gives none.
 @pytest.mark.parametrize(
-    ("happens", "checkpoints"), [(cancelled, 3600), (pre_empted, 3600), (declared_down, 3600), (crashed, 0)]
+    ("happens", "checkpoints"),
+    [(cancelled, 3600), (pre_empted, 3600), (declared_down, 3600), (crashed, 0)],
 )
 def test_an_interrupted_training_ends_with_the_same_scores(
     happens: Callable[[Cluster, str], None],
@@ -202,11 +253,18 @@ def test_an_interrupted_training_ends_with_the_same_scores(
     (log,) = tmp_path.glob("results/tiny/logs/train/*.log")
     assert "resumes after step" in log.read_text()
     if happens is cancelled:  # the job's own log says how the training ended
-        assert "exit status 75" in (tmp_path / "said").read_text(), "its shell ended before the training did"
+        assert "exit status 75" in (tmp_path / "said").read_text(), (
+            "its shell ended before the training did"
+        )
 
 
-@pytest.mark.skipif(os.environ.get("SENTBENCH_SLURM") != "smoke", reason="SENTBENCH_SLURM=smoke runs the smoke suite")
+@pytest.mark.skipif(
+    os.environ.get("SENTBENCH_SLURM") != "smoke",
+    reason="SENTBENCH_SLURM=smoke runs the smoke suite",
+)
 def test_the_smoke_suite(cluster: Cluster, tmp_path: Path) -> None:
     finish(snakemake(cluster, tmp_path, ROOT / "config" / "smoke.yaml"), tmp_path, 3600)
     reference = ROOT / "results" / "reference" / "smoke.json"
-    bench(tmp_path, "reference", "--check", "--suite", "results/smoke", "--reference", str(reference))
+    bench(
+        tmp_path, "reference", "--check", "--suite", "results/smoke", "--reference", str(reference)
+    )

@@ -21,11 +21,25 @@ pytestmark = pytest.mark.slow
 
 
 def snakemake(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "2", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(ROOT / "Snakefile"),
+        "--cores",
+        "2",
+        *words,
+    ]
     hidden = {"BENCH_DATA", "BENCH_MODELS"}
     inherited = {key: value for key, value in os.environ.items() if key not in hidden}
     return subprocess.run(
-        command, cwd=cwd, env={**inherited, **environment}, capture_output=True, text=True, timeout=600
+        command,
+        cwd=cwd,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
 
 
@@ -50,13 +64,27 @@ def test_a_file_where_results_go_is_named(tmp_path: Path) -> None:
 
 Suite = tuple[Path, Callable[..., Path]]
 
-RENDERED = {"plan": 1, "tables": 1, "figures": 1, "page": 1, "coverage": 1, "compare": 1}  # the audit hangs on nothing
-METHODS = ["word-overlap", "untrained[pooler=avg]", {"method": "simcse", "analyses": ["cosines", "memory"]}]
+RENDERED = {
+    "plan": 1,
+    "tables": 1,
+    "figures": 1,
+    "page": 1,
+    "coverage": 1,
+    "compare": 1,
+}  # the audit hangs on nothing
+METHODS = [
+    "word-overlap",
+    "untrained[pooler=avg]",
+    {"method": "simcse", "analyses": ["cosines", "memory"]},
+]
 
 
 @pytest.fixture(scope="module")
-def suite(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Suite:
-    """A folder where a tiny suite has run to its end, and a function that writes variants of its configuration."""
+def suite(
+    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Suite:
+    """A folder where a tiny suite has run to its end, and a function that writes variants of its
+    configuration."""
     folder = tmp_path_factory.mktemp("suite")
 
     def config(**changes: Any) -> Path:
@@ -78,7 +106,13 @@ def suite(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory:
 def test_the_suite_leaves_tables_figures_and_a_page(suite: Suite) -> None:
     folder, _ = suite
     results = folder / "results" / "tiny"
-    for path in ("tables/sts.csv", "tables/sts.md", "tables/sts.tex", "tables/sts.html", "report/index.html"):
+    for path in (
+        "tables/sts.csv",
+        "tables/sts.md",
+        "tables/sts.tex",
+        "tables/sts.html",
+        "report/index.html",
+    ):
         assert (results / path).stat().st_size > 0
     assert (folder / "figures" / "tiny" / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((results / "scores").iterdir())) == 4
@@ -102,19 +136,27 @@ def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
         "score_1",
         "analyse_0",
     }
-    done = snakemake("--configfile", batched, "--until", "score_0", "score_1", "analyse_0", cwd=folder)
+    done = snakemake(
+        "--configfile", batched, "--until", "score_0", "score_1", "analyse_0", cwd=folder
+    )
     assert done.returncode == 0, done.stderr
     rendered = RENDERED | {"audit": 1}  # which does not depend on how many runs a job has
     assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == rendered
     fewer = str(config(suite="batched", runs_per_job=3, tasks=["STS-B"]))
-    assert planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout) == {"score_0": 1, "score_1": 1} | rendered
+    assert (
+        planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout)
+        == {"score_0": 1, "score_1": 1} | rendered
+    )
 
     def scores(name: str) -> dict[str, Any]:
         paths = sorted((folder / "results" / name / "scores").iterdir())
         return {path.name: json.loads(path.read_text())["records"] for path in paths}
 
     def analyses(name: str) -> list[Any]:
-        return [json.loads(path.read_text())["analyses"] for path in (folder / "results" / name / "analyses").iterdir()]
+        return [
+            json.loads(path.read_text())["analyses"]
+            for path in (folder / "results" / name / "analyses").iterdir()
+        ]
 
     assert scores("batched") == scores("tiny")
     assert analyses("batched") == analyses("tiny")
@@ -140,7 +182,9 @@ def test_a_new_seed_runs_alone(suite: Suite) -> None:
     assert planned(output) == {"train": 2, "score": 2, "analyse": 1} | RENDERED
     assert (
         "_s1_"
-        not in output.replace("scores/simcse_official_tiny-bert_s1", "").split("Job stats")[0].split("rule tables")[0]
+        not in output.replace("scores/simcse_official_tiny-bert_s1", "")
+        .split("Job stats")[0]
+        .split("rule tables")[0]
     )
 
 
@@ -156,7 +200,9 @@ def test_other_tasks_are_scored_without_training(suite: Suite) -> None:
     assert planned(output) == {"score": 4} | RENDERED
 
 
-def test_a_failed_job_leaves_no_half_output(suite: Suite, tiny_corpus: Path, tmp_path: Path) -> None:
+def test_a_failed_job_leaves_no_half_output(
+    suite: Suite, tiny_corpus: Path, tmp_path: Path
+) -> None:
     _, config = suite
     broken = tmp_path / "broken.txt"
     broken.write_bytes(tiny_corpus.read_bytes() + b"caf\xe9\n")
@@ -184,7 +230,12 @@ def test_a_finished_training_is_not_repeated(suite: Suite) -> None:
 
 def test_the_paper_suite_is_planned_without_network(tmp_path: Path) -> None:
     done = snakemake(
-        "-n", "--quiet", "rules", cwd=tmp_path, HF_ENDPOINT="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9"
+        "-n",
+        "--quiet",
+        "rules",
+        cwd=tmp_path,
+        HF_ENDPOINT="http://127.0.0.1:9",
+        http_proxy="http://127.0.0.1:9",
     )
     assert done.returncode == 0, done.stderr
     done = snakemake("-n", cwd=tmp_path, HF_ENDPOINT="http://127.0.0.1:9")

@@ -1,4 +1,5 @@
-"""Shared by the tests of methods outside the formula: how far two losses disagree, and a run of the tiny backbone."""
+"""Shared by the tests of methods outside the formula: how far two losses disagree, and a run of the
+tiny backbone."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ Loss = Callable[[Sequence[Tensor]], Tensor]
 
 def gradients(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
     found = torch.autograd.grad(loss, leaves, allow_unused=True)
-    return [torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(found, leaves, strict=True)]
+    return [
+        torch.zeros_like(leaf) if grad is None else grad
+        for grad, leaf in zip(found, leaves, strict=True)
+    ]
 
 
 def disagreement(
@@ -32,7 +36,8 @@ def disagreement(
     floor: float = 1e-6,
     unit: Callable[[Tensor], Tensor | float] = lambda leaf: 1.0,
 ) -> float:
-    """The largest difference between a loss and its oracle, or between their gradients, relative to the largest entry.
+    """The largest difference between a loss and its oracle, or between their gradients, relative to
+    the largest entry.
 
     Args:
         own: the method's loss of leaves of type `dtype`; `oracle`'s are float64.
@@ -97,7 +102,9 @@ def step(index: int, rows: Sequence[int]) -> Step:
     return Step(index, 10, len(rows), 1, rows)
 
 
-def some_steps(method: Any, context: RunContext, modules: torch.nn.Module, indices: Sequence[int]) -> list[float]:
+def some_steps(
+    method: Any, context: RunContext, modules: torch.nn.Module, indices: Sequence[int]
+) -> list[float]:
     """Losses of a few steps of plain gradient descent."""
     losses = []
     for index in indices:
@@ -114,8 +121,11 @@ def some_steps(method: Any, context: RunContext, modules: torch.nn.Module, indic
 
 
 def restored_losses(runs: Runs, text: str) -> tuple[list[float], list[float]]:
-    """Losses of steps 3 and 4: gone on with, and by a new run that was given the state after step 2."""
+    """Losses of steps 3 and 4: gone on with, and by a new run that was given the state after step
+    2."""
     first, second = runs.start(text), runs.start(text)
     some_steps(*first, [0, 1, 2])
-    second[2].load_state_dict({name: tensor.clone() for name, tensor in first[2].state_dict().items()})
+    second[2].load_state_dict(
+        {name: tensor.clone() for name, tensor in first[2].state_dict().items()}
+    )
     return some_steps(*first, [3, 4]), some_steps(*second, [3, 4])

@@ -1,4 +1,5 @@
-"""ESimCSE and DCLR among the cases of `cases`: their second models are tables of vectors, filled from each batch."""
+"""ESimCSE and DCLR among the cases of `cases`: their second models are tables of vectors, filled
+from each batch."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class FakeContext:
 
 @dataclass(frozen=True)
 class QueueCase(Case):
-    """A case whose loss is a whole step: `prepare` before the first one, `extras`, the loss, `after_loss`."""
+    """A case whose loss is a whole step: `prepare` before the first one, `extras`, the loss,
+    `after_loss`."""
 
     def build(self) -> Any:
         method = super().build()
@@ -66,7 +68,9 @@ class QueueCase(Case):
                 self.prepare(context)
             context.backbone.vectors.data = first.detach().clone()
             for part in self.slots:
-                if getattr(part, "complement", None) is not None:  # it judges a batch by its first view
+                if (
+                    getattr(part, "complement", None) is not None
+                ):  # it judges a batch by its first view
                     part.complement.vectors.data = first.detach().clone()
             step = replace(step, rows=range(len(first)))
             self.train()

@@ -1,4 +1,5 @@
-"""CARDS: its loss is the oracle's, words are switched as they should, and nobody is its own retrieved negative."""
+"""CARDS: its loss is the oracle's, words are switched as they should, and nobody is its own
+retrieved negative."""
 
 from __future__ import annotations
 
@@ -31,7 +32,17 @@ from tests.oracles import methods as oracles
 Train = Callable[..., Path]
 WIDTH, DEPTH, TOTAL, SEED = 5, 4, 6, 3
 # Row 4 repeats row 1, row 6 repeats row 0.
-SENTENCES = ["a dog", "a cat", "the red car", "two birds", "a cat", "one old tree", "a dog", "water", "The End"]
+SENTENCES = [
+    "a dog",
+    "a cat",
+    "the red car",
+    "two birds",
+    "a cat",
+    "one old tree",
+    "a dog",
+    "water",
+    "The End",
+]
 DISTINCT = ["a dog", "a cat", "the red car", "two birds", "one old tree", "water", "The End"]
 BATCHES = ([1, 4, 0, 7], [6, 2, 0, 5], [8, 3, 1, 2], [0], [3, 1, 5, 4, 6])
 
@@ -40,11 +51,14 @@ BATCHES = ([1, 4, 0, 7], [6, 2, 0, 5], [8, 3, 1, 2], [0], [3, 1, 5, 4, 6])
 
 
 def oracle_neighbours(count: int) -> list[list[str]]:
-    """Nearest other sentences of each distinct one, by the vectors that the corpus stands for below."""
+    """Nearest other sentences of each distinct one, by the vectors that the corpus stands for
+    below."""
     vectors = [oracle_vector(sentence) for sentence in DISTINCT]
     found = []
     for i, u in enumerate(vectors):
-        cosines = [sum(a * b for a, b in zip(u, v, strict=True)) / (norm(u) * norm(v)) for v in vectors]
+        cosines = [
+            sum(a * b for a, b in zip(u, v, strict=True)) / (norm(u) * norm(v)) for v in vectors
+        ]
         ranked = sorted((j for j in range(len(vectors)) if j != i), key=lambda j: (-cosines[j], j))
         found.append([DISTINCT[j] for j in ranked[:count]])
     return found
@@ -60,13 +74,21 @@ def norm(u: Sequence[float]) -> float:
 
 def oracle_retrieved(rows: Sequence[int], index: int, count: int) -> list[str]:
     """One of its nearest for each anchor, evenly, from the stream "retrieval" of the step."""
-    places = torch.randint(count, (len(rows),), generator=oracles.named_generator(SEED, "retrieval", index))
+    places = torch.randint(
+        count, (len(rows),), generator=oracles.named_generator(SEED, "retrieval", index)
+    )
     table = oracle_neighbours(count)
-    return [table[DISTINCT.index(SENTENCES[row])][place] for row, place in zip(rows, places.tolist(), strict=True)]
+    return [
+        table[DISTINCT.index(SENTENCES[row])][place]
+        for row, place in zip(rows, places.tolist(), strict=True)
+    ]
 
 
-def oracle_loss(leaves: Sequence[Tensor], rows: Sequence[int], index: int, count: int, t: float) -> Tensor:
-    """InfoNCE of the views; sentence j's retrieved one joins for every i, unless it is i's own sentence."""
+def oracle_loss(
+    leaves: Sequence[Tensor], rows: Sequence[int], index: int, count: int, t: float
+) -> Tensor:
+    """InfoNCE of the views; sentence j's retrieved one joins for every i, unless it is i's own
+    sentence."""
     h, p, r = (oracles.scalars(leaf) for leaf in leaves)
     extra: list[Any] = [[] for _ in rows]
     if count:
@@ -82,7 +104,8 @@ def oracle_loss(leaves: Sequence[Tensor], rows: Sequence[int], index: int, count
 
 
 class Tools:
-    """What CARDS asks of its context; `leaves` are the vectors of first views, second views and retrieved sentences."""
+    """What CARDS asks of its context; `leaves` are the vectors of first views, second views and
+    retrieved sentences."""
 
     device = "cpu"
     tokenizer = SimpleNamespace(decode=lambda row, skip_special_tokens: SENTENCES[row[0]])
@@ -113,12 +136,20 @@ class Tools:
     def embed(self, views: Any, extras: Any) -> Views:
         self.extras = [[token for (token,) in row] for row in extras["cards"]]
         first, second, other = self.leaves
-        return Views((first, second), lambda layer: (first, second), {"cards": [other] * len(extras["cards"])})
+        return Views(
+            (first, second),
+            lambda layer: (first, second),
+            {"cards": [other] * len(extras["cards"])},
+        )
 
 
-def build(count: int = 3, t: float = 0.05, *others: tuple[type, dict[str, Any]]) -> tuple[Any, Tools]:
+def build(
+    count: int = 3, t: float = 0.05, *others: tuple[type, dict[str, Any]]
+) -> tuple[Any, Tools]:
     hyper = CARDSHyper(temperature=t, switch=0.0, neighbours=count)
-    method = compose([(CARDS, hyper), *((cls, cls.Hyper(**keys)) for cls, keys in others)], Shape(WIDTH, DEPTH))
+    method = compose(
+        [(CARDS, hyper), *((cls, cls.Hyper(**keys)) for cls, keys in others)], Shape(WIDTH, DEPTH)
+    )
     tools = Tools()
     method.prepare(tools)
     return method, tools
@@ -133,20 +164,30 @@ def leaves_of(kind: str, index: int, dtype: torch.dtype) -> list[Tensor]:
     return [leaf.to(dtype, copy=True).requires_grad_() for leaf in (first, second, third)]
 
 
-def take(method: Any, tools: Tools, leaves: Sequence[Tensor], index: int) -> tuple[Tensor, list[Tensor]]:
+def take(
+    method: Any, tools: Tools, leaves: Sequence[Tensor], index: int
+) -> tuple[Tensor, list[Tensor]]:
     tools.leaves = leaves
     loss = method.step_loss(tools, Step(index, TOTAL, 5, SEED, BATCHES[index]))
     assert loss.dtype == leaves[0].dtype
-    grads = torch.autograd.grad(loss, leaves, allow_unused=True) if loss.requires_grad else [None] * 3
+    grads = (
+        torch.autograd.grad(loss, leaves, allow_unused=True) if loss.requires_grad else [None] * 3
+    )
     return loss.detach(), [
-        torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(grads, leaves, strict=True)
+        torch.zeros_like(leaf) if grad is None else grad
+        for grad, leaf in zip(grads, leaves, strict=True)
     ]
 
 
 def disagreement(
-    kind: str, dtype: torch.dtype, count: int = 3, t: float = 0.05, spoil: Callable[[Any], None] | None = None
+    kind: str,
+    dtype: torch.dtype,
+    count: int = 3,
+    t: float = 0.05,
+    spoil: Callable[[Any], None] | None = None,
 ) -> float:
-    """The largest difference of loss or gradient over all batches, as `cases.disagreement` measures it."""
+    """The largest difference of loss or gradient over all batches, as `cases.disagreement` measures
+    it."""
     method, tools = build(count, t)
     if spoil:
         spoil(method)
@@ -168,7 +209,9 @@ def disagreement(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("count", "t"), [(3, 0.05), (1, 0.05), (6, 1.0), (3, 0.001), (0, 0.05)])
-@pytest.mark.parametrize("kind", ["random", "close", "near-duplicates", "opposites", "mixed-norms", "tiny", "huge"])
+@pytest.mark.parametrize(
+    "kind", ["random", "close", "near-duplicates", "opposites", "mixed-norms", "tiny", "huge"]
+)
 def test_equals_oracle(kind: str, count: int, t: float, dtype: torch.dtype) -> None:
     assert disagreement(kind, dtype, count, t) < tolerance(kind, dtype)
 
@@ -178,7 +221,12 @@ def test_the_batches_meet_every_case() -> None:
     masked = []
     for index, rows in enumerate(BATCHES):
         drawn = oracle_retrieved(rows, index, 3)
-        masked += [(i, j) for i in range(len(rows)) for j in range(len(rows)) if SENTENCES[rows[i]] == drawn[j]]
+        masked += [
+            (i, j)
+            for i in range(len(rows))
+            for j in range(len(rows))
+            if SENTENCES[rows[i]] == drawn[j]
+        ]
     assert len(masked) >= 5
     assert all(i != j for i, j in masked)  # nobody's neighbour is itself
 
@@ -217,7 +265,9 @@ def _numbers_by_row(method: Any) -> None:
 
 MUTATIONS: dict[str, Callable[[Any], None]] = {
     "no mask": mutate("negatives", _group(weights=lambda group: None)),
-    "mask turned round": mutate("negatives", _group(weights=lambda group: group.weights.T.contiguous())),
+    "mask turned round": mutate(
+        "negatives", _group(weights=lambda group: group.weights.T.contiguous())
+    ),
     "mask inverted": mutate("negatives", _group(weights=lambda group: 1 - group.weights)),
     "mask halves": mutate("negatives", _group(weights=lambda group: (1 + group.weights) / 2)),
     "mask of the row in place of the sentence": _numbers_by_row,
@@ -237,13 +287,23 @@ MUTATIONS: dict[str, Callable[[Any], None]] = {
     "drawn at the next step": mutate(
         "_retrieved", lambda plain, given: plain(replace(given[0], index=given[0].index + 1))
     ),
-    "drawn with another seed": mutate("_retrieved", lambda plain, given: plain(replace(given[0], seed=1))),
+    "drawn with another seed": mutate(
+        "_retrieved", lambda plain, given: plain(replace(given[0], seed=1))
+    ),
     "views swapped": mutate("pairs", lambda plain, given: plain(*given)[::-1]),
-    "temperature": lambda method: setattr(method, "hyper", replace(method.hyper, temperature=0.0500001)),
-    "fewer to draw from": lambda method: setattr(method, "hyper", replace(method.hyper, neighbours=2)),
+    "temperature": lambda method: setattr(
+        method, "hyper", replace(method.hyper, temperature=0.0500001)
+    ),
+    "fewer to draw from": lambda method: setattr(
+        method, "hyper", replace(method.hyper, neighbours=2)
+    ),
     "table turned": lambda method: setattr(method, "_nearest", method._nearest[:, ::-1].copy()),
-    "table one row off": lambda method: setattr(method, "_nearest", np.roll(method._nearest, 1, axis=0)),
-    "equal sentences apart": lambda method: setattr(method, "_numbers", [0, 1, 2, 3, 6, 4, 5, 5, 6]),
+    "table one row off": lambda method: setattr(
+        method, "_nearest", np.roll(method._nearest, 1, axis=0)
+    ),
+    "equal sentences apart": lambda method: setattr(
+        method, "_numbers", [0, 1, 2, 3, 6, 4, 5, 5, 6]
+    ),
 }
 
 
@@ -266,7 +326,11 @@ def test_the_retrieved_sentences_are_what_is_encoded() -> None:
 def test_every_neighbour_is_drawn_evenly_and_nobody_else() -> None:
     method, _ = build()
     near = oracle_neighbours(3)[DISTINCT.index("a cat")]
-    drawn = [DISTINCT[number] for step in range(100) for number in method._retrieved(Step(step, 100, 5, 1, [1, 4]))]
+    drawn = [
+        DISTINCT[number]
+        for step in range(100)
+        for number in method._retrieved(Step(step, 100, 5, 1, [1, 4]))
+    ]
     assert sorted(set(drawn)) == sorted(near)
     assert all(45 <= drawn.count(sentence) <= 90 for sentence in near)  # 200 draws of 3
     assert drawn[::2] != drawn[1::2]  # a copy draws for itself
@@ -275,7 +339,9 @@ def test_every_neighbour_is_drawn_evenly_and_nobody_else() -> None:
 def test_equal_sentences_are_searched_once() -> None:
     asked: list[Any] = []
     tools = Tools()
-    tools.neighbours = lambda vectors, count: asked.append((len(vectors), count)) or np.zeros((7, count), int)  # type: ignore[method-assign]
+    tools.neighbours = lambda vectors, count: (
+        asked.append((len(vectors), count)) or np.zeros((7, count), int)
+    )  # type: ignore[method-assign]
     CARDS(CARDSHyper(switch=0.0, neighbours=3), Shape(WIDTH, DEPTH)).prepare(tools)  # type: ignore[arg-type]
     assert asked == [(7, 3)]
 
@@ -284,7 +350,8 @@ def test_equal_sentences_are_searched_once() -> None:
 
 
 def oracle_switch(text: str, share: float, counted: bool, generator: torch.Generator) -> str:
-    """Words are what stands between spaces; the case of a first letter is turned, anything else stays."""
+    """Words are what stands between spaces; the case of a first letter is turned, anything else
+    stays."""
     words = [word for word in text.split(" ") if word != ""]
     if counted:
         left = max(1, round(share * len(words)))
@@ -327,10 +394,15 @@ def test_count_switches_exactly_as_many_and_each_one_by_chance() -> None:
     words = text.split()
 
     def switched(kind: str, share: float) -> list[int]:
-        method, draw = CARDS(CARDSHyper(switch=share, words=kind), Shape(WIDTH, DEPTH)), torch.Generator()
+        method, draw = (
+            CARDS(CARDSHyper(switch=share, words=kind), Shape(WIDTH, DEPTH)),
+            torch.Generator(),
+        )
         draw.manual_seed(1)
         texts = [method._switch(text, draw).split() for _ in range(50)]
-        assert all([word.lower() for word in made] == [word.lower() for word in words] for made in texts)
+        assert all(
+            [word.lower() for word in made] == [word.lower() for word in words] for made in texts
+        )
         return [sum(a != b for a, b in zip(made, words, strict=True)) for made in texts]
 
     assert set(switched("count", 0.1)) == {4}
@@ -341,8 +413,17 @@ def test_count_switches_exactly_as_many_and_each_one_by_chance() -> None:
     assert 1.2 < sum(few) / len(few) < 2.4  # 1.8 of 36 letters
 
 
-def context_of(backbone: Path, corpus: Path, data: Path, folder: Path, text: str, **recipe: Any) -> RunContext:
-    run = resolve(text, backbone_name=str(backbone), corpus=str(corpus), data=str(data), seed=SEED, recipe=recipe)
+def context_of(
+    backbone: Path, corpus: Path, data: Path, folder: Path, text: str, **recipe: Any
+) -> RunContext:
+    run = resolve(
+        text,
+        backbone_name=str(backbone),
+        corpus=str(corpus),
+        data=str(data),
+        seed=SEED,
+        recipe=recipe,
+    )
     return RunContext(run, folder, "cpu")
 
 
@@ -350,14 +431,23 @@ def context_of(backbone: Path, corpus: Path, data: Path, folder: Path, text: str
 def test_the_second_view_is_the_decoded_text_switched(
     tiny_roberta: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    context = context_of(tiny_roberta, tiny_corpus, tiny_data, tmp_path, "cards[switch=0.5,neighbours=0]", max_length=8)
+    context = context_of(
+        tiny_roberta,
+        tiny_corpus,
+        tiny_data,
+        tmp_path,
+        "cards[switch=0.5,neighbours=0]",
+        max_length=8,
+    )
     method = context.run.build()
     method.prepare(context)
     tokens = context.tokens()[:10]
     first, second = method.views(tokens, Step(2, TOTAL, 10, SEED, range(10)))
     assert first is tokens
     generator = oracles.named_generator(SEED, "switch-case", 2)
-    texts = [oracle_switch(context.tokenizer.decode(row[1:-1]), 0.5, False, generator) for row in tokens]
+    texts = [
+        oracle_switch(context.tokenizer.decode(row[1:-1]), 0.5, False, generator) for row in tokens
+    ]
     assert list(second) == [context.tokenizer(text)["input_ids"] for text in texts]
     assert any(len(row) > 8 for row in second)  # a capital may cost a piece, and nothing is cut
     assert max(map(len, tokens)) == 8
@@ -380,7 +470,11 @@ def test_switched_off_it_is_simcse_bit_for_bit(dtype: torch.dtype) -> None:
             views = Views(leaves[:2], lambda layer: [])
             expected = plain.loss(views, Step(index, TOTAL, 5, SEED, BATCHES[index]))  # type: ignore[operator]
             assert torch.equal(loss, expected)
-            wanted = torch.autograd.grad(expected, leaves[:2]) if expected.requires_grad else gradients[:2]
+            wanted = (
+                torch.autograd.grad(expected, leaves[:2])
+                if expected.requires_grad
+                else gradients[:2]
+            )
             assert all(torch.equal(a, b) for a, b in zip(gradients, wanted, strict=False))
 
 
@@ -392,7 +486,8 @@ def test_nothing_of_it_is_state_and_a_loaded_copy_goes_on() -> None:
         take(method, tools, leaves_of("random", index, torch.float32), index)
     copy.load_state_dict(method.state_dict())
     one, other = (
-        take(*pair, leaves_of("random", 4, torch.float32), 4)[0] for pair in ((method, tools), (copy, copy_tools))
+        take(*pair, leaves_of("random", 4, torch.float32), 4)[0]
+        for pair in ((method, tools), (copy, copy_tools))
     )
     assert torch.equal(one, other)
     assert one != take(*build(3), leaves_of("random", 4, torch.float32), 4)[0]
@@ -401,11 +496,17 @@ def test_nothing_of_it_is_state_and_a_loaded_copy_goes_on() -> None:
 def test_after_a_plus_it_brings_the_retrieved_negatives_alone() -> None:
     """In `simcse+cards` views are equal copies, and the loss is that of CARDS without switching."""
     method, tools = build()
-    joined = compose([(SimCSE, SimCSE.Hyper()), (CARDS, CARDSHyper(switch=0.9, neighbours=3))], Shape(WIDTH, DEPTH))
+    joined = compose(
+        [(SimCSE, SimCSE.Hyper()), (CARDS, CARDSHyper(switch=0.9, neighbours=3))],
+        Shape(WIDTH, DEPTH),
+    )
     joined.prepare(tools)  # type: ignore[arg-type]
     assert joined.views([[1]], Step(0, 1, 1, 1, [1])) == ([[1]], [[1]])  # type: ignore[operator]
     for index in range(len(BATCHES)):
-        ours, theirs = (take(one, tools, leaves_of("random", index, torch.float64), index) for one in (method, joined))
+        ours, theirs = (
+            take(one, tools, leaves_of("random", index, torch.float64), index)
+            for one in (method, joined)
+        )
         assert torch.equal(ours[0], theirs[0])
 
 
@@ -423,7 +524,9 @@ def test_after_a_plus_it_brings_the_retrieved_negatives_alone() -> None:
 )
 def test_bad_hyper_parameters_are_refused(keys: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        resolve(f"cards[{keys}]", backbone_name="roberta-base", corpus="world", data="world", seed=1)
+        resolve(
+            f"cards[{keys}]", backbone_name="roberta-base", corpus="world", data="world", seed=1
+        )
     key, _, value = keys.partition("=")
     hyper = replace(CARDSHyper(), **{key: value if value.isalpha() else float(value)})
     with pytest.raises(Refusal):
@@ -440,18 +543,30 @@ def test_values_of_each_backbone() -> None:
         return (run.setting, run.recipe.batch_size, run.recipe.learning_rate, *kinds)
 
     assert values("roberta-base") == ("official", 512, 4e-5, 0.05, "each", 64, "avg")
-    assert values("roberta-large") == ("official", 512, 7.5e-6, 0.1, "count", 8, "cls_before_pooler")
+    assert values("roberta-large") == (
+        "official",
+        512,
+        7.5e-6,
+        0.1,
+        "count",
+        8,
+        "cls_before_pooler",
+    )
 
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "bert-large-uncased", "toy-bert"])
-def test_switching_is_skipped_where_the_tokenizer_knows_no_capitals(name: str, tiny_bert: Path) -> None:
+def test_switching_is_skipped_where_the_tokenizer_knows_no_capitals(
+    name: str, tiny_bert: Path
+) -> None:
     for backbone in (name, str(tiny_bert)):
         keys = {"backbone_name": backbone, "corpus": "world", "data": "world", "seed": 1}
         assert "knows no capitals" in (resolve("cards", **keys).skip or "")  # type: ignore[arg-type]
         assert resolve("cards[switch=0]", **keys).skip is None  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", ["cards", "cards+is-cse", "cards[switch=0.2]+gs-infonce", "simcse+cards"])
+@pytest.mark.parametrize(
+    "text", ["cards", "cards+is-cse", "cards[switch=0.2]+gs-infonce", "simcse+cards"]
+)
 def test_it_runs_where_the_tokenizer_knows_capitals(text: str, tiny_roberta: Path) -> None:
     for name in ("roberta-base", "toy-roberta", str(tiny_roberta)):
         assert resolve(text, backbone_name=name, corpus="world", data="world", seed=1).skip is None
@@ -465,9 +580,12 @@ def log_of(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "text", ["cards[neighbours=5,switch=0]", "cards[neighbours=5,switch=0]+is-cse[buffer=20,neighbours=3]"]
+    "text",
+    ["cards[neighbours=5,switch=0]", "cards[neighbours=5,switch=0]+is-cse[buffer=20,neighbours=3]"],
 )
-def test_a_training_ends_and_is_scored_as_its_log_says(text: str, train_tiny: Train, tiny_data: Path) -> None:
+def test_a_training_ends_and_is_scored_as_its_log_says(
+    text: str, train_tiny: Train, tiny_data: Path
+) -> None:
     folder, again = train_tiny(text, fresh=True), train_tiny(text, fresh=True)
     assert log_of(folder) == log_of(again)
     outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
@@ -481,12 +599,21 @@ def test_switched_off_it_trains_as_simcse_bit_for_bit(train_tiny: Train) -> None
     assert log_of(train_tiny("cards[neighbours=0,switch=0]")) == log_of(train_tiny("simcse"))
 
 
-def test_a_training_with_switched_words(tiny_roberta: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> None:
+def test_a_training_with_switched_words(
+    tiny_roberta: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
+) -> None:
     recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2}
     logs = []
-    for name, text in enumerate(["cards[neighbours=5]", "cards[neighbours=5]", "cards[neighbours=5,switch=0]"]):
+    for name, text in enumerate(
+        ["cards[neighbours=5]", "cards[neighbours=5]", "cards[neighbours=5,switch=0]"]
+    ):
         run = resolve(
-            text, backbone_name=str(tiny_roberta), corpus=str(tiny_corpus), data=str(tiny_data), seed=1, recipe=recipe
+            text,
+            backbone_name=str(tiny_roberta),
+            corpus=str(tiny_corpus),
+            data=str(tiny_data),
+            seed=1,
+            recipe=recipe,
         )
         train(run, tmp_path, tmp_path / str(name))
         logs.append(log_of(tmp_path / str(name)))

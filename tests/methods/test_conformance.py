@@ -11,7 +11,8 @@ SWITCHES = ("self", "own", "one", "detach", "average")
 FEW = [
     case
     for case in CASES
-    if not case.name.startswith("sscl-") or sum(word in case.name.split("-") for word in SWITCHES) <= 1
+    if not case.name.startswith("sscl-")
+    or sum(word in case.name.split("-") for word in SWITCHES) <= 1
 ]
 
 

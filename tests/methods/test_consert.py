@@ -1,4 +1,5 @@
-"""ConSERT against its oracle: loss, augmented embeddings, a whole step; its mutations; its corpus and training."""
+"""ConSERT against its oracle: loss, augmented embeddings, a whole step; its mutations; its corpus
+and training."""
 
 from __future__ import annotations
 
@@ -25,7 +26,15 @@ from bench.runs import paths
 from bench.runs.resolve import resolve
 from methods.base import Refusal, Shape
 from methods.consert import AUGMENTATIONS, ConSERT, ConSERTHyper, augmented
-from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from tests.methods.outside import (
+    HARD,
+    TOLERANCE,
+    Runs,
+    disagreement,
+    restored_losses,
+    step,
+    vectors,
+)
 from tests.oracles.methods import named_generator, scalars
 from tests.oracles.outside import cut_elements, nt_xent, permuted
 
@@ -33,7 +42,9 @@ Patch = pytest.MonkeyPatch
 N, WIDTH = 4, 5
 
 
-def difference(kind: str, dtype: torch.dtype, t: float = 0.1, n: int = N, scale: float = 1.0) -> float:
+def difference(
+    kind: str, dtype: torch.dtype, t: float = 0.1, n: int = N, scale: float = 1.0
+) -> float:
     method = ConSERT(ConSERTHyper(temperature=t, scale=scale), Shape(WIDTH, 2))
     leaves = [vectors(kind, n, WIDTH, seed=seed) for seed in range(2)]
     if kind in ("near-duplicates", "duplicates"):  # of each other, not only within a view
@@ -43,7 +54,8 @@ def difference(kind: str, dtype: torch.dtype, t: float = 0.1, n: int = N, scale:
         lambda found: scale * nt_xent(scalars(found[0]), scalars(found[1]), t),
         leaves,
         dtype,
-        # As in `cases`: rounding decides a vanishing loss; a float32 cosine is off by 1e-7, which t divides.
+        # As in `cases`: rounding decides a vanishing loss; a float32 cosine is off by 1e-7, which t
+        # divides.
         floor={torch.float64: 1e-3, torch.float32: 0.0025 / t}[dtype],
         unit=lambda leaf: t * n * leaf.norm(dim=1, keepdim=True),
     )
@@ -58,7 +70,9 @@ def test_equals_oracle(kind: str, t: float, dtype: torch.dtype) -> None:
 
 def test_the_label_says_whether_the_test_was_seen() -> None:
     def label(text: str) -> str:
-        return resolve(text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=1).label
+        return resolve(
+            text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=1
+        ).label
 
     assert label("consert") == "ConSERT (has seen the STS test sentences)"
     assert label("consert[epochs=1]") == "ConSERT (epochs=1) (has seen the STS test sentences)"
@@ -68,7 +82,10 @@ def test_the_label_says_whether_the_test_was_seen() -> None:
 def test_equals_oracle_with_a_scale_and_in_small_batches() -> None:
     assert difference("random", torch.float64, scale=0.3) < TOLERANCE[torch.float64]
     assert difference("random", torch.float64, n=2) < TOLERANCE[torch.float64]
-    assert ConSERT(ConSERTHyper(), Shape(WIDTH, 2)).loss(torch.randn(1, 5), torch.randn(1, 5)).item() == 0
+    assert (
+        ConSERT(ConSERTHyper(), Shape(WIDTH, 2)).loss(torch.randn(1, 5), torch.randn(1, 5)).item()
+        == 0
+    )
 
 
 # Mutations of the loss
@@ -109,7 +126,9 @@ def other_view_alone(patch: Patch) -> None:
 @mutation
 def itself_a_candidate(patch: Patch) -> None:
     plain = torch.Tensor.masked_fill
-    patch.setattr(torch.Tensor, "masked_fill", lambda self, mask, value: plain(self, mask & False, value))
+    patch.setattr(
+        torch.Tensor, "masked_fill", lambda self, mask, value: plain(self, mask & False, value)
+    )
 
 
 @mutation
@@ -157,13 +176,20 @@ def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
     return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
 
 
-def embedded(context: Any, tokens: Sequence[int], order: Sequence[int], gone: set[tuple[int, int]]) -> Tensor:
+def embedded(
+    context: Any, tokens: Sequence[int], order: Sequence[int], gone: set[tuple[int, int]]
+) -> Tensor:
     """The embedding layer's output for one sentence, token by token."""
     layer = context.backbone.embeddings
-    start = context.tokenizer.pad_token_id + 1 if context.backbone.config.model_type == "roberta" else 0
+    start = (
+        context.tokenizer.pad_token_id + 1 if context.backbone.config.model_type == "roberta" else 0
+    )
     rows = []
     for place, token in enumerate(tokens):
-        x = layer.word_embeddings.weight[token] + layer.position_embeddings.weight[start + order[place]]
+        x = (
+            layer.word_embeddings.weight[token]
+            + layer.position_embeddings.weight[start + order[place]]
+        )
         x = x + layer.token_type_embeddings.weight[0]
         norm = layer.LayerNorm
         x = (x - x.mean()) / (x.var(unbiased=False) + norm.eps).sqrt() * norm.weight + norm.bias
@@ -172,7 +198,10 @@ def embedded(context: Any, tokens: Sequence[int], order: Sequence[int], gone: se
 
 
 def disagreeing_embeddings(
-    context: Any, names: tuple[str, str], rate: float = 0.2, patch: Callable[[Any], None] | None = None
+    context: Any,
+    names: tuple[str, str],
+    rate: float = 0.2,
+    patch: Callable[[Any], None] | None = None,
 ) -> float:
     """The largest difference between what the hooks make of a batch's embeddings and the oracle."""
     tokens = [context.tokens()[row] for row in (0, 7, 3)]
@@ -194,7 +223,12 @@ def disagreeing_embeddings(
     return worst
 
 
-PAIRS = [("feature_cutoff", "shuffle"), ("plain", "shuffle"), ("token_cutoff", "dropout"), ("shuffle", "plain")]
+PAIRS = [
+    ("feature_cutoff", "shuffle"),
+    ("plain", "shuffle"),
+    ("token_cutoff", "dropout"),
+    ("shuffle", "plain"),
+]
 
 
 @pytest.mark.parametrize("names", [*PAIRS, ("shuffle", "shuffle"), ("plain", "plain")])
@@ -209,7 +243,11 @@ def spoil_orders(change: Callable[[Tensor, Sequence[int]], Tensor]) -> Callable[
     plain = module.shuffled
 
     def spoil(patch: Patch) -> None:
-        patch.setattr(module, "shuffled", lambda lengths, padded, draw: change(plain(lengths, padded, draw), lengths))
+        patch.setattr(
+            module,
+            "shuffled",
+            lambda lengths, padded, draw: change(plain(lengths, padded, draw), lengths),
+        )
 
     return spoil
 
@@ -229,13 +267,23 @@ SPOILT: dict[str, Callable[[Patch], None]] = {
     "padding shuffled along": spoil_orders(lambda orders, lengths: orders.roll(1, 1)),
     "the neighbour's order": spoil_orders(lambda orders, lengths: orders.roll(1, 0)),
     "nothing cut": spoil_cuts(lambda plain, *given: None),
-    "rescaled": spoil_cuts(lambda plain, *given: None if (m := plain(*given)) is None else m / m.mean()),
-    "kept and cut exchanged": spoil_cuts(lambda plain, *given: None if (m := plain(*given)) is None else 1 - m),
-    "tokens for features": spoil_cuts(
-        lambda plain, name, *given: plain({"feature_cutoff": "token_cutoff"}.get(name, name), *given)
+    "rescaled": spoil_cuts(
+        lambda plain, *given: None if (m := plain(*given)) is None else m / m.mean()
     ),
-    "cut of the neighbour": spoil_cuts(lambda plain, *given: None if (m := plain(*given)) is None else m.roll(1, 0)),
-    "twice the rate": spoil_cuts(lambda plain, *given: plain(*given[:-2], 2 * given[-2], given[-1])),
+    "kept and cut exchanged": spoil_cuts(
+        lambda plain, *given: None if (m := plain(*given)) is None else 1 - m
+    ),
+    "tokens for features": spoil_cuts(
+        lambda plain, name, *given: plain(
+            {"feature_cutoff": "token_cutoff"}.get(name, name), *given
+        )
+    ),
+    "cut of the neighbour": spoil_cuts(
+        lambda plain, *given: None if (m := plain(*given)) is None else m.roll(1, 0)
+    ),
+    "twice the rate": spoil_cuts(
+        lambda plain, *given: plain(*given[:-2], 2 * given[-2], given[-1])
+    ),
 }
 
 
@@ -253,7 +301,9 @@ def test_views_swapped_are_caught(runs: Runs, monkeypatch: Patch) -> None:
     _, context, modules = runs.start("consert")
     modules.double().eval()
     plain = augmented
-    monkeypatch.setitem(globals(), "augmented", lambda b, n, names, *rest: plain(b, n, names[::-1], *rest))
+    monkeypatch.setitem(
+        globals(), "augmented", lambda b, n, names, *rest: plain(b, n, names[::-1], *rest)
+    )
     assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) > 1e-3
 
 
@@ -268,12 +318,20 @@ def test_a_cut_takes_its_share_rounded_down() -> None:
     assert (tokens == 0).sum((1, 2)).tolist() == [1, 0, 1]
     elements = module.cutoff_mask("dropout", lengths, 9, 32, 0.2, draw)
     assert elements is not None
-    assert [(row[:n] == 0).sum().item() for row, n in zip(elements, lengths, strict=True)] == [57, 25, 32]
+    assert [(row[:n] == 0).sum().item() for row, n in zip(elements, lengths, strict=True)] == [
+        57,
+        25,
+        32,
+    ]
     assert all((row[n:] == 1).all() for row, n in zip(elements, lengths, strict=True))
 
 
-@pytest.mark.parametrize("settings", ["first=plain,second=plain", "first=feature_cutoff,second=dropout,rate=0"])
-def test_without_augmentation_the_views_are_the_plain_vectors_bit_for_bit(runs: Runs, settings: str) -> None:
+@pytest.mark.parametrize(
+    "settings", ["first=plain,second=plain", "first=feature_cutoff,second=dropout,rate=0"]
+)
+def test_without_augmentation_the_views_are_the_plain_vectors_bit_for_bit(
+    runs: Runs, settings: str
+) -> None:
     method, context, _ = runs.start(f"consert[{settings}]")
     torch.set_num_threads(1)  # as in a training: sums of more threads differ in their last bits
     found: list[Sequence[Tensor]] = []
@@ -283,7 +341,8 @@ def test_without_augmentation_the_views_are_the_plain_vectors_bit_for_bit(runs: 
     plain = context.embed([tokens, tokens]).vectors
     assert torch.equal(found[0][0], plain[0])
     assert torch.equal(found[0][1], plain[1])
-    # The backbone's dropout is off. A row's last bits may depend on its place among the rows of a product.
+    # The backbone's dropout is off. A row's last bits may depend on its place among the rows of a
+    # product.
     torch.testing.assert_close(found[0][0], found[0][1])
 
 
@@ -293,7 +352,10 @@ def test_hooks_are_gone_after_a_step_and_after_an_error(runs: Runs) -> None:
     expected = method.encoder(context).encode(texts)
     method.step_loss(context, step(0, [0, 1, 2]))
     assert np.array_equal(method.encoder(context).encode(texts), expected)
-    with pytest.raises(ZeroDivisionError), augmented(context.backbone, [3], ("shuffle", "plain"), 0.2, [None, None]):
+    with (
+        pytest.raises(ZeroDivisionError),
+        augmented(context.backbone, [3], ("shuffle", "plain"), 0.2, [None, None]),
+    ):
         raise ZeroDivisionError
     assert np.array_equal(method.encoder(context).encode(texts), expected)
 
@@ -306,20 +368,27 @@ def test_draws_are_of_the_step_and_differ_between_sentences_and_views(runs: Runs
     assert loss[2] != loss[0]
     orders = module.shuffled([30, 30], 30, step(0, [0]).generator("consert-0"))
     assert not torch.equal(orders[0], orders[1])
-    assert not torch.equal(orders, module.shuffled([30, 30], 30, step(0, [0]).generator("consert-1")))
+    assert not torch.equal(
+        orders, module.shuffled([30, 30], 30, step(0, [0]).generator("consert-1"))
+    )
 
 
 @pytest.mark.parametrize("setting", ["paper", "official"])
 def test_a_step_is_the_loss_of_both_views(runs: Runs, setting: str) -> None:
-    """Each view of each sentence passed through the backbone alone, its embeddings made by the oracle."""
-    method, context, modules = runs.start(f"consert[second=plain,first=token_cutoff,rate=0.4]@{setting}")
+    """Each view of each sentence passed through the backbone alone, its embeddings made by the
+    oracle."""
+    method, context, modules = runs.start(
+        f"consert[second=plain,first=token_cutoff,rate=0.4]@{setting}"
+    )
     modules.double()
     rows = [0, 7, 3]
     tokens = [context.tokens()[row] for row in rows]
     draw = named_generator(1, "consert-0", 5)
     views: list[list[Tensor]] = [[], []]
     for row in tokens:
-        for place, gone in enumerate((cut_elements("token_cutoff", len(row), 32, 0.4, draw), set())):
+        for place, gone in enumerate(
+            (cut_elements("token_cutoff", len(row), 32, 0.4, draw), set())
+        ):
             states = [embedded(context, row, range(len(row)), gone)[None]]
             for block in context.backbone.encoder.layer:
                 output = block(states[-1])
@@ -328,7 +397,9 @@ def test_a_step_is_the_loss_of_both_views(runs: Runs, setting: str) -> None:
             views[place].append(top[0].mean(0).detach())
     expected = nt_xent(*(scalars(torch.stack(view)) for view in views), 0.1)
     loss = method.step_loss(context, step(5, rows))
-    assert loss.item() == pytest.approx(expected.item() * (1 if setting == "paper" else 0.3), rel=1e-6)
+    assert loss.item() == pytest.approx(
+        expected.item() * (1 if setting == "paper" else 0.3), rel=1e-6
+    )
 
 
 def test_state_is_saved_and_restored(runs: Runs) -> None:
@@ -341,14 +412,26 @@ def test_state_is_saved_and_restored(runs: Runs) -> None:
 
 def test_what_the_sources_say() -> None:
     def run(backbone: str, setting: str) -> Any:
-        return resolve(f"consert@{setting}", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
+        return resolve(
+            f"consert@{setting}", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1
+        )
 
     for backbone in ("bert-base-uncased", "roberta-base"):
         found = run(backbone, "official")
         recipe, hyper = found.recipe, found.parts[0][2]
         assert found.corpus == "sts"
-        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.patience) == (96, 5e-7, 64, 10)
-        assert (recipe.epochs, recipe.select_every, recipe.dropout, recipe.pooler) == (10, 200, 0.0, "avg")
+        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.patience) == (
+            96,
+            5e-7,
+            64,
+            10,
+        )
+        assert (recipe.epochs, recipe.select_every, recipe.dropout, recipe.pooler) == (
+            10,
+            200,
+            0.0,
+            "avg",
+        )
         assert (hyper["first"], hyper["second"], hyper["rate"], hyper["scale"]) == (
             "feature_cutoff",
             "shuffle",
@@ -362,7 +445,11 @@ def test_what_the_sources_say() -> None:
         assert (recipe.epochs, recipe.select_every, recipe.dropout) == (25, 100, None)
         assert (hyper["first"], hyper["second"], hyper["scale"]) == ("plain", "shuffle", 0.3)
         found = run(backbone, "paper")
-        assert (found.recipe.epochs, found.recipe.dropout, found.parts[0][2]["first"]) == (25, 0.0, "feature_cutoff")
+        assert (found.recipe.epochs, found.recipe.dropout, found.parts[0][2]["first"]) == (
+            25,
+            0.0,
+            "feature_cutoff",
+        )
     assert "test sentences" in found.label
 
 
@@ -396,7 +483,8 @@ def test_a_backbone_with_other_embeddings_is_refused(runs: Runs) -> None:
 
 def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data: Path, tmp_path: Path) -> None:
     found = sts_sentences(tiny_data)
-    # Five years of two subsets and three splits of two sets, 12 pairs each; an unscored pair in each of the subsets.
+    # Five years of two subsets and three splits of two sets, 12 pairs each; an unscored pair in
+    # each of the subsets.
     assert len(found) == 2 * (5 * 2 * 13 + 2 * 3 * 12)
     assert found.count("blank") == 20
     for task in sts.TASKS:
@@ -407,7 +495,9 @@ def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data: Path, tmp_path:
     assert read_sentences(path) == found
     assert corpus_identity(path)["name"] == "sts"
     before = path.stat().st_mtime_ns
-    assert paths.corpus_file("sts", tmp_path, str(tiny_data)).stat().st_mtime_ns == before  # not written again
+    assert (
+        paths.corpus_file("sts", tmp_path, str(tiny_data)).stat().st_mtime_ns == before
+    )  # not written again
     path.write_text("stale\n")
     assert read_sentences(paths.corpus_file("sts", tmp_path, str(tiny_data))) == found
 

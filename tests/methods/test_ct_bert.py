@@ -1,4 +1,5 @@
-"""CT-BERT against its oracle: loss, drawn pairs, a whole step; its mutations; both copies, trained and kept."""
+"""CT-BERT against its oracle: loss, drawn pairs, a whole step; its mutations; both copies, trained
+and kept."""
 
 from __future__ import annotations
 
@@ -22,7 +23,15 @@ from bench.runs.resolve import resolve
 from bench.training.schedule import learning_rate
 from methods.base import Refusal, Shape
 from methods.ct_bert import CTBERT, CTBERTHyper
-from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from tests.methods.outside import (
+    HARD,
+    TOLERANCE,
+    Runs,
+    disagreement,
+    restored_losses,
+    step,
+    vectors,
+)
 from tests.oracles.methods import scalars
 from tests.oracles.outside import tension, tension_rows
 
@@ -49,12 +58,15 @@ def test_equals_oracle(kind: str, dtype: torch.dtype) -> None:
 
 def drawn(method: Any, index: int, sentences: int = SENTENCES) -> list[list[tuple[int, int]]]:
     left, right = method.pairs(sentences, step(index, range(GROUPS)))
-    return [list(zip(*rows, strict=True)) for rows in zip(left.tolist(), right.tolist(), strict=True)]
+    return [
+        list(zip(*rows, strict=True)) for rows in zip(left.tolist(), right.tolist(), strict=True)
+    ]
 
 
 def unequal_draws(method: Any) -> bool:
     expected = [
-        tension_rows(1, index, GROUPS, method.hyper.negatives, SENTENCES, method.hyper.anchored) for index in range(3)
+        tension_rows(1, index, GROUPS, method.hyper.negatives, SENTENCES, method.hyper.anchored)
+        for index in range(3)
     ]
     return [drawn(method, index) for index in range(3)] != expected
 
@@ -90,7 +102,11 @@ def mutation(spoil: Callable[[Patch], None]) -> Callable[[Patch], None]:
 
 def another_loss(patch: Patch, change: Callable[..., Tensor]) -> None:
     plain = CTBERT.loss
-    patch.setattr(CTBERT, "loss", lambda self, first, second: change(lambda a, b: plain(self, a, b), first, second))
+    patch.setattr(
+        CTBERT,
+        "loss",
+        lambda self, first, second: change(lambda a, b: plain(self, a, b), first, second),
+    )
 
 
 @mutation
@@ -153,7 +169,13 @@ def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
         lambda plain, n, s: plain(n - 1, s),
         lambda plain, n, s: (plain(n, s)[0], plain(n, s)[1].roll(1, 1)),
     ],
-    ids=["next step", "same step", "copies swapped", "last sentence left out", "positive misplaced"],
+    ids=[
+        "next step",
+        "same step",
+        "copies swapped",
+        "last sentence left out",
+        "positive misplaced",
+    ],
 )
 def test_another_draw_is_caught(change: Callable[..., Any], monkeypatch: Patch) -> None:
     method = CTBERT(CTBERTHyper(negatives=NEGATIVES), Shape(WIDTH, 2))
@@ -202,9 +224,13 @@ def test_both_copies_learn_and_begin_as_the_backbone(runs: Runs) -> None:
     method.step_loss(context, step(0, [0, 1])).backward()
     for model in (context.backbone, method.second):
         assert all(
-            weight.grad is not None and weight.grad.any() for weight in model.encoder.parameters() if weight.dim() > 1
+            weight.grad is not None and weight.grad.any()
+            for weight in model.encoder.parameters()
+            if weight.dim() > 1
         )
-    assert context.backbone.config.hidden_dropout_prob == method.second.config.hidden_dropout_prob == 0
+    assert (
+        context.backbone.config.hidden_dropout_prob == method.second.config.hidden_dropout_prob == 0
+    )
     assert second.model is method.second
     assert len([*modules.parameters()]) == 2 * len([*context.backbone.parameters()])
 
@@ -216,7 +242,12 @@ def test_state_is_saved_and_restored(runs: Runs) -> None:
 
 
 def test_what_the_sources_say() -> None:
-    given = {"backbone_name": "bert-base-uncased", "corpus": "wiki1m", "data": "senteval", "seed": 42}
+    given = {
+        "backbone_name": "bert-base-uncased",
+        "corpus": "wiki1m",
+        "data": "senteval",
+        "seed": 42,
+    }
     official, paper = (resolve(f"ct-bert@{setting}", **given) for setting in ("official", "paper"))
     recipe, hyper = official.recipe, official.parts[0][2]
     assert paper.recipe == recipe
@@ -254,7 +285,9 @@ def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
     assert record["value"] == outcome["best_dev"]
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     selected = [row for row in log if "dev" in row]
-    assert outcome["best_dev"] == max(row[key]["STS-B"] for row in selected for key in ("dev", "dev_2"))
+    assert outcome["best_dev"] == max(
+        row[key]["STS-B"] for row in selected for key in ("dev", "dev_2")
+    )
     assert any(row["dev"] != row["dev_2"] for row in selected)
 
 
@@ -276,7 +309,9 @@ def test_the_better_copy_is_kept(
     assert not all(torch.equal(kept[name], states[1 - place][name]) for name in kept)
 
 
-def test_without_learning_it_is_mean_pooling_bit_for_bit(train_tiny: Callable[..., Path], tiny_bert: Path) -> None:
+def test_without_learning_it_is_mean_pooling_bit_for_bit(
+    train_tiny: Callable[..., Path], tiny_bert: Path
+) -> None:
     folder = train_tiny("ct-bert[drawn=4]", batch_size=2, learning_rate=0.0)
     texts = ["a man sleeps", "the old dog sees two birds"]
     expected = load_encoder(tiny_bert, pooler="avg").encode(texts)

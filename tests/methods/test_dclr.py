@@ -1,4 +1,5 @@
-"""DCLR in both forms: loss, noise and weights against an oracle; its complementary model; its trainings."""
+"""DCLR in both forms: loss, noise and weights against an oracle; its complementary model; its
+trainings."""
 
 from __future__ import annotations
 
@@ -44,13 +45,19 @@ from tests.training.test_loop import assert_same_training, log_of, outcome_of, w
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
-SETTING = {"phi": 0.3, "noise_times": 0.8, "complement": "backbone"}  # 4 noise vectors for a batch of 5
+SETTING = {
+    "phi": 0.3,
+    "noise_times": 0.8,
+    "complement": "backbone",
+}  # 4 noise vectors for a batch of 5
 RELEASED = {"false_negatives": "zeroed", "loss_form": "one-vs-rest"}
 SMOOTHING = {"alpha": 0.3, "start": None, "length": 10, "k": 3, "beta": 2.0, "official": False}
 SMOOTH = (ISCSE, {"alpha": 0.3, "buffer": 10, "neighbours": 3, "beta": 2.0, "current_first": False})
 
 
-def case(name: str, *parts: Any, t: float = 0.05, changes: dict[str, Any] | None = None, **oracle: Any) -> QueueCase:
+def case(
+    name: str, *parts: Any, t: float = 0.05, changes: dict[str, Any] | None = None, **oracle: Any
+) -> QueueCase:
     own = (DCLR, {"temperature": t, **SETTING, **(changes or {})})
     return QueueCase(name, (own, *parts), lambda: DCLROracle(t, **oracle), t)
 
@@ -85,7 +92,9 @@ CASES: dict[str, Case] = {
     [
         *itertools.product(CASES, ["random", "close"]),
         *itertools.product(["paper", "paper-cold", "released", "released-cold"], HARD),
-        *itertools.product(["all-false", "far", "released-far", "dclr+is-cse"], ["near-duplicates", "one"]),
+        *itertools.product(
+            ["all-false", "far", "released-far", "dclr+is-cse"], ["near-duplicates", "one"]
+        ),
     ],
 )
 def test_equals_oracle(name: str, kind: str) -> None:
@@ -107,7 +116,9 @@ def mutation(case_name: str) -> Callable[[Mutation], Mutation]:
 
 
 def marked(method: Any, mark: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    override(method, "weights", lambda self, anchors, positives, step: (~mark(self.false)).to(anchors))
+    override(
+        method, "weights", lambda self, anchors, positives, step: (~mark(self.false)).to(anchors)
+    )
 
 
 @mutation("paper")
@@ -132,8 +143,16 @@ def of_the_next_sentence(method: Any, patch: Any) -> None:
 
 @mutation("paper")
 def false_negatives_of_the_trained_vectors(method: Any, patch: Any) -> None:
-    def weights(self: Any, anchors: torch.Tensor, positives: torch.Tensor, step: Step) -> torch.Tensor:
-        return ~((cosine(anchors, positives) >= self.hyper.phi) & ~torch.eye(len(anchors), dtype=torch.bool)) + 0.0
+    def weights(
+        self: Any, anchors: torch.Tensor, positives: torch.Tensor, step: Step
+    ) -> torch.Tensor:
+        return (
+            ~(
+                (cosine(anchors, positives) >= self.hyper.phi)
+                & ~torch.eye(len(anchors), dtype=torch.bool)
+            )
+            + 0.0
+        )
 
     override(method, "weights", weights)
 
@@ -170,7 +189,9 @@ def one_step_fewer(method: Any, patch: Any) -> None:
 
 @mutation("paper")
 def one_long_step(method: Any, patch: Any) -> None:
-    set_hyper(method, ascent_steps=1, ascent_size=method.hyper.ascent_size * method.hyper.ascent_steps)
+    set_hyper(
+        method, ascent_steps=1, ascent_size=method.hyper.ascent_size * method.hyper.ascent_steps
+    )
 
 
 @mutation("paper")
@@ -180,17 +201,24 @@ def step_of_the_gradients_own_length(method: Any, patch: Any) -> None:
 
 @mutation("paper")
 def one_length_for_all_gradients(method: Any, patch: Any) -> None:
-    patch.setattr(dclr.F, "normalize", _unless_small(dclr.F.normalize, lambda gradient: gradient / gradient.norm()))
+    patch.setattr(
+        dclr.F,
+        "normalize",
+        _unless_small(dclr.F.normalize, lambda gradient: gradient / gradient.norm()),
+    )
 
 
 def _unless_small(plain: Any, other: Any) -> Any:
-    """The gradients are normalised over dimension 1, vectors over the last one: `dim` tells them apart."""
+    """The gradients are normalised over dimension 1, vectors over the last one: `dim` tells them
+    apart."""
     return lambda tensor, dim: other(tensor) if dim == 1 else plain(tensor, dim=dim)
 
 
 @mutation("released-far")
 def noise_rises_along_its_uniformity(method: Any, patch: Any) -> None:
-    def to_raise(self: Any, anchors: torch.Tensor, views: Any, noise: torch.Tensor, step: Step) -> torch.Tensor:
+    def to_raise(
+        self: Any, anchors: torch.Tensor, views: Any, noise: torch.Tensor, step: Step
+    ) -> torch.Tensor:
         return (cosine(anchors, noise) / self.hyper.temperature).logsumexp(dim=1).mean()
 
     override(method, "_ascent_objective", to_raise)
@@ -227,20 +255,26 @@ def temperature_multiplied(method: Any, patch: Any) -> None:
 
 @mutation("released")
 def mean_over_rows_alone(method: Any, patch: Any) -> None:
-    patch.setattr(dclr, "one_vs_rest", lambda logits, labels: one_vs_rest(logits, labels) * logits.shape[1])
+    patch.setattr(
+        dclr, "one_vs_rest", lambda logits, labels: one_vs_rest(logits, labels) * logits.shape[1]
+    )
 
 
 @mutation("released")
 def positives_alone(method: Any, patch: Any) -> None:
     patch.setattr(
-        dclr, "one_vs_rest", lambda logits, labels: F.cross_entropy(logits, labels) * len(logits) / logits.numel()
+        dclr,
+        "one_vs_rest",
+        lambda logits, labels: F.cross_entropy(logits, labels) * len(logits) / logits.numel(),
     )
 
 
 @mutation("released")
 def sigmoid_in_place_of_softmax(method: Any, patch: Any) -> None:
     def sigmoid(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return F.binary_cross_entropy_with_logits(logits, F.one_hot(labels, logits.shape[1]).to(logits))
+        return F.binary_cross_entropy_with_logits(
+            logits, F.one_hot(labels, logits.shape[1]).to(logits)
+        )
 
     patch.setattr(dclr, "one_vs_rest", sigmoid)
 
@@ -255,7 +289,11 @@ def noise_in_the_smoothing_term_too(method: Any, patch: Any) -> None:
     import methods.is_cse as is_cse
 
     plain = is_cse.info_nce
-    patch.setattr(is_cse, "info_nce", lambda a, s, t: plain(a, s, t, [Negatives(torch.randn(8, a.shape[1]).to(a))]))
+    patch.setattr(
+        is_cse,
+        "info_nce",
+        lambda a, s, t: plain(a, s, t, [Negatives(torch.randn(8, a.shape[1]).to(a))]),
+    )
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
@@ -269,7 +307,9 @@ def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         return method
 
     kinds = ("random", "close")
-    assert any(disagreement(CASES[case_name], kind, build=build)[torch.float64] > 1e-6 for kind in kinds)
+    assert any(
+        disagreement(CASES[case_name], kind, build=build)[torch.float64] > 1e-6 for kind in kinds
+    )
 
 
 # Noise and loss
@@ -289,10 +329,14 @@ def noise_of(method: DCLR, index: int = 0, seed: int = 3) -> torch.Tensor:
 
 def test_noise_rises_by_steps_of_the_given_length() -> None:
     start, one, four = (noise_of(built(ascent_steps=steps)) for steps in (0, 1, 4))
-    torch.testing.assert_close((one - start).norm(dim=1), torch.full((4,), 1e-3, dtype=torch.float64))
+    torch.testing.assert_close(
+        (one - start).norm(dim=1), torch.full((4,), 1e-3, dtype=torch.float64)
+    )
     assert ((four - start).norm(dim=1) <= 4.0001e-3).all()
     anchors = batch("random", 0).views[0]
-    uniformity = [(cosine(anchors, noise) / 0.05).logsumexp(1).mean().item() for noise in (start, one, four)]
+    uniformity = [
+        (cosine(anchors, noise) / 0.05).logsumexp(1).mean().item() for noise in (start, one, four)
+    ]
     assert uniformity == sorted(uniformity)
 
 
@@ -304,7 +348,9 @@ def test_in_768_dimensions_the_direction_hardly_moves() -> None:
     shape, anchors = Shape(768, 12), torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
     views = Views((anchors, anchors), lambda layer: ())
     start, end = (
-        DCLR(DCLR.Hyper(ascent_steps=steps), shape).negatives(anchors, views, Step(0, 1, 128, 1))[0].vectors
+        DCLR(DCLR.Hyper(ascent_steps=steps), shape)
+        .negatives(anchors, views, Step(0, 1, 128, 1))[0]
+        .vectors
         for steps in (0, 4)
     )
     assert start.shape == (128, 768)
@@ -320,7 +366,8 @@ def test_noise_is_fresh_each_step() -> None:
 
 
 def test_one_vs_rest_by_hand() -> None:
-    """Shares 1/2 and 1/4, 1/4: three cells a row, -log of 1/2, 3/4, 3/4; and a lost row, where 1 - p has no digits."""
+    """Shares 1/2 and 1/4, 1/4: three cells a row, -log of 1/2, 3/4, 3/4; and a lost row, where 1 -
+    p has no digits."""
     logits = torch.tensor([[2.0, 1.0, 1.0]], dtype=torch.float64).log()
     expected = torch.tensor([2.0, 4 / 3, 4 / 3]).log().mean().item()
     assert one_vs_rest(logits, torch.tensor([0])).item() == pytest.approx(expected)
@@ -347,7 +394,8 @@ def test_a_zero_vector_gives_finite_numbers(name: str, dtype: torch.dtype) -> No
 @pytest.mark.parametrize("false_negatives", ["removed", "zeroed"])
 @pytest.mark.parametrize("loss_form", ["softmax", "one-vs-rest"])
 def test_only_the_positive_left_costs_nothing(false_negatives: str, loss_form: str) -> None:
-    """No noise, and all negatives false: the two sentences' losses are 0 where they are removed, and finite."""
+    """No noise, and all negatives false: the two sentences' losses are 0 where they are removed,
+    and finite."""
     method = built(noise_times=0.0, false_negatives=false_negatives, loss_form=loss_form)
     method.false = ~torch.eye(2, dtype=torch.bool)
     leaves = batch("two", 0).leaves(torch.float64)
@@ -396,7 +444,9 @@ def test_its_dropout_is_as_asked_and_draws_from_a_stream_of_its_own() -> None:
     assert torch.equal(torch.rand(3), expected)
     assert not torch.equal(first, still)
     assert torch.equal(first, false_of(built(complement_dropout=True), Dropping(points)))
-    assert not torch.equal(first, false_of(built(complement_dropout=True), Dropping(points), index=1))
+    assert not torch.equal(
+        first, false_of(built(complement_dropout=True), Dropping(points), index=1)
+    )
 
 
 def test_the_complementary_model_is_not_trained() -> None:
@@ -418,7 +468,9 @@ def test_a_complementary_model_of_another_vocabulary_is_refused() -> None:
     """It reads the batch's word pieces, as the released code has it."""
 
     def encoder(*words: str) -> Any:
-        return SimpleNamespace(tokenizer=SimpleNamespace(get_vocab=lambda: words), model=Table(torch.zeros(N, WIDTH)))
+        return SimpleNamespace(
+            tokenizer=SimpleNamespace(get_vocab=lambda: words), model=Table(torch.zeros(N, WIDTH))
+        )
 
     context = FakeContext(torch.zeros(N, WIDTH))
     context.tokenizer = encoder("a", "b").tokenizer
@@ -465,16 +517,46 @@ def test_impossible_hyper_parameters_are_refused(hyper: dict[str, Any]) -> None:
         compose([(DCLR, DCLR.Hyper(**hyper))], Shape(WIDTH, DEPTH))
 
 
-BERT, ROBERTA = "princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-roberta-base"
+BERT, ROBERTA = (
+    "princeton-nlp/unsup-simcse-bert-base-uncased",
+    "princeton-nlp/unsup-simcse-roberta-base",
+)
 
 
 @pytest.mark.parametrize(
-    ("backbone", "batch_size", "epochs", "learning_rate", "phi", "noise_times", "complement", "start"),
+    (
+        "backbone",
+        "batch_size",
+        "epochs",
+        "learning_rate",
+        "phi",
+        "noise_times",
+        "complement",
+        "start",
+    ),
     [
         ("bert-base-uncased", 128, 3, 3e-5, 0.9, 1.0, BERT, None),
         ("roberta-base", 128, 3, 3e-5, 0.85, 2.5, ROBERTA, None),
-        ("bert-large-uncased", 256, 1, 3e-5, 0.9, 3.0, BERT, "princeton-nlp/unsup-simcse-bert-large-uncased"),
-        ("roberta-large", 256, 1, 1e-5, 0.85, 5.0, ROBERTA, "princeton-nlp/unsup-simcse-roberta-large"),
+        (
+            "bert-large-uncased",
+            256,
+            1,
+            3e-5,
+            0.9,
+            3.0,
+            BERT,
+            "princeton-nlp/unsup-simcse-bert-large-uncased",
+        ),
+        (
+            "roberta-large",
+            256,
+            1,
+            1e-5,
+            0.85,
+            5.0,
+            ROBERTA,
+            "princeton-nlp/unsup-simcse-roberta-large",
+        ),
     ],
 )
 def test_official_values(
@@ -487,21 +569,33 @@ def test_official_values(
     complement: str,
     start: str | None,
 ) -> None:
-    """The tables of docs/methods.md#dclr; 64 sentences on each of four GPUs are one batch of 256."""
+    """The tables of docs/methods.md#dclr; 64 sentences on each of four GPUs are one batch of
+    256."""
     for setting in ("official", "paper"):
         text = f"dclr+is-cse@{setting}"
         run = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
         hyper, recipe = run.parts[0][2], run.recipe
-        assert (hyper["phi"], hyper["noise_times"], hyper["complement"]) == (phi, noise_times, complement)
+        assert (hyper["phi"], hyper["noise_times"], hyper["complement"]) == (
+            phi,
+            noise_times,
+            complement,
+        )
         assert hyper["start"] == (start if setting == "official" else None)
-        assert (recipe.batch_size, recipe.epochs, recipe.learning_rate) == (batch_size, epochs, learning_rate)
+        assert (recipe.batch_size, recipe.epochs, recipe.learning_rate) == (
+            batch_size,
+            epochs,
+            learning_rate,
+        )
         assert (recipe.precision, recipe.select_on) == ("float32", "STS-B+SICK-R")
 
 
 def test_a_small_backbone_is_its_own_complement(tiny_bert: Path) -> None:
     keys: Any = {"backbone_name": str(tiny_bert), "corpus": "wiki1m", "data": "senteval", "seed": 1}
     assert resolve("dclr", **keys).parts[0][2]["complement"] == "backbone"
-    assert resolve("dclr[complement=somewhere/else]", **keys).parts[0][2]["complement"] == "somewhere/else"
+    assert (
+        resolve("dclr[complement=somewhere/else]", **keys).parts[0][2]["complement"]
+        == "somewhere/else"
+    )
 
 
 def test_the_released_loss_cannot_join_another_method(tiny_bert: Path) -> None:
@@ -520,14 +614,19 @@ def test_weighted_negatives_of_other_parts_stand_in_the_released_loss() -> None:
     rows = torch.cat([cosine(anchors, positives), cosine(anchors, vector)], dim=1) / 0.05
     rows[:, N] += torch.tensor(2.0).log()
     expected = one_vs_rest(rows, torch.arange(N))
-    for group in (Negatives(vector, weight=2.0), Negatives(vector, weights=torch.full((N, 1), 2.0).double())):
+    for group in (
+        Negatives(vector, weight=2.0),
+        Negatives(vector, weights=torch.full((N, 1), 2.0).double()),
+    ):
         torch.testing.assert_close(method.contrast(anchors, positives, [group], None), expected)
 
 
 # Trainings
 
 
-def test_a_training_finishes_and_says_what_its_encoder_scores(train_tiny: Callable[..., Path], tiny_data: Path) -> None:
+def test_a_training_finishes_and_says_what_its_encoder_scores(
+    train_tiny: Callable[..., Path], tiny_data: Path
+) -> None:
     for text in ("dclr@official", "dclr@paper"):
         folder = train_tiny(text, epochs=1)
         outcome = outcome_of(folder)
@@ -539,7 +638,9 @@ def test_a_training_finishes_and_says_what_its_encoder_scores(train_tiny: Callab
         assert_same_training(folder, train_tiny(text, fresh=True, epochs=1))
 
 
-@pytest.mark.parametrize("text", ["dclr[noise_times=0,phi=1.5]@paper", "simcse+dclr[noise_times=0,phi=1.5]@paper"])
+@pytest.mark.parametrize(
+    "text", ["dclr[noise_times=0,phi=1.5]@paper", "simcse+dclr[noise_times=0,phi=1.5]@paper"]
+)
 def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Callable[..., Path], text: str) -> None:
     keys: Any = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
     assert_same_training(train_tiny(text, **keys), train_tiny("simcse", **keys))
@@ -548,7 +649,9 @@ def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Callable[..., Path], 
 def test_is_cse_joins_it(train_tiny: Callable[..., Path]) -> None:
     smoothing = "is-cse[buffer=20,neighbours=3]"
     for setting in ("paper", "official"):
-        plain, joined = (train_tiny(f"{text}@{setting}", epochs=1) for text in ("dclr", f"dclr+{smoothing}"))
+        plain, joined = (
+            train_tiny(f"{text}@{setting}", epochs=1) for text in ("dclr", f"dclr+{smoothing}")
+        )
         assert outcome_of(joined)["status"] == "finished"
         losses = [[row["loss"] for row in log_of(folder)] for folder in (plain, joined)]
         assert losses[0][0] == losses[1][0]  # the memory is empty

@@ -1,4 +1,5 @@
-"""DeCLUTR: its loss against an oracle, where its spans lie, what is masked, and a training from end to end."""
+"""DeCLUTR: its loss against an oracle, where its spans lie, what is masked, and a training from end
+to end."""
 
 from __future__ import annotations
 
@@ -46,17 +47,25 @@ def vectors(kind: str, number: int = 0) -> list[Tensor]:
     anchors, positives = normal(n, WIDTH), normal(n * P, WIDTH)
     if kind in ("near-duplicates", "duplicates"):
         spread = 1e-5 if kind == "near-duplicates" else 0.0
-        anchors, positives = (anchors[:1] + spread * normal(len(part), WIDTH) for part in (anchors, positives))
+        anchors, positives = (
+            anchors[:1] + spread * normal(len(part), WIDTH) for part in (anchors, positives)
+        )
     scale = {"tiny": 1e-8, "huge": 1e8}.get(kind, 1.0)
-    return [part.float().double() for part in (anchors * scale, positives * scale, normal(6, VOCABULARY))]
+    return [
+        part.float().double()
+        for part in (anchors * scale, positives * scale, normal(6, VOCABULARY))
+    ]
 
 
 TARGETS = torch.tensor([0, 3, 6, 6, 1, 2])
 KINDS = ("random", "near-duplicates", "duplicates", "tiny", "huge", "one")
 
 
-def disagreement(build: Callable[[], DeCLUTR], hyper: DeCLUTRHyper, kind: str, dtype: torch.dtype) -> float:
-    """The largest relative difference in loss or gradient, relative to the oracle's or to what rounding decides."""
+def disagreement(
+    build: Callable[[], DeCLUTR], hyper: DeCLUTRHyper, kind: str, dtype: torch.dtype
+) -> float:
+    """The largest relative difference in loss or gradient, relative to the oracle's or to what
+    rounding decides."""
     leaves = [part.clone().requires_grad_() for part in vectors(kind)]
     expected = oracle.declutr_contrast(leaves[0], leaves[1], hyper.temperature, hyper.average)
     expected = expected + hyper.language * oracle.cross_entropy(leaves[2], TARGETS.tolist())
@@ -69,7 +78,10 @@ def disagreement(build: Callable[[], DeCLUTR], hyper: DeCLUTRHyper, kind: str, d
     worst = abs(loss.item() - expected.item()) / max(abs(expected.item()), floor)
     for leaf, one, other in zip(leaves, found, wanted, strict=True):
         unit = leaf.detach().norm(dim=1, keepdim=True) * hyper.temperature
-        one, other = (torch.zeros_like(leaf) if grad is None else grad.double() * unit for grad in (one, other))
+        one, other = (
+            torch.zeros_like(leaf) if grad is None else grad.double() * unit
+            for grad in (one, other)
+        )
         worst = max(worst, (one - other).abs().max().item() / max(other.abs().max().item(), floor))
     return worst
 
@@ -80,7 +92,9 @@ def disagreement(build: Callable[[], DeCLUTR], hyper: DeCLUTRHyper, kind: str, d
 def test_equals_the_oracle(kind: str, average: bool, temperature: float) -> None:
     hyper = DeCLUTRHyper(temperature=temperature, average=average, language=0.5)
     for dtype, bound in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
-        assert disagreement(lambda: DeCLUTR(hyper, Shape(WIDTH, 4)), hyper, kind, dtype) < bound, dtype
+        assert disagreement(lambda: DeCLUTR(hyper, Shape(WIDTH, 4)), hyper, kind, dtype) < bound, (
+            dtype
+        )
 
 
 def _nt_xent(change: Callable[..., Tensor]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -90,7 +104,9 @@ def _nt_xent(change: Callable[..., Tensor]) -> Callable[[pytest.MonkeyPatch], No
 def _one_way(plain: Any) -> Any:
     def mutated(left: Tensor, right: Tensor, temperature: float, reduction: str) -> Tensor:
         partners = torch.arange(len(left))
-        return torch.nn.functional.cross_entropy(cosine(left, right) / temperature, partners, reduction=reduction)
+        return torch.nn.functional.cross_entropy(
+            cosine(left, right) / temperature, partners, reduction=reduction
+        )
 
     return mutated
 
@@ -99,7 +115,9 @@ def _with_itself(plain: Any) -> Any:
     def mutated(left: Tensor, right: Tensor, temperature: float, reduction: str) -> Tensor:
         both = torch.cat([left, right])
         partners = torch.arange(len(both)).roll(len(left))
-        return torch.nn.functional.cross_entropy(cosine(both, both) / temperature, partners, reduction=reduction)
+        return torch.nn.functional.cross_entropy(
+            cosine(both, both) / temperature, partners, reduction=reduction
+        )
 
     return mutated
 
@@ -107,7 +125,9 @@ def _with_itself(plain: Any) -> Any:
 def _positives(change: Callable[[Tensor], Tensor]) -> Callable[[pytest.MonkeyPatch], None]:
     plain = DeCLUTR.loss
     return lambda patch: patch.setattr(
-        DeCLUTR, "loss", lambda self, anchors, positives, guesses: plain(self, anchors, change(positives), guesses)
+        DeCLUTR,
+        "loss",
+        lambda self, anchors, positives, guesses: plain(self, anchors, change(positives), guesses),
     )
 
 
@@ -115,8 +135,12 @@ MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "one direction": _nt_xent(_one_way),
     "itself among the candidates": _nt_xent(_with_itself),
     "temperature": _nt_xent(lambda plain: lambda a, b, t, how: plain(a, b, 1.01 * t, how)),
-    "mean for sum": _nt_xent(lambda plain: lambda a, b, t, how: plain(a, b, t, "mean" if how == "sum" else "sum")),
-    "partner of the next": _nt_xent(lambda plain: lambda a, b, t, how: plain(a, b.roll(1, 0), t, how)),
+    "mean for sum": _nt_xent(
+        lambda plain: lambda a, b, t, how: plain(a, b, t, "mean" if how == "sum" else "sum")
+    ),
+    "partner of the next": _nt_xent(
+        lambda plain: lambda a, b, t, how: plain(a, b.roll(1, 0), t, how)
+    ),
     "sign": _nt_xent(lambda plain: lambda a, b, t, how: -plain(a, b, t, how)),
     "unit vectors before the mean": _positives(lambda x: torch.nn.functional.normalize(x, dim=-1)),
     "positives without gradient": _positives(lambda x: x.detach()),
@@ -135,11 +159,18 @@ def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     hyper = DeCLUTRHyper(language=0.5)
     MUTATIONS[name](monkeypatch)
     build = lambda: DeCLUTR(hyper, Shape(WIDTH, 4))  # noqa: E731
-    assert max(disagreement(build, hyper, kind, torch.float64) for kind in ("random", "near-duplicates")) > 1e-6
+    assert (
+        max(
+            disagreement(build, hyper, kind, torch.float64)
+            for kind in ("random", "near-duplicates")
+        )
+        > 1e-6
+    )
 
 
 def test_limits() -> None:
-    """One anchor has nothing to be told from; without weight the language loss is no part of it, bit for bit."""
+    """One anchor has nothing to be told from; without weight the language loss is no part of it,
+    bit for bit."""
     anchors, positives, logits = vectors("one")
     assert method().loss(anchors, positives, None).item() == 0
     anchors, positives, logits = vectors("random")
@@ -153,7 +184,9 @@ def test_limits() -> None:
 
 @pytest.mark.parametrize(("anchors", "positives"), [(1, 1), (2, 2), (3, 1)])
 def test_where_spans_lie(anchors: int, positives: int) -> None:
-    hyper = DeCLUTRHyper(anchors=anchors, positives=positives, shortest=2, longest=7, document=14 * anchors)
+    hyper = DeCLUTRHyper(
+        anchors=anchors, positives=positives, shortest=2, longest=7, document=14 * anchors
+    )
     generator = torch.Generator().manual_seed(1)
     before = behind = within = ends = 0
     for turn in range(600):
@@ -163,7 +196,9 @@ def test_where_spans_lie(anchors: int, positives: int) -> None:
         for number, (anchor, around) in enumerate(found):
             assert 0 <= anchor.start < anchor.stop <= count
             assert hyper.shortest <= anchor.stop - anchor.start <= hyper.longest
-            assert anchor.start // hyper.longest == (anchor.stop - 1) // hyper.longest  # within one window
+            assert (
+                anchor.start // hyper.longest == (anchor.stop - 1) // hyper.longest
+            )  # within one window
             for other, _ in found[:number]:
                 assert abs(anchor.start // hyper.longest - other.start // hyper.longest) >= 2
             for span in around:
@@ -190,14 +225,17 @@ def test_lengths_are_of_the_papers_distributions() -> None:
 
 
 def test_starts_are_uniform() -> None:
-    """Of an anchor in its window, and of a positive from its own length before the anchor to the anchor's end."""
+    """Of an anchor in its window, and of a positive from its own length before the anchor to the
+    anchor's end."""
     hyper = DeCLUTRHyper(anchors=1, positives=1, shortest=4, longest=4, document=16)
     generator = torch.Generator().manual_seed(3)
     drawn = [sample_spans(16, hyper, generator)[0] for _ in range(4000)]
     starts = torch.bincount(torch.tensor([anchor.start for anchor, _ in drawn]), minlength=13)
     assert starts.nonzero().flatten().tolist() == [0, 4, 8, 12]
     assert (starts[::4] - 1000).abs().max() < 120
-    shifts = torch.tensor([around[0].start - anchor.start for anchor, around in drawn if anchor.start == 8])
+    shifts = torch.tensor(
+        [around[0].start - anchor.start for anchor, around in drawn if anchor.start == 8]
+    )
     assert torch.bincount(shifts + 4).tolist() == pytest.approx([len(shifts) / 9] * 9, rel=0.35)
 
 
@@ -207,7 +245,9 @@ def test_starts_are_uniform() -> None:
 def test_what_is_masked(tiny_bert: Path) -> None:
     _, tokenizer = load_backbone(tiny_bert)
     draw = torch.Generator().manual_seed(4)
-    words = [torch.randint(5, len(tokenizer), (size,), generator=draw).tolist() for size in range(1, 260)]
+    words = [
+        torch.randint(5, len(tokenizer), (size,), generator=draw).tolist() for size in range(1, 260)
+    ]
     tokens = [[tokenizer.cls_token_id, *row, tokenizer.sep_token_id] for row in words]
     masked, rows, places, targets = method().mask(tokens, tokenizer, Step(0, 1, 1, 7))
     ordinary = sum(map(len, words))
@@ -219,10 +259,18 @@ def test_what_is_masked(tiny_bert: Path) -> None:
         for j, (was, is_now) in enumerate(zip(row, seen, strict=True)):
             if (i, j) in chosen:
                 assert 0 < j < len(row) - 1
-                fates["mask" if is_now == tokenizer.mask_token_id else "same" if was == is_now else "other"] += 1
+                fates[
+                    "mask"
+                    if is_now == tokenizer.mask_token_id
+                    else "same"
+                    if was == is_now
+                    else "other"
+                ] += 1
             else:
                 assert was == is_now
-    assert targets.tolist() == [tokens[i][j] for i, j in zip(rows.tolist(), places.tolist(), strict=True)]
+    assert targets.tolist() == [
+        tokens[i][j] for i, j in zip(rows.tolist(), places.tolist(), strict=True)
+    ]
     shares = {name: count / len(targets) for name, count in fates.items()}
     assert shares == pytest.approx({"mask": 0.8, "other": 0.1, "same": 0.1}, abs=0.015)
     assert method().mask(tokens, tokenizer, Step(0, 1, 1, 7))[0] == masked
@@ -266,7 +314,9 @@ def with_head(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 def run_of(text: str, backbone: Path, corpus: Path, data: Path, **recipe: Any) -> Any:
     recipe = {"batch_size": 3, "learning_rate": 1e-3, "select_every": 2, **recipe}
-    return resolve(text, backbone_name=str(backbone), corpus=str(corpus), data=str(data), seed=1, recipe=recipe)
+    return resolve(
+        text, backbone_name=str(backbone), corpus=str(corpus), data=str(data), seed=1, recipe=recipe
+    )
 
 
 def text_of(**hyper: Any) -> str:
@@ -276,7 +326,8 @@ def text_of(**hyper: Any) -> str:
 def test_a_step_equals_one_sentence_at_a_time(
     with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    """Loss and gradient of every weight, from the spans on, through the model that transformers makes of the folder."""
+    """Loss and gradient of every weight, from the spans on, through the model that transformers
+    makes of the folder."""
     from transformers import AutoModelForMaskedLM
 
     run = run_of(text_of(language=0.7), with_head, documents, tiny_data)
@@ -299,27 +350,41 @@ def test_a_step_equals_one_sentence_at_a_time(
     near = torch.stack([states(row).mean(0) for row in context.tokenize(positives)])
     seen = [states(row) for row in masked]
     logits = torch.stack(
-        [whole(input_ids=torch.tensor([masked[i]])).logits[0, j] for i, j in zip(rows, places, strict=True)]
+        [
+            whole(input_ids=torch.tensor([masked[i]])).logits[0, j]
+            for i, j in zip(rows, places, strict=True)
+        ]
     )
-    expected = oracle.declutr_contrast(torch.stack([row.mean(0) for row in seen]), near, 0.05, average=True)
+    expected = oracle.declutr_contrast(
+        torch.stack([row.mean(0) for row in seen]), near, 0.05, average=True
+    )
     expected = expected + 0.7 * oracle.cross_entropy(logits, targets.tolist())
     assert loss.item() == pytest.approx(expected.item(), rel=1e-9)
     expected.backward()
     theirs = {name: weight.grad for name, weight in whole.named_parameters()}
     prefix = whole.base_model_prefix
     for name, weight in context.backbone.named_parameters():
-        torch.testing.assert_close(weight.grad, theirs.pop(f"{prefix}.{name}"), rtol=1e-6, atol=1e-9)
-    found = {f"{'cls' if prefix == 'bert' else 'lm_head'}.{n}": w for n, w in own.language_head.named_parameters()}
+        torch.testing.assert_close(
+            weight.grad, theirs.pop(f"{prefix}.{name}"), rtol=1e-6, atol=1e-9
+        )
+    found = {
+        f"{'cls' if prefix == 'bert' else 'lm_head'}.{n}": w
+        for n, w in own.language_head.named_parameters()
+    }
     for name, grad in theirs.items():  # what is left is the head's own
         torch.testing.assert_close(found[name].grad, grad, rtol=1e-6, atol=1e-9)
     assert (
-        own.language_head.get_parameter("predictions.decoder.weight" if prefix == "bert" else "decoder.weight")
+        own.language_head.get_parameter(
+            "predictions.decoder.weight" if prefix == "bert" else "decoder.weight"
+        )
         is context.backbone.get_input_embeddings().weight
     )
     assert len({id(weight) for weight in modules.parameters()}) == len(list(modules.parameters()))
 
 
-def test_state_is_saved_and_restored(with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path) -> None:
+def test_state_is_saved_and_restored(
+    with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
+) -> None:
     run = run_of(text_of(), with_head, documents, tiny_data)
     losses = []
     state: dict[str, Tensor] = {}
@@ -337,13 +402,18 @@ def test_state_is_saved_and_restored(with_head: Path, documents: Path, tiny_data
     assert torch.equal(*losses)
 
 
-def test_trains_from_end_to_end(with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path) -> None:
+def test_trains_from_end_to_end(
+    with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
+) -> None:
     run = run_of(text_of(), with_head, documents, tiny_data)
     logs = []
     for number in range(2):
         outcome = train(run, tmp_path, tmp_path / str(number))["outcome"]
         assert (outcome["status"], outcome["steps"]) == ("finished", 3)
-        rows = [json.loads(line) for line in (tmp_path / str(number) / "log.jsonl").read_text().splitlines()]
+        rows = [
+            json.loads(line)
+            for line in (tmp_path / str(number) / "log.jsonl").read_text().splitlines()
+        ]
         logs.append([(row["step"], row["loss"], row.get("dev")) for row in rows])
     assert logs[0] == logs[1]
     encoder = load_encoder(tmp_path / "0")
@@ -352,7 +422,9 @@ def test_trains_from_end_to_end(with_head: Path, documents: Path, tiny_data: Pat
     assert record["value"] == outcome["best_dev"]
 
 
-def test_without_language_loss_any_checkpoint_will_do(train_tiny: Callable[..., Path], documents: Path) -> None:
+def test_without_language_loss_any_checkpoint_will_do(
+    train_tiny: Callable[..., Path], documents: Path
+) -> None:
     folder = train_tiny(text_of(language=0), batch_size=3, corpus=str(documents))
     assert json.loads((folder / "outcome.json").read_text())["outcome"]["status"] == "finished"
 
@@ -397,11 +469,21 @@ def test_impossible_hyper_parameters_are_refused(hyper: dict[str, float]) -> Non
 
 def test_settings() -> None:
     official, paper = (
-        resolve(f"declutr@{setting}", backbone_name="roberta-base", corpus="world", data="senteval", seed=1)
+        resolve(
+            f"declutr@{setting}",
+            backbone_name="roberta-base",
+            corpus="world",
+            data="senteval",
+            seed=1,
+        )
         for setting in ("official", "paper")
     )
     assert (official.recipe.batch_size, paper.recipe.batch_size) == (4, 16)
     assert official.build().hyper.average
     assert not paper.build().hyper.average
     assert official.recipe.pooler == official.evaluation_pooler == "avg"
-    assert (official.recipe.learning_rate, official.recipe.weight_decay, official.recipe.warmup) == (5e-5, 0.1, 0.1)
+    assert (
+        official.recipe.learning_rate,
+        official.recipe.weight_decay,
+        official.recipe.warmup,
+    ) == (5e-5, 0.1, 0.1)

@@ -47,7 +47,10 @@ QUEUE = {"queue": 6, "momentum": 0.9}
 def case(name: str, t: float = 0.05, **changes: Any) -> QueueCase:
     o = {**QUEUE, **changes}
     return QueueCase(
-        name, ((ESimCSE, {"temperature": t, **o}),), lambda: ESimCSEOracle(t, o["queue"], o["momentum"]), t
+        name,
+        ((ESimCSE, {"temperature": t, **o}),),
+        lambda: ESimCSEOracle(t, o["queue"], o["momentum"]),
+        t,
     )
 
 
@@ -92,7 +95,9 @@ def changed_rows(method: Any, change: Callable[[torch.Tensor], torch.Tensor]) ->
     override(
         method,
         "negatives",
-        lambda self, *rest: [replace(group, vectors=change(group.vectors)) for group in plain(self, *rest)],
+        lambda self, *rest: [
+            replace(group, vectors=change(group.vectors)) for group in plain(self, *rest)
+        ],
     )
 
 
@@ -143,7 +148,9 @@ def momentum_a_little_off(method: Any, patch: Any) -> None:
 @mutation
 def encoded_before_it_follows(method: Any, patch: Any) -> None:
     def after_loss(self: Any, context: Any, step: Step) -> None:
-        self._append(context.embed([[[row] for row in step.rows]], model=self.momentum.eval()).vectors[0])
+        self._append(
+            context.embed([[[row] for row in step.rows]], model=self.momentum.eval()).vectors[0]
+        )
         self._follow(context.backbone)
 
     override(method, "after_loss", after_loss)
@@ -151,7 +158,11 @@ def encoded_before_it_follows(method: Any, patch: Any) -> None:
 
 @mutation
 def vectors_of_the_encoder_itself(method: Any, patch: Any) -> None:
-    override(method, "_follow", lambda self, backbone: self.momentum.load_state_dict(backbone.state_dict()))
+    override(
+        method,
+        "_follow",
+        lambda self, backbone: self.momentum.load_state_dict(backbone.state_dict()),
+    )
 
 
 @mutation
@@ -162,7 +173,11 @@ def temperature_multiplied(method: Any, patch: Any) -> None:
 @mutation
 def half_weight(method: Any, patch: Any) -> None:
     plain = ESimCSE.negatives
-    override(method, "negatives", lambda self, *rest: [replace(group, weight=0.5) for group in plain(self, *rest)])
+    override(
+        method,
+        "negatives",
+        lambda self, *rest: [replace(group, weight=0.5) for group in plain(self, *rest)],
+    )
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
@@ -172,7 +187,10 @@ def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         MUTATIONS[name](method, monkeypatch)
         return method
 
-    assert any(disagreement(CASES["esimcse"], kind, build=build)[torch.float64] > 1e-6 for kind in ("random", "close"))
+    assert any(
+        disagreement(CASES["esimcse"], kind, build=build)[torch.float64] > 1e-6
+        for kind in ("random", "close")
+    )
 
 
 # State
@@ -186,7 +204,10 @@ def test_it_goes_on_from_a_stored_state(name: str) -> None:
     method_step(copy, batch("random", 9).leaves(torch.float32), 0)  # its second encoder is made
     copy.load_state_dict(method.state_dict())
     for index in (3, 4):
-        both = [method_step(one, batch("random", index).leaves(torch.float32), index)[0] for one in (method, copy)]
+        both = [
+            method_step(one, batch("random", index).leaves(torch.float32), index)[0]
+            for one in (method, copy)
+        ]
         assert torch.equal(*both)
     assert torch.equal(part(method, "esimcse").rows, part(copy, "esimcse").rows)
 
@@ -213,7 +234,9 @@ def test_without_a_queue_there_is_no_second_encoder() -> None:
 # Repetition
 
 
-def views(tokens: list[list[int]], index: int = 0, seed: int = 3, first_row: int = 0, **hyper: Any) -> list[list[int]]:
+def views(
+    tokens: list[list[int]], index: int = 0, seed: int = 3, first_row: int = 0, **hyper: Any
+) -> list[list[int]]:
     method = ESimCSE(ESimCSE.Hyper(**hyper), Shape(WIDTH, DEPTH))
     rows = range(first_row, first_row + len(tokens))
     first, second = method.views(tokens, Step(index, TOTAL, BATCH_SIZE, seed, rows))
@@ -222,7 +245,8 @@ def views(tokens: list[list[int]], index: int = 0, seed: int = 3, first_row: int
 
 
 def repeats(tokens: list[int], second: list[int]) -> list[int]:
-    """Places of `tokens` (all different) that stand twice, side by side, in `second`; nothing else may differ."""
+    """Places of `tokens` (all different) that stand twice, side by side, in `second`; nothing else
+    may differ."""
     counts = Counter(second)
     assert second == [token for token in tokens for _ in range(counts[token])]
     assert set(counts) == set(tokens)
@@ -252,10 +276,15 @@ def test_how_many_pieces_are_repeated(length: int, rate: float, redraw: bool, mo
     Source: docs/methods.md#esimcse.
     """
     tokens, draws = list(range(length)), 1500
-    found = [repeats(tokens, second) for second in views([tokens] * draws, rate=rate, redraw=redraw)]
+    found = [
+        repeats(tokens, second) for second in views([tokens] * draws, rate=rate, redraw=redraw)
+    ]
     counts = Counter(map(len, found))
     assert sorted(counts) == list(range(most + 1))
-    assert all(abs(count - draws / (most + 1)) < 6 * (draws / (most + 1)) ** 0.5 for count in counts.values())
+    assert all(
+        abs(count - draws / (most + 1)) < 6 * (draws / (most + 1)) ** 0.5
+        for count in counts.values()
+    )
     places = Counter(place for row in found for place in row)
     assert set(places) == (set(range(1, length - 1)) if most else set())
     expected = draws * most / 2 / max(1, length - 2)
@@ -266,7 +295,9 @@ def test_official_repeats_are_drawn_once_a_sentence() -> None:
     tokens = [list(range(20 * i, 20 * i + 20)) for i in range(6)]
     once = views(tokens, redraw=False)
     assert views(tokens, index=4, redraw=False) == once
-    assert views(tokens[2:], index=1, first_row=2, redraw=False) == once[2:]  # whatever else is in the batch
+    assert (
+        views(tokens[2:], index=1, first_row=2, redraw=False) == once[2:]
+    )  # whatever else is in the batch
     assert views(tokens, seed=4, redraw=False) != once
 
 
@@ -292,7 +323,15 @@ def test_repeating_leaves_the_global_generator_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "hyper", [{"rate": -0.1}, {"rate": 1.1}, {"queue": -1}, {"momentum": 1.5}, {"momentum": -0.1}, {"temperature": 0.0}]
+    "hyper",
+    [
+        {"rate": -0.1},
+        {"rate": 1.1},
+        {"queue": -1},
+        {"momentum": 1.5},
+        {"momentum": -0.1},
+        {"temperature": 0.0},
+    ],
 )
 def test_impossible_hyper_parameters_are_refused(hyper: dict[str, float]) -> None:
     with pytest.raises(Refusal, match="esimcse"):
@@ -308,11 +347,20 @@ def test_impossible_hyper_parameters_are_refused(hyper: dict[str, float]) -> Non
         ("roberta-large", 0.28, 128, 1e-5, 0.15),
     ],
 )
-def test_official_values(backbone: str, rate: float, queue: int, learning_rate: float, dropout: float | None) -> None:
+def test_official_values(
+    backbone: str, rate: float, queue: int, learning_rate: float, dropout: float | None
+) -> None:
     """The table of docs/methods.md#esimcse."""
-    run = resolve("esimcse@official", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
+    run = resolve(
+        "esimcse@official", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1
+    )
     ((_, _, hyper),) = run.parts
-    assert (hyper["rate"], hyper["queue"], hyper["redraw"], hyper["random_start"]) == (rate, queue, False, True)
+    assert (hyper["rate"], hyper["queue"], hyper["redraw"], hyper["random_start"]) == (
+        rate,
+        queue,
+        False,
+        True,
+    )
     recipe = run.recipe
     assert (recipe.batch_size, recipe.learning_rate, recipe.dropout) == (64, learning_rate, dropout)
 
@@ -320,12 +368,16 @@ def test_official_values(backbone: str, rate: float, queue: int, learning_rate: 
 # Trainings
 
 
-def test_a_training_finishes_and_says_what_its_encoder_scores(train_tiny: Callable[..., Path], tiny_data: Path) -> None:
+def test_a_training_finishes_and_says_what_its_encoder_scores(
+    train_tiny: Callable[..., Path], tiny_data: Path
+) -> None:
     for text in ("esimcse[queue=12]@official", "esimcse[queue=12]@paper"):
         folder = train_tiny(text)
         outcome = outcome_of(folder)
         assert outcome["status"] == "finished"
-        (record,) = score_tasks(load_encoder(folder / "encoder"), [sts.read("STS-B", tiny_data, "dev")])
+        (record,) = score_tasks(
+            load_encoder(folder / "encoder"), [sts.read("STS-B", tiny_data, "dev")]
+        )
         assert record["value"] == outcome["best_dev"]
         assert_same_training(folder, train_tiny(text, fresh=True))
 
@@ -345,4 +397,7 @@ def test_it_joins_is_cse(train_tiny: Callable[..., Path]) -> None:
 
 
 def test_the_encoder_holds_the_backbone_alone(train_tiny: Callable[..., Path]) -> None:
-    assert weights_of(train_tiny("esimcse[queue=12]@official")).keys() == weights_of(train_tiny("simcse")).keys()
+    assert (
+        weights_of(train_tiny("esimcse[queue=12]@official")).keys()
+        == weights_of(train_tiny("simcse")).keys()
+    )

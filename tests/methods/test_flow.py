@@ -1,4 +1,5 @@
-"""The flow against plain loops: cost, gradient, inverse, determinant, likelihood; its state and what is refused."""
+"""The flow against plain loops: cost, gradient, inverse, determinant, likelihood; its state and
+what is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from methods.simcse import SimCSE
 from tests.oracles import transforms as oracle
 
 SMALL = {"hidden": 3, "levels": 2, "depth": 2}
-DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+DTYPES = pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32], ids=["float64", "float32"]
+)
 
 
 def random_glow(width: int, module: Any = flow, scale: float = 0.4, **hyper: int) -> Any:
@@ -41,7 +44,13 @@ def batch(kind: str, width: int) -> Tensor:
 
 def relative(found: list[Tensor], expected: list[Tensor]) -> float:
     scale = max(1e-12, max(float(tensor.detach().abs().max()) for tensor in expected))
-    return max(float((a.double() - b).detach().abs().max()) for a, b in zip(found, expected, strict=True)) / scale
+    return (
+        max(
+            float((a.double() - b).detach().abs().max())
+            for a, b in zip(found, expected, strict=True)
+        )
+        / scale
+    )
 
 
 def disagreement(glow: Any, u: Tensor, levels: int, depth: int, dtype: torch.dtype) -> float:
@@ -112,7 +121,11 @@ def test_mistakes_are_seen(old: str, new: str, tmp_path: Path) -> None:
 def test_invertible(width: int) -> None:
     u = torch.randn(20, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
-        glow = random_glow(width, scale=0.1, levels=3, depth=3, hidden=8).requires_grad_(False).to(dtype)
+        glow = (
+            random_glow(width, scale=0.1, levels=3, depth=3, hidden=8)
+            .requires_grad_(False)
+            .to(dtype)
+        )
         x = u.to(dtype)
         z, _ = glow(x)
         assert z.dtype == dtype
@@ -126,7 +139,9 @@ def test_the_log_determinant_is_that_of_the_jacobian(width: int) -> None:
     glow = random_glow(width, levels=3)
     for row in batch("random", width):
         jacobian = torch.autograd.functional.jacobian(lambda u: glow(u.unsqueeze(0))[0][0], row)
-        torch.testing.assert_close(glow(row.unsqueeze(0))[1], torch.linalg.slogdet(jacobian)[1], rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(
+            glow(row.unsqueeze(0))[1], torch.linalg.slogdet(jacobian)[1], rtol=1e-10, atol=1e-10
+        )
 
 
 def test_one_coupling_by_hand() -> None:
@@ -150,7 +165,8 @@ def test_one_coupling_by_hand() -> None:
 
 @pytest.mark.parametrize("width", [2, 5, 8, 768])
 def test_before_training_it_is_a_permutation_bit_for_bit(width: int) -> None:
-    """Couplings start at 0 and scales at 1: every z is one of the u, so cosines are those of the vectors."""
+    """Couplings start at 0 and scales at 1: every z is one of the u, so cosines are those of the
+    vectors."""
     glow = Glow(width, FlowHyper(), 1)
     u = torch.randn(5, width, generator=torch.Generator().manual_seed(0))
     z, log_determinant = glow(u)
@@ -159,7 +175,8 @@ def test_before_training_it_is_a_permutation_bit_for_bit(width: int) -> None:
 
 
 def test_the_first_batch_starts_each_scale() -> None:
-    """Glow section 3.1: after data-dependent initialisation, outputs have mean 0 and deviation 1 in each dimension."""
+    """Glow section 3.1: after data-dependent initialisation, outputs have mean 0 and deviation 1 in
+    each dimension."""
     u = 5 * torch.randn(32, 12, generator=torch.Generator().manual_seed(0)).double() + 2
     glow = Glow(12, FlowHyper(), 1).double()
     glow.start(u)
@@ -169,11 +186,14 @@ def test_the_first_batch_starts_each_scale() -> None:
 
 
 def gaussian(count: int, seed: int) -> tuple[Tensor, float]:
-    """Draws of a correlated normal distribution in six dimensions, and its entropy in nats a dimension."""
+    """Draws of a correlated normal distribution in six dimensions, and its entropy in nats a
+    dimension."""
     draw = torch.Generator().manual_seed(0)
     mix = torch.randn(6, 6, generator=draw, dtype=torch.float64) + 2 * torch.eye(6).double()
     entropy = 0.5 * math.log(2 * math.pi * math.e) + float(torch.linalg.slogdet(mix)[1]) / 6
-    noise = torch.randn(count, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    noise = torch.randn(
+        count, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     return noise @ mix.T + 4, entropy
 
 
@@ -185,9 +205,12 @@ def test_likelihood_improves_towards_the_entropy_and_not_beyond() -> None:
     start.start(train[:32])
     costs = [start.cost(fresh).item()]
     costs += [
-        learn_flow(train, FlowHyper(learning_rate=3e-3, epochs=epochs), 1).cost(fresh).item() for epochs in (1, 5)
+        learn_flow(train, FlowHyper(learning_rate=3e-3, epochs=epochs), 1).cost(fresh).item()
+        for epochs in (1, 5)
     ]
-    assert costs[0] > costs[1] > costs[2] > entropy - 0.01  # of 10,000 draws: about three standard errors
+    assert (
+        costs[0] > costs[1] > costs[2] > entropy - 0.01
+    )  # of 10,000 draws: about three standard errors
     assert costs[2] - entropy < 0.5 * (costs[0] - entropy)
 
 
@@ -232,7 +255,9 @@ def test_one_vector_and_constant_dimensions_give_finite_numbers() -> None:
         assert torch.isfinite(learn_flow(given, FlowHyper(), 1)(given)[0]).all()
 
 
-@pytest.mark.parametrize(("width", "levels"), [(2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (64, 3), (768, 3)])
+@pytest.mark.parametrize(
+    ("width", "levels"), [(2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (64, 3), (768, 3)]
+)
 def test_levels_end_where_two_dimensions_are_left(width: int, levels: int) -> None:
     assert len(Glow(width, FlowHyper(), 0).levels) == levels
     assert Flow.clamp_to_backbone(FlowHyper(), Shape(width, 4)).levels == levels
@@ -246,12 +271,16 @@ def test_hyper_parameters() -> None:
         Flow.check(FlowHyper(sentences=1))
     with pytest.raises(Refusal, match="needs at least 2 dimensions, not 1"):
         Glow(1, FlowHyper(), 0)
-    assert Flow.clamp_to_backbone(FlowHyper(source="target", sentences=9), Shape(0, 0)) == FlowHyper(source="target")
+    assert Flow.clamp_to_backbone(
+        FlowHyper(source="target", sentences=9), Shape(0, 0)
+    ) == FlowHyper(source="target")
     assert Flow.corpora(FlowHyper(source="world")) == ("world",)
     assert Flow.corpora(FlowHyper(source="target")) == ()
     with pytest.raises(Refusal, match="write it after a method"):
         compose([(Flow, FlowHyper())], Shape(8, 4))
-    assert len(compose([(SimCSE, SimCSE.Hyper()), (Flow, FlowHyper())], Shape(8, 4)).transforms) == 1
+    assert (
+        len(compose([(SimCSE, SimCSE.Hyper()), (Flow, FlowHyper())], Shape(8, 4)).transforms) == 1
+    )
 
 
 class Fixed:
@@ -276,7 +305,9 @@ def test_the_encoder_maps_and_per_task_learns_from_what_it_is_given() -> None:
     encoder, per_task = flowed(base), Flowed(base, FlowHyper(), 1)
     learned = learn_flow(torch.from_numpy(base.vectors), FlowHyper(), 1)
     assert encoder.adapt is None
-    assert np.array_equal(encoder.encode(everything), learned(torch.from_numpy(base.vectors))[0].numpy())
+    assert np.array_equal(
+        encoder.encode(everything), learned(torch.from_numpy(base.vectors))[0].numpy()
+    )
     assert encoder.encode([]).shape == (0, 6)
     assert np.array_equal(per_task.encode(["3"]), base.vectors[[3]])
     assert per_task.adapt

@@ -21,7 +21,8 @@ from methods.glove import STOP_WORDS, AverageOfWords
 from tests.conftest import WORDS, make_sentences
 
 MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
-# Words in several forms, stop words among them; "The" and "NASA" are known as written, "U.S." with its marks only.
+# Words in several forms, stop words among them; "The" and "NASA" are known as written, "U.S." with
+# its marks only.
 KNOWN = [
     "dog",
     "cat",
@@ -77,8 +78,15 @@ def by_the_letter(sentence: str, stop_words: bool) -> np.ndarray:
 
 def random_texts() -> list[str]:
     draw = random.Random(0)
-    forms = [form for word in KNOWN for form in (word, word.upper(), word.title(), f"({word}).", f"'{word}")]
-    return [" ".join(draw.choices([*forms, "unheard", "of", "..."], k=draw.randint(1, 12))) for _ in range(200)]
+    forms = [
+        form
+        for word in KNOWN
+        for form in (word, word.upper(), word.title(), f"({word}).", f"'{word}")
+    ]
+    return [
+        " ".join(draw.choices([*forms, "unheard", "of", "..."], k=draw.randint(1, 12)))
+        for _ in range(200)
+    ]
 
 
 def disagreement(encoder: AverageOfWords, stop_words: bool) -> float:
@@ -105,7 +113,9 @@ def test_one_known_word_is_its_vector_bit_for_bit() -> None:
 def _sum_in_place_of_mean(encoder: Any, patch: pytest.MonkeyPatch) -> None:
     plain = encoder.encode
     patch.setattr(
-        encoder, "encode", lambda texts: plain(texts) * np.float32([[len([*encoder.rows(text)])] for text in texts])
+        encoder,
+        "encode",
+        lambda texts: plain(texts) * np.float32([[len([*encoder.rows(text)])] for text in texts]),
     )
 
 
@@ -140,7 +150,9 @@ def _marks_not_stripped(encoder: Any, patch: pytest.MonkeyPatch) -> None:
 
 def _marks_always_stripped(encoder: Any, patch: pytest.MonkeyPatch) -> None:
     plain = encoder.rows
-    patch.setattr(encoder, "rows", lambda text: plain(" ".join(word.strip(MARKS) for word in text.split())))
+    patch.setattr(
+        encoder, "rows", lambda text: plain(" ".join(word.strip(MARKS) for word in text.split()))
+    )
 
 
 def _split_at_single_spaces(encoder: Any, patch: pytest.MonkeyPatch) -> None:
@@ -161,8 +173,12 @@ MUTATIONS = [
 ]
 
 
-@pytest.mark.parametrize("mutate", MUTATIONS, ids=[mutate.__name__.strip("_") for mutate in MUTATIONS])
-def test_a_mistake_is_caught(mutate: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "mutate", MUTATIONS, ids=[mutate.__name__.strip("_") for mutate in MUTATIONS]
+)
+def test_a_mistake_is_caught(
+    mutate: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder = AverageOfWords(KNOWN, VECTORS, False)
     mutate(encoder, monkeypatch)
     assert disagreement(encoder, False) > 1e-3
@@ -204,13 +220,23 @@ def test_identity_is_that_of_the_table_and_the_rule() -> None:
 def table(tmp_path: Path) -> Path:
     draw = np.random.default_rng(1)
     path = tmp_path / "vectors.txt"
-    path.write_text("".join(f"{word} {' '.join(f'{value:.4f}' for value in draw.normal(size=6))}\n" for word in WORDS))
+    path.write_text(
+        "".join(
+            f"{word} {' '.join(f'{value:.4f}' for value in draw.normal(size=6))}\n"
+            for word in WORDS
+        )
+    )
     return path
 
 
 def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None:
     run = resolve("glove", backbone_name=str(table), corpus="world", data=str(tiny_data), seed=1)
-    assert (run.seed, run.setting, run.backbone.shape.width, run.backbone.name) == (None, "official", 6, "vectors")
+    assert (run.seed, run.setting, run.backbone.shape.width, run.backbone.name) == (
+        None,
+        "official",
+        6,
+        "vectors",
+    )
     out = [tmp_path / "scores" / f"{number}.json" for number in range(2)]
     for path in out:
         score_run(run, tmp_path, ["sts"], "test", path, "cpu")
@@ -229,13 +255,21 @@ def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "backbone", "message"),
     [
-        ("glove", "toy-bert", "'glove' needs a table of word vectors, but 'toy-bert' is a transformer; choose another"),
+        (
+            "glove",
+            "toy-bert",
+            "'glove' needs a table of word vectors, but 'toy-bert' is a transformer; choose another",
+        ),
         (
             "simcse",
             "toy-glove",
             "'simcse' needs a transformer, but 'toy-glove' is a table of word vectors; choose another",
         ),
-        ("glove", "none", "'glove' needs a table of word vectors, but 'none' is no backbone; choose another"),
+        (
+            "glove",
+            "none",
+            "'glove' needs a table of word vectors, but 'none' is no backbone; choose another",
+        ),
         ("glove[stop_words=perhaps]", "toy-glove", "'stop_words' should be true or false"),
         ("glove+is-cse", "toy-glove", "'glove' is not trained, so nothing can be added to it"),
     ],

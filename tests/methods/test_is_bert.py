@@ -21,7 +21,15 @@ from bench.models.load import load_encoder, save_encoder
 from bench.runs.resolve import resolve
 from methods.base import Refusal, Shape
 from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
-from tests.methods.outside import HARD, TOLERANCE, Runs, disagreement, restored_losses, step, vectors
+from tests.methods.outside import (
+    HARD,
+    TOLERANCE,
+    Runs,
+    disagreement,
+    restored_losses,
+    step,
+    vectors,
+)
 from tests.oracles.methods import scalars
 from tests.oracles.outside import is_bert
 
@@ -32,12 +40,16 @@ Patch = pytest.MonkeyPatch
 def kernels(seed: int = 1) -> list[Tensor]:
     draw = torch.Generator().manual_seed(seed)
     shapes = [shape for window in (1, 3, 5) for shape in ((CHANNELS, WIDTH, window), (CHANNELS,))]
-    return [torch.randn(shape, generator=draw, dtype=torch.float64).float().double() for shape in shapes]
+    return [
+        torch.randn(shape, generator=draw, dtype=torch.float64).float().double() for shape in shapes
+    ]
 
 
 def own(leaves: Sequence[Tensor], lengths: Sequence[int], relu: bool) -> Tensor:
     method = ISBERT(ISBERTHyper(CHANNELS, relu), Shape(WIDTH, 2))
-    weights = dict(zip((name for name, _ in method.local.named_parameters()), leaves[1:], strict=True))
+    weights = dict(
+        zip((name for name, _ in method.local.named_parameters()), leaves[1:], strict=True)
+    )
     mask = torch.tensor([[int(k < length) for k in range(max(lengths))] for length in lengths])
     local = method.local
 
@@ -54,7 +66,9 @@ def oracle(leaves: Sequence[Tensor], lengths: Sequence[int], relu: bool) -> Tens
     return is_bert(batch, list(zip(leaves[1::2], leaves[2::2], strict=True)), relu)
 
 
-def difference(kind: str, dtype: torch.dtype, lengths: Sequence[int] = LENGTHS, relu: bool = True) -> float:
+def difference(
+    kind: str, dtype: torch.dtype, lengths: Sequence[int] = LENGTHS, relu: bool = True
+) -> float:
     states = vectors(kind, len(lengths), max(lengths), WIDTH)
     scale = {"large": 10.0, "tiny": 1e-4}.get(kind, 1.0)
     return disagreement(
@@ -88,7 +102,10 @@ def mutation(spoil: Callable[[Patch], None]) -> Callable[[Patch], None]:
     return spoil
 
 
-def bound(positive: Callable[..., Any] = lambda s: F.softplus(-s), negative: Callable[..., Any] = F.softplus) -> Any:
+def bound(
+    positive: Callable[..., Any] = lambda s: F.softplus(-s),
+    negative: Callable[..., Any] = F.softplus,
+) -> Any:
     """The bound with other parts: `positive` and `negative` of the scores."""
 
     def spoilt(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
@@ -96,7 +113,9 @@ def bound(positive: Callable[..., Any] = lambda s: F.softplus(-s), negative: Cal
         tokens = mask.unsqueeze(-1).to(scores)
         own = tokens * torch.eye(len(sentences), dtype=scores.dtype).unsqueeze(1)
         total = tokens.sum()
-        return (positive(scores) * own).sum() / total + (negative(scores) * (tokens - own)).sum() / (2 * total)
+        return (positive(scores) * own).sum() / total + (
+            negative(scores) * (tokens - own)
+        ).sum() / (2 * total)
 
     return spoilt
 
@@ -137,7 +156,11 @@ def sentence_of_the_neighbour(patch: Patch) -> None:
 @mutation
 def cosine_for_product(patch: Patch) -> None:
     plain = module.jensen_shannon
-    patch.setattr(module, "jensen_shannon", lambda c, s, m: plain(F.normalize(c, dim=-1), F.normalize(s, dim=-1), m))
+    patch.setattr(
+        module,
+        "jensen_shannon",
+        lambda c, s, m: plain(F.normalize(c, dim=-1), F.normalize(s, dim=-1), m),
+    )
 
 
 @mutation
@@ -155,32 +178,46 @@ def padding_in_the_mean(patch: Patch) -> None:
 def first_token_left_out(patch: Patch) -> None:
     plain = module.sentence_mean
     patch.setattr(
-        module, "sentence_mean", lambda c, mask: plain(c, torch.cat([mask[:, :1] ** 0 - 1e-3, mask[:, 1:]], 1))
+        module,
+        "sentence_mean",
+        lambda c, mask: plain(c, torch.cat([mask[:, :1] ** 0 - 1e-3, mask[:, 1:]], 1)),
     )
 
 
 @mutation
 def padding_read_by_the_convolutions(patch: Patch) -> None:
     plain = LocalFeatures.forward
-    patch.setattr(LocalFeatures, "forward", lambda self, states, mask: plain(self, states, torch.ones_like(mask)))
+    patch.setattr(
+        LocalFeatures,
+        "forward",
+        lambda self, states, mask: plain(self, states, torch.ones_like(mask)),
+    )
 
 
 @mutation
 def windows_one_place_further(patch: Patch) -> None:
     plain = LocalFeatures.forward
-    patch.setattr(LocalFeatures, "forward", lambda self, states, mask: plain(self, states, mask).roll(1, 1))
+    patch.setattr(
+        LocalFeatures, "forward", lambda self, states, mask: plain(self, states, mask).roll(1, 1)
+    )
 
 
 @mutation
 def no_activation(patch: Patch) -> None:
     plain = LocalFeatures.__init__
-    patch.setattr(LocalFeatures, "__init__", lambda self, width, channels, relu: plain(self, width, channels, False))
+    patch.setattr(
+        LocalFeatures,
+        "__init__",
+        lambda self, width, channels, relu: plain(self, width, channels, False),
+    )
 
 
 @mutation
 def computed_in_float32(patch: Patch) -> None:
     plain = module.jensen_shannon
-    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c.float(), s.float(), mask).double())
+    patch.setattr(
+        module, "jensen_shannon", lambda c, s, mask: plain(c.float(), s.float(), mask).double()
+    )
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
@@ -209,17 +246,24 @@ def test_a_step_is_the_loss_of_its_sentences_last_layer(runs: Runs) -> None:
         batch.append(scalars(context.backbone(input_ids=ids).last_hidden_state[0].detach()))
     weights = [tensor.detach() for tensor in method.local.parameters()]
     expected = is_bert(batch, list(zip(weights[::2], weights[1::2], strict=True)), True)
-    assert method.step_loss(context, step(0, rows)).item() == pytest.approx(expected.item(), rel=1e-9)
+    assert method.step_loss(context, step(0, rows)).item() == pytest.approx(
+        expected.item(), rel=1e-9
+    )
 
 
 def test_first_weights_follow_the_seed_alone(runs: Runs) -> None:
     torch.manual_seed(0)
     first = runs.start("is-bert")[0].local.state_dict()
     torch.manual_seed(1)
-    again, other = runs.start("is-bert")[0].local.state_dict(), runs.resolve("is-bert", seed=2).build()
+    again, other = (
+        runs.start("is-bert")[0].local.state_dict(),
+        runs.resolve("is-bert", seed=2).build(),
+    )
     other.local.draw(2)
     assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["convolutions.1.weight"], other.local.state_dict()["convolutions.1.weight"])
+    assert not torch.equal(
+        first["convolutions.1.weight"], other.local.state_dict()["convolutions.1.weight"]
+    )
     for name, tensor in first.items():
         limit = (32 * (1, 3, 5)[int(name.split(".")[1])]) ** -0.5
         assert 0.9 * limit < tensor.abs().max() <= limit or tensor.dim() == 1
@@ -238,7 +282,9 @@ def test_windows_that_pass_their_centre_on_are_mean_pooling(runs: Runs) -> None:
     features = method.local(states[-1], mask)
     assert torch.equal(features[mask == 1], states[-1][mask == 1][:, :30])
     expected = context.encoder("avg").encode(SENTENCES)[:, :30]
-    np.testing.assert_allclose(method.encoder(context).encode(SENTENCES), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        method.encoder(context).encode(SENTENCES), expected, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_vector_owes_nothing_to_its_company(runs: Runs) -> None:
@@ -274,10 +320,20 @@ def test_state_is_saved_and_restored(runs: Runs) -> None:
 
 
 def test_what_the_sources_say() -> None:
-    given = {"backbone_name": "bert-base-uncased", "corpus": "wiki1m", "data": "senteval", "seed": 42}
+    given = {
+        "backbone_name": "bert-base-uncased",
+        "corpus": "wiki1m",
+        "data": "senteval",
+        "seed": 42,
+    }
     official, paper = (resolve(f"is-bert@{setting}", **given) for setting in ("official", "paper"))
     recipe = official.recipe
-    assert (recipe.batch_size, recipe.learning_rate, recipe.epsilon, recipe.warmup) == (32, 2e-6, 1e-7, 0.1)
+    assert (recipe.batch_size, recipe.learning_rate, recipe.epsilon, recipe.warmup) == (
+        32,
+        2e-6,
+        1e-7,
+        0.1,
+    )
     assert (recipe.bias_correction, recipe.weight_decay, recipe.select_every, official.corpus) == (
         False,
         0.01,

@@ -1,4 +1,5 @@
-"""IS-CSE smoothed by K-means, alone or beside its neighbours: oracle, mutations, limits, state, a training."""
+"""IS-CSE smoothed by K-means, alone or beside its neighbours: oracle, mutations, limits, state, a
+training."""
 
 from __future__ import annotations
 
@@ -24,7 +25,16 @@ from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, info_nce, stream
 from methods.is_cse import ISCSE, cluster
 from methods.simcse import SimCSE
-from tests.methods.cases import DTYPES, HARD, WIDTH, Case, batch, disagreement, method_step, tolerance
+from tests.methods.cases import (
+    DTYPES,
+    HARD,
+    WIDTH,
+    Case,
+    batch,
+    disagreement,
+    method_step,
+    tolerance,
+)
 from tests.oracles.kmeans import GroupOracle
 from tests.oracles.mutations import override, set_hyper
 
@@ -33,7 +43,16 @@ KINDS = ("close",)  # where the mutations are caught
 
 
 def case(name: str, temperature: float = 0.05, **changes: Any) -> Case:
-    o = {"alpha": 0.3, "length": 10, "k": 3, "beta": 2.0, "official": True, "clusters": 3, "gamma": 0.3, **changes}
+    o = {
+        "alpha": 0.3,
+        "length": 10,
+        "k": 3,
+        "beta": 2.0,
+        "official": True,
+        "clusters": 3,
+        "gamma": 0.3,
+        **changes,
+    }
     hyper = {
         "alpha": o["alpha"],
         "buffer": o["length"],
@@ -96,7 +115,9 @@ def centres_drawn_anew_each_step(method: Any, patch: Patch) -> None:
 def centres_of_another_draw(method: Any, patch: Patch) -> None:
     plain = type(method)._smooth_by_centres
     override(
-        method, "_smooth_by_centres", lambda self, unit, step: plain(self, unit, replace(step, seed=step.seed + 1))
+        method,
+        "_smooth_by_centres",
+        lambda self, unit, step: plain(self, unit, replace(step, seed=step.seed + 1)),
     )
 
 
@@ -121,12 +142,18 @@ def farthest_centre(method: Any, patch: Patch) -> None:
 
 def centre_of_the_next_sentence(method: Any, patch: Patch) -> None:
     plain = type(method)._smooth_by_centres
-    override(method, "_smooth_by_centres", lambda self, unit, step: mixed(self, plain(self, unit, step), unit, 1))
+    override(
+        method,
+        "_smooth_by_centres",
+        lambda self, unit, step: mixed(self, plain(self, unit, step), unit, 1),
+    )
 
 
 def positive_detached(method: Any, patch: Patch) -> None:
     plain = type(method)._smooth_by_centres
-    override(method, "_smooth_by_centres", lambda self, unit, step: plain(self, unit.detach(), step))
+    override(
+        method, "_smooth_by_centres", lambda self, unit, step: plain(self, unit.detach(), step)
+    )
 
 
 def mixed(method: Any, drawn: Tensor | None, unit: Tensor, shift: int) -> Tensor | None:
@@ -166,7 +193,9 @@ def waits_until_the_memory_is_full(method: Any, patch: Patch) -> None:
     override(
         method,
         "_smooth_by_centres",
-        lambda self, unit, step: None if self.filled < self.hyper.buffer else plain(self, unit, step),
+        lambda self, unit, step: (
+            None if self.filled < self.hyper.buffer else plain(self, unit, step)
+        ),
     )
 
 
@@ -203,15 +232,21 @@ MUTATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "mutate"), MUTATIONS, ids=[mutate.__name__ for _, mutate in MUTATIONS])
-def test_a_mutation_is_caught(name: str, mutate: Callable[[Any, Patch], None], monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(
+    ("name", "mutate"), MUTATIONS, ids=[mutate.__name__ for _, mutate in MUTATIONS]
+)
+def test_a_mutation_is_caught(
+    name: str, mutate: Callable[[Any, Patch], None], monkeypatch: Patch
+) -> None:
     def build() -> Any:
         method = BY_NAME[name].build()
         monkeypatch.undo()
         mutate(method, monkeypatch)
         return method
 
-    assert max(disagreement(BY_NAME[name], kind, build=build)[torch.float64] for kind in KINDS) > 1e-6
+    assert (
+        max(disagreement(BY_NAME[name], kind, build=build)[torch.float64] for kind in KINDS) > 1e-6
+    )
 
 
 # What K-means is
@@ -219,7 +254,9 @@ def test_a_mutation_is_caught(name: str, mutate: Callable[[Any, Patch], None], m
 
 @settings(max_examples=10)
 @given(st.integers(1, 30), st.integers(1, 8), st.integers(0, 10**6))
-def test_no_row_has_a_nearer_centre_and_the_objective_never_falls(count: int, clusters: int, seed: int) -> None:
+def test_no_row_has_a_nearer_centre_and_the_objective_never_falls(
+    count: int, clusters: int, seed: int
+) -> None:
     draw = torch.Generator().manual_seed(seed)
     rows = F.normalize(torch.randn(count, 4, generator=draw, dtype=torch.float64), dim=1)
     start = F.normalize(torch.randn(clusters, 4, generator=draw, dtype=torch.float64), dim=1)
@@ -231,7 +268,9 @@ def test_no_row_has_a_nearer_centre_and_the_objective_never_falls(count: int, cl
         objectives.append((rows @ centres.T).amax(1).sum())
     assert all(later >= earlier - 1e-12 for earlier, later in pairwise(objectives))
     torch.testing.assert_close(centres.norm(dim=1), torch.ones(clusters, dtype=torch.float64))
-    torch.testing.assert_close(cluster(rows, centres), centres)  # settled: another call moves nothing
+    torch.testing.assert_close(
+        cluster(rows, centres), centres
+    )  # settled: another call moves nothing
     owners = (rows @ centres.T).argmax(1)
     for number, centre in enumerate(centres):
         own = rows[owners == number]
@@ -242,7 +281,9 @@ def test_no_row_has_a_nearer_centre_and_the_objective_never_falls(count: int, cl
 def test_well_separated_groups_are_found() -> None:
     draw = stream(0, "groups")
     groups = torch.eye(4, dtype=torch.float64).repeat_interleave(10, 0)
-    rows = F.normalize(groups + 0.05 * torch.randn(40, 4, generator=draw, dtype=torch.float64), dim=1)
+    rows = F.normalize(
+        groups + 0.05 * torch.randn(40, 4, generator=draw, dtype=torch.float64), dim=1
+    )
     owners = (rows @ cluster(rows, rows[::10]).T).argmax(1)
     assert owners.tolist() == [number // 10 for number in range(40)]
 
@@ -261,7 +302,9 @@ def build(**hyper: Any) -> Any:
     return compose([(ISCSE, ISCSE.Hyper(**hyper))], Shape(WIDTH, 4))
 
 
-def losses(method: Any, dtype: torch.dtype = torch.float64, first: int = 0, last: int = 6) -> list[Tensor]:
+def losses(
+    method: Any, dtype: torch.dtype = torch.float64, first: int = 0, last: int = 6
+) -> list[Tensor]:
     found = []
     for index in range(first, last):
         loss, gradients = method_step(method, batch("random", index).leaves(dtype), index)
@@ -271,27 +314,41 @@ def losses(method: Any, dtype: torch.dtype = torch.float64, first: int = 0, last
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("group", ["kmeans", "both"])
-def test_without_alpha_or_before_the_memory_is_full_it_is_simcse_bit_for_bit(group: str, dtype: torch.dtype) -> None:
+def test_without_alpha_or_before_the_memory_is_full_it_is_simcse_bit_for_bit(
+    group: str, dtype: torch.dtype
+) -> None:
     plain = losses(compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4)), dtype)
-    for hyper in ({"alpha": 0.0}, {"buffer": 1000}, {"buffer": 1000, "neighbours": 500, "clusters": 500}):
+    for hyper in (
+        {"alpha": 0.0},
+        {"buffer": 1000},
+        {"buffer": 1000, "neighbours": 500, "clusters": 500},
+    ):
         off = losses(build(group=group, current_first="clusters" not in hyper, **hyper), dtype)
         assert all(map(torch.equal, plain, off)), hyper
 
 
 def test_with_gamma_one_the_term_is_the_instance_loss() -> None:
     """h^{s+} = h+, so the loss is (1 + alpha) L_instance: SimCSE with larger steps."""
-    method, plain = build(group="kmeans", gamma=1.0), compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4))
+    method, plain = (
+        build(group="kmeans", gamma=1.0),
+        compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4)),
+    )
     for index in range(5):
         leaves = batch("random", index).leaves(torch.float64)
         loss, gradients = method_step(method, leaves, index)
         expected, expected_gradients = method_step(plain, leaves, index)
-        share = 1.3 if index > 1 else 1.0  # the memory of 10 rows is full from the third batch of 4 on
+        share = (
+            1.3 if index > 1 else 1.0
+        )  # the memory of 10 rows is full from the third batch of 4 on
         torch.testing.assert_close(loss, share * expected)
         torch.testing.assert_close(gradients[1], share * expected_gradients[1])
 
 
 def test_with_gamma_zero_the_positive_has_no_gradient_from_the_term() -> None:
-    method, plain = build(group="kmeans", gamma=0.0), compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4))
+    method, plain = (
+        build(group="kmeans", gamma=0.0),
+        compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4)),
+    )
     for index in range(5):
         leaves = batch("random", index).leaves(torch.float64)
         loss, gradients = method_step(method, leaves, index)
@@ -306,8 +363,12 @@ def test_both_is_the_sum_of_either() -> None:
     methods = [build(group=group) for group in ("knn", "kmeans", "both")]
     for index in range(5):
         one = batch("close", index)
-        knn, kmeans, both = (method_step(method, one.leaves(torch.float64), index)[0] for method in methods)
-        torch.testing.assert_close(both, knn + kmeans - method_step(plain, one.leaves(torch.float64), index)[0])
+        knn, kmeans, both = (
+            method_step(method, one.leaves(torch.float64), index)[0] for method in methods
+        )
+        torch.testing.assert_close(
+            both, knn + kmeans - method_step(plain, one.leaves(torch.float64), index)[0]
+        )
 
 
 # State, refusals, identity
@@ -321,7 +382,9 @@ def test_a_saved_state_goes_on_with_the_same_numbers(group: str) -> None:
     restored = build(group=group)
     restored.load_state_dict(state)
     assert first
-    assert all(map(torch.equal, losses(whole, torch.float32, 4), losses(restored, torch.float32, 4)))
+    assert all(
+        map(torch.equal, losses(whole, torch.float32, 4), losses(restored, torch.float32, 4))
+    )
 
 
 def test_neighbours_alone_remember_no_centres() -> None:
@@ -346,12 +409,25 @@ def test_what_cannot_be_is_refused(hyper: dict[str, Any], message: str) -> None:
 
 def test_earlier_runs_keep_their_names() -> None:
     def identify(text: str) -> str:
-        return resolve(text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=42).id
+        return resolve(
+            text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=42
+        ).id
 
     plain = identify("is-cse")
     assert plain == "is-cse_official_bert-base-uncased_s42_04e689638d"
     assert identify("is-cse[clusters=64,gamma=0.5,group=knn]") == plain
-    assert len({plain, *(identify(f"is-cse[{key}]") for key in ("group=kmeans", "group=both", "gamma=0.1"))}) == 4
+    assert (
+        len(
+            {
+                plain,
+                *(
+                    identify(f"is-cse[{key}]")
+                    for key in ("group=kmeans", "group=both", "gamma=0.1")
+                ),
+            }
+        )
+        == 4
+    )
 
 
 # A training
@@ -370,10 +446,12 @@ def test_a_training_is_deterministic_and_keeps_what_it_scored(
     again = train_tiny(text, fresh=True)
     names = ("log.jsonl", "encoder/model.safetensors")
     logs = [
-        [row.split(', "sentences')[0] for row in (one / names[0]).read_text().splitlines()] for one in (folder, again)
+        [row.split(', "sentences')[0] for row in (one / names[0]).read_text().splitlines()]
+        for one in (folder, again)
     ]
     assert logs[0] == logs[1]
     assert (folder / names[1]).read_bytes() == (again / names[1]).read_bytes()
     assert logs[0] != [
-        row.split(', "sentences')[0] for row in (train_tiny("simcse") / names[0]).read_text().splitlines()
+        row.split(', "sentences')[0]
+        for row in (train_tiny("simcse") / names[0]).read_text().splitlines()
     ]

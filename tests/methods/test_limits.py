@@ -1,4 +1,5 @@
-"""Limits and known answers: what each method becomes when a part of it is switched off, bit for bit."""
+"""Limits and known answers: what each method becomes when a part of it is switched off, bit for
+bit."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from tests.methods.cases import (
     step,
 )
 
-DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+DTYPES = pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32], ids=["float64", "float32"]
+)
 SHAPE = Shape(WIDTH, DEPTH)
 Parts = list[tuple[type, dict[str, Any]]]
 
@@ -46,7 +49,9 @@ def assert_same_bits(left: Parts, right: Parts, dtype: torch.dtype) -> None:
             loss, gradients = method_step(one, content.leaves(dtype), index)
             expected, expected_gradients = method_step(other, content.leaves(dtype), index)
             assert torch.equal(loss, expected), (kind, index)
-            assert all(torch.equal(a, b) for a, b in zip(gradients, expected_gradients, strict=True)), (kind, index)
+            assert all(
+                torch.equal(a, b) for a, b in zip(gradients, expected_gradients, strict=True)
+            ), (kind, index)
 
 
 @DTYPES
@@ -58,10 +63,17 @@ def assert_same_bits(left: Parts, right: Parts, dtype: torch.dtype) -> None:
         [(ISCSE, {"alpha": 0.0, "buffer": 10, "neighbours": 3})],
         [(ISCSE, {"alpha": 0.0, "alpha_start": 0.0, "buffer": 10, "neighbours": 3})],
         [(ISCSE, {"alpha": 0.3, "buffer": 1024})],  # never full in these few steps
-        [(ISCSE, {"alpha": 0.3, "buffer": 1024, "neighbours": 500, "current_first": False})],  # never k rows
+        [
+            (ISCSE, {"alpha": 0.3, "buffer": 1024, "neighbours": 500, "current_first": False})
+        ],  # never k rows
         [(SSCL, {"stack": 0})],
         [(SSCL, {"stack": 0, "average": True})],
-        [(SimCSE, {}), (GSInfoNCE, {"multiple": 0.0}), (ISCSE, {"alpha": 0.0}), (SSCL, {"stack": 0, "average": True})],
+        [
+            (SimCSE, {}),
+            (GSInfoNCE, {"multiple": 0.0}),
+            (ISCSE, {"alpha": 0.0}),
+            (SSCL, {"stack": 0, "average": True}),
+        ],
     ],
     ids=lambda parts: "+".join(f"{cls.name}{hyper}" for cls, hyper in parts),
 )
@@ -88,8 +100,11 @@ def test_order_of_gs_and_is_cse_is_no_matter(dtype: torch.dtype) -> None:
 @DTYPES
 @pytest.mark.parametrize("std", [0.125, 0.5, 2.0, 1024.0])
 def test_noise_of_another_power_of_two_has_the_same_bits(std: float, dtype: torch.dtype) -> None:
-    """The cosine ignores lengths, and a power of two shifts no bit of a direction (docs/methods.md#gs-infonce)."""
-    assert_same_bits([(GSInfoNCE, {"multiple": 1.6, "std": std})], [(GSInfoNCE, {"multiple": 1.6})], dtype)
+    """The cosine ignores lengths, and a power of two shifts no bit of a direction
+    (docs/methods.md#gs-infonce)."""
+    assert_same_bits(
+        [(GSInfoNCE, {"multiple": 1.6, "std": std})], [(GSInfoNCE, {"multiple": 1.6})], dtype
+    )
 
 
 @DTYPES
@@ -97,14 +112,16 @@ def test_noise_of_another_power_of_two_has_the_same_bits(std: float, dtype: torc
 def test_noise_of_any_std_gives_the_same_loss(std: float, dtype: torch.dtype) -> None:
     content = batch("random", 0)
     one, other = (
-        method_step(build([(GSInfoNCE, {"std": value})]), content.leaves(dtype), 0)[0] for value in (std, 1.0)
+        method_step(build([(GSInfoNCE, {"std": value})]), content.leaves(dtype), 0)[0]
+        for value in (std, 1.0)
     )
     torch.testing.assert_close(one, other, rtol=1e-6, atol=0)  # noise is drawn in float32
 
 
 @pytest.mark.parametrize("name", ["simcse", "simcse-cold", "is-cse-official", "is-cse-paper"])
 def test_a_batch_of_one_without_further_negatives_costs_nothing(name: str) -> None:
-    """One candidate, which is the positive: -log 1 (docs/methods.md#batches: the last batch of 1,000,001 rows)."""
+    """One candidate, which is the positive: -log 1 (docs/methods.md#batches: the last batch of
+    1,000,001 rows)."""
     method = BY_NAME[name].build()
     for index in STEPS:
         loss, gradients = method_step(method, batch("one", index).leaves(torch.float64), index)
@@ -152,13 +169,17 @@ def test_noise_is_fresh_each_step_and_owes_nothing_to_the_batch() -> None:
     method = build([(GSInfoNCE, {"multiple": 2.0})])
 
     def draw(index: int, seed: int, n: int) -> torch.Tensor:
-        (group,) = method.negatives(torch.randn(n, WIDTH), None, Step(index, TOTAL, BATCH_SIZE, seed))
+        (group,) = method.negatives(
+            torch.randn(n, WIDTH), None, Step(index, TOTAL, BATCH_SIZE, seed)
+        )
         return group.vectors
 
     torch.manual_seed(0)
     first = draw(0, 1, 5)
     torch.manual_seed(99)
-    assert torch.equal(first, draw(0, 1, 2))  # neither the global generator nor a short batch changes it
+    assert torch.equal(
+        first, draw(0, 1, 2)
+    )  # neither the global generator nor a short batch changes it
     assert not torch.equal(first, draw(1, 1, 5))
     assert not torch.equal(first, draw(0, 2, 5))
 
@@ -173,7 +194,8 @@ def test_drawing_noise_leaves_the_global_generator_alone() -> None:
 
 @pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
 def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n: int, fills_at: int) -> None:
-    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with batches of 512."""
+    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with batches of
+    512."""
     method = build([(ISCSE, {})], Shape(8, 4))
     terms = []
     for index in range(fills_at + 1):
@@ -204,18 +226,24 @@ def test_is_cse_memory_smaller_than_a_batch_keeps_its_last_rows() -> None:
 
 def test_is_cse_goes_on_from_a_stored_state() -> None:
     """What it remembers is in its state, so a loaded copy takes the next step alike."""
-    method, copy = build([(ISCSE, {"buffer": 10, "neighbours": 3})]), build([(ISCSE, {"buffer": 10, "neighbours": 3})])
+    method, copy = (
+        build([(ISCSE, {"buffer": 10, "neighbours": 3})]),
+        build([(ISCSE, {"buffer": 10, "neighbours": 3})]),
+    )
     for index in range(4):
         method_step(method, batch("random", index).leaves(torch.float32), index)
     copy.load_state_dict(method.state_dict())
-    losses = [method_step(one, batch("random", 4).leaves(torch.float32), 4)[0] for one in (method, copy)]
+    losses = [
+        method_step(one, batch("random", 4).leaves(torch.float32), 4)[0] for one in (method, copy)
+    ]
     plain = method_step(build([(SimCSE, {})]), batch("random", 4).leaves(torch.float32), 4)[0]
     assert torch.equal(*losses)
     assert losses[0] != plain
 
 
 def test_eq8_by_hand() -> None:
-    """From 0.005 at the first step over its middle to 0.05 at half of the training, then constant."""
+    """From 0.005 at the first step over its middle to 0.05 at half of the training, then
+    constant."""
     method = build([(ISCSE, {"alpha": 0.05, "alpha_start": 0.005})])
     alphas = [method.alpha(Step(index, 12, 64, 1)) for index in range(12)]
     assert alphas[0] == pytest.approx(0.005)
@@ -226,21 +254,28 @@ def test_eq8_by_hand() -> None:
 
 
 def test_attention_of_beta_2_is_nearly_uniform() -> None:
-    """docs/methods.md#is-cse: the self weight is 7.4 % when 16 neighbours have cosine 0.5 (uniform: 5.9 %)."""
+    """docs/methods.md#is-cse: the self weight is 7.4 % when 16 neighbours have cosine 0.5 (uniform:
+    5.9 %)."""
     unit = F.normalize(torch.eye(32)[:1])
-    neighbours = torch.stack([0.5 * torch.eye(32)[0] + math.sqrt(0.75) * torch.eye(32)[i] for i in range(1, 17)])
+    neighbours = torch.stack(
+        [0.5 * torch.eye(32)[0] + math.sqrt(0.75) * torch.eye(32)[i] for i in range(1, 17)]
+    )
     method = build([(ISCSE, {"buffer": 17, "current_first": False})], Shape(32, 4))
     method._remember(neighbours)
     (smoothed,) = method._smooth(unit)
-    # smoothed = a e_1 + (1 - a) mean of neighbours; its parts orthogonal to e_1 are (1 - a) sqrt(0.75) / 16
+    # smoothed = a e_1 + (1 - a) mean of neighbours; its parts orthogonal to e_1 are (1 - a)
+    # sqrt(0.75) / 16
     own = 1 - smoothed[1].item() * 16 / math.sqrt(0.75)
     assert own == pytest.approx(0.074, abs=5e-4)
 
 
 @pytest.mark.parametrize(
-    ("depth", "stack", "layers"), [(12, 2, [11, 10]), (24, 3, [23, 22, 21]), (4, 9, [3, 2, 1]), (12, 0, [])]
+    ("depth", "stack", "layers"),
+    [(12, 2, [11, 10]), (24, 3, [23, 22, 21]), (4, 9, [3, 2, 1]), (12, 0, [])],
 )
-def test_sscl_stacks_from_the_last_but_one_layer_down(depth: int, stack: int, layers: list[int]) -> None:
+def test_sscl_stacks_from_the_last_but_one_layer_down(
+    depth: int, stack: int, layers: list[int]
+) -> None:
     """docs/methods.md#sscl: of 12 layers, 11 and 10; a stack ends at layer 1."""
     shape = Shape(WIDTH, depth)
     hyper = SSCL.clamp_to_backbone(SSCL.Hyper(stack=stack), shape)
@@ -257,10 +292,14 @@ def test_sscl_stacks_from_the_last_but_one_layer_down(depth: int, stack: int, la
         ({"negatives": "own", "sides": "one"}, (1, True)),
     ],
 )
-def test_sscl_negatives_per_anchor_and_layer(hyper: dict[str, str], count: tuple[int, bool]) -> None:
+def test_sscl_negatives_per_anchor_and_layer(
+    hyper: dict[str, str], count: tuple[int, bool]
+) -> None:
     """docs/methods.md#sscl: 2N in the released code, one in the paper."""
     vectors = torch.randn(2, 8, WIDTH)
-    groups = build([(SSCL, hyper)]).negatives(vectors[0], Views(tuple(vectors), lambda layer: tuple(vectors)), step(0))
+    groups = build([(SSCL, hyper)]).negatives(
+        vectors[0], Views(tuple(vectors), lambda layer: tuple(vectors)), step(0)
+    )
     assert len(groups) == 2
     for group in groups:
         assert (group.vectors.dim() == 3) == count[1]

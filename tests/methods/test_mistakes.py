@@ -1,6 +1,7 @@
 """The smoke suite's reference catches mistakes: code with one is run, and the check fails.
 
-Each mistake spoils one thing of methods, poolers, classifiers, task files; the same runs without it pass.
+Each mistake spoils one thing of methods, poolers, classifiers, task files; the same runs without it
+pass.
 """
 
 from __future__ import annotations
@@ -40,19 +41,26 @@ Mistake = Callable[[Patch], None]
 STS, LABELLED = ["STS12", "STS-B", "SICK-R"], ["SST2", "TREC", "MRPC", "Tense", "SubjNumber"]
 # Two runs, since one may differ from the same seed.
 BOTH = {"simcse": STS, "simcse+cards[switch=0]": STS}
-TRAINED, POOLED, CLASSIFIED = {"simcse": STS}, {"untrained[pooler=avg]": STS}, {"untrained[pooler=avg]": LABELLED}
+TRAINED, POOLED, CLASSIFIED = (
+    {"simcse": STS},
+    {"untrained[pooler=avg]": STS},
+    {"untrained[pooler=avg]": LABELLED},
+)
 
 
 @pytest.fixture
 def checked(world: Path, tmp_path: Path) -> Callable[[Mapping[str, Sequence[str]]], str]:
-    """Run a part of the smoke suite and check it: methods with their tasks, on toy-bert and the first seed."""
+    """Run a part of the smoke suite and check it: methods with their tasks, on toy-bert and the
+    first seed."""
     plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
 
     def run(wanted: Mapping[str, Sequence[str]]) -> str:
         entries = [
             entry | {"tasks": list(wanted[entry["method"]])}
             for entry in plan["runs"]
-            if entry["method"] in wanted and entry["backbone"] == "toy-bert" and entry["seed"] in (None, 1)
+            if entry["method"] in wanted
+            and entry["backbone"] == "toy-bert"
+            and entry["seed"] in (None, 1)
         ]
         assert len(entries) == len(wanted)
         (tmp_path / "world").symlink_to(world)
@@ -110,7 +118,9 @@ def dev_is_trained_on(patch: Patch) -> None:
 
 def features_of_the_next_sample(patch: Patch) -> None:
     plain = LabelledTask.features
-    patch.setattr(LabelledTask, "features", lambda self, *given: np.roll(plain(self, *given), 1, axis=0))
+    patch.setattr(
+        LabelledTask, "features", lambda self, *given: np.roll(plain(self, *given), 1, axis=0)
+    )
 
 
 def features_without_the_last_half(patch: Patch) -> None:
@@ -147,9 +157,16 @@ def dot_product_for_the_cosine(patch: Patch) -> None:
 MISTAKES: dict[str, tuple[Mapping[str, Sequence[str]], Mistake]] = {
     **{
         name: (TRAINED, of_method(name))
-        for name in ("sign_of_the_cosine", "temperature_multiplied", "positive_of_the_next_sentence")
+        for name in (
+            "sign_of_the_cosine",
+            "temperature_multiplied",
+            "positive_of_the_next_sentence",
+        )
     },
-    **{made.__name__: (POOLED, made) for made in (mean_over_padding, first_token_for_the_mean, layer_before_the_last)},
+    **{
+        made.__name__: (POOLED, made)
+        for made in (mean_over_padding, first_token_for_the_mean, layer_before_the_last)
+    },
     "without_dropout": (BOTH, without_dropout),
     **{
         made.__name__: (CLASSIFIED, made)
@@ -161,7 +178,10 @@ MISTAKES: dict[str, tuple[Mapping[str, Sequence[str]], Mistake]] = {
             the_other_mode,
         )
     },
-    **{made.__name__: (POOLED, made) for made in (gold_of_the_next_pair, dev_for_test, dot_product_for_the_cosine)},
+    **{
+        made.__name__: (POOLED, made)
+        for made in (gold_of_the_next_pair, dev_for_test, dot_product_for_the_cosine)
+    },
 }
 
 
@@ -172,7 +192,9 @@ def patch() -> Iterator[Patch]:
 
 
 def test_without_a_mistake_all_scores_pass(checked: Callable[..., str]) -> None:
-    assert "each within its interval" in checked({**TRAINED, "untrained[pooler=avg]": [*STS, *LABELLED]})
+    assert "each within its interval" in checked(
+        {**TRAINED, "untrained[pooler=avg]": [*STS, *LABELLED]}
+    )
 
 
 @pytest.mark.parametrize("name", MISTAKES)

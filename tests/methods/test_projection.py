@@ -1,4 +1,5 @@
-"""Projections against numpy's singular values, scikit-learn's principal components and plain loops; their limits."""
+"""Projections against numpy's singular values, scikit-learn's principal components and plain loops;
+their limits."""
 
 from __future__ import annotations
 
@@ -15,7 +16,13 @@ from torch import Tensor
 
 from methods import projection
 from methods.base import Refusal, Shape, compose
-from methods.projection import Affine, Projection, ProjectionHyper, leading_directions, random_directions
+from methods.projection import (
+    Affine,
+    Projection,
+    ProjectionHyper,
+    leading_directions,
+    random_directions,
+)
 from methods.untrained import Untrained
 from tests.oracles import transforms as oracle
 
@@ -66,7 +73,9 @@ class Given:
 
 def projected(module: Any, vectors: Tensor, **hyper: Any) -> np.ndarray:
     """All vectors through the map that is fitted on all but the last five."""
-    method = module.Projection(module.ProjectionHyper(source="rows", **hyper), Shape(vectors.shape[1], 4))
+    method = module.Projection(
+        module.ProjectionHyper(source="rows", **hyper), Shape(vectors.shape[1], 4)
+    )
     encoder = method.transform(Vectors(vectors), Given(len(vectors)))
     return encoder.encode(list(map(str, range(len(vectors)))))
 
@@ -87,7 +96,9 @@ def test_equals_numpy_and_scikit_learn(dimensions: int, centred: bool) -> None:
         vectors = correlated(40, seed)
         found = projected(projection, vectors, dimensions=dimensions, centred=centred)
         assert found.shape == (40, dimensions)
-        np.testing.assert_allclose(cosines(found), expected(vectors, dimensions, centred), rtol=0, atol=2e-5)
+        np.testing.assert_allclose(
+            cosines(found), expected(vectors, dimensions, centred), rtol=0, atol=2e-5
+        )
 
 
 @pytest.mark.parametrize(
@@ -103,20 +114,28 @@ def test_equals_numpy_and_scikit_learn(dimensions: int, centred: bool) -> None:
         ("squares += moved", "squares = moved"),
     ],
 )
-def test_mistakes_are_seen(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_seen(
+    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = oracle.mutant("projection", old, new, tmp_path)
     monkeypatch.setattr(module, "CHUNK", 7)
     vectors = correlated(40)
     errors = [
-        np.abs(cosines(projected(module, vectors, dimensions=2, centred=centred)) - expected(vectors, 2, centred)).max()
+        np.abs(
+            cosines(projected(module, vectors, dimensions=2, centred=centred))
+            - expected(vectors, 2, centred)
+        ).max()
         for centred in (False, True)
     ]
     assert max(errors) > 1e-3
 
 
 def test_the_longest_directions_come_first() -> None:
-    """On axes of known lengths: about 0 the axis with the mean is the longest, about the mean the others are."""
-    vectors = torch.randn(2000, 4, generator=torch.Generator().manual_seed(0)).double() * torch.tensor([1, 9, 3, 5])
+    """On axes of known lengths: about 0 the axis with the mean is the longest, about the mean the
+    others are."""
+    vectors = torch.randn(
+        2000, 4, generator=torch.Generator().manual_seed(0)
+    ).double() * torch.tensor([1, 9, 3, 5])
     vectors[:, 0] += 50
     for centred, axes in ((False, [0, 1, 3]), (True, [1, 3, 2])):
         directions, centre = leading_directions(vectors, 3, centred)
@@ -137,7 +156,9 @@ def test_directions_are_orthonormal(width: int, dimensions: int, seed: int) -> N
         torch.testing.assert_close(rows @ rows.T, torch.eye(kept).double(), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("hyper", [{"kind": "random"}, {"kind": "pca"}, {"kind": "pca", "centred": True}])
+@pytest.mark.parametrize(
+    "hyper", [{"kind": "random"}, {"kind": "pca"}, {"kind": "pca", "centred": True}]
+)
 def test_with_all_dimensions_cosines_stay_what_they_were(hyper: dict[str, Any]) -> None:
     """Unless the mean is taken away: then they are those of centred vectors."""
     vectors = correlated(40)
@@ -150,13 +171,18 @@ def test_random_directions_are_of_the_seed_and_nowhere_denser() -> None:
     one, again, other = (random_directions(8, 3, seed) for seed in (1, 1, 2))
     assert torch.equal(one, again)
     assert not torch.allclose(one.T @ one, other.T @ other, atol=0.1)
-    # Of a uniformly random subspace of k of d dimensions the mean projector is k/d times the identity.
-    mean = torch.stack([rows.T @ rows for rows in (random_directions(8, 3, seed) for seed in range(2000))]).mean(0)
+    # Of a uniformly random subspace of k of d dimensions the mean projector is k/d times the
+    # identity.
+    mean = torch.stack(
+        [rows.T @ rows for rows in (random_directions(8, 3, seed) for seed in range(2000))]
+    ).mean(0)
     torch.testing.assert_close(mean, torch.eye(8).double() * 3 / 8, rtol=0, atol=0.03)
 
 
 def test_random_needs_no_corpus() -> None:
-    hyper = Projection.clamp_to_backbone(ProjectionHyper(kind="random", centred=True, sentences=9), Shape(4, 2))
+    hyper = Projection.clamp_to_backbone(
+        ProjectionHyper(kind="random", centred=True, sentences=9), Shape(4, 2)
+    )
     assert hyper == ProjectionHyper(kind="random", source="none", dimensions=4)
     assert Projection.corpora(hyper) == ()
     assert Projection.corpora(ProjectionHyper()) == ("nli",)
@@ -167,7 +193,9 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = correlated(40)
     whole = projected(projection, vectors, dimensions=3)
     monkeypatch.setattr(projection, "CHUNK", 7)
-    np.testing.assert_allclose(cosines(projected(projection, vectors, dimensions=3)), cosines(whole), atol=1e-6)
+    np.testing.assert_allclose(
+        cosines(projected(projection, vectors, dimensions=3)), cosines(whole), atol=1e-6
+    )
 
 
 def test_broken_vectors_stay_broken() -> None:
@@ -185,7 +213,10 @@ def test_an_affine_map_by_plain_loops(tanh: bool) -> None:
     assert (found.dtype, found.shape) == (np.float32, (2, 3))
     for row, number in zip(found, (3, 1), strict=True):
         for value, weights, shift in zip(row, weight.tolist(), bias.tolist(), strict=True):
-            total = sum(w * float(x) for w, x in zip(weights, base.vectors[number], strict=True)) + shift
+            total = (
+                sum(w * float(x) for w, x in zip(weights, base.vectors[number], strict=True))
+                + shift
+            )
             assert value == pytest.approx(np.tanh(total) if tanh else total, abs=1e-6)
     assert encoder.encode([]).shape == (0, 3)
 
@@ -215,7 +246,13 @@ def test_hyper_parameters() -> None:
     for wrong, sentence in mistakes:
         with pytest.raises(Refusal, match=sentence):
             Projection.check(ProjectionHyper(**wrong))
-    assert Projection.clamp_to_backbone(ProjectionHyper(dimensions=256), Shape(64, 4)).dimensions == 64
-    assert Projection.clamp_to_backbone(ProjectionHyper(dimensions=256), Shape(0, 0)).dimensions == 256
-    host = compose([(Untrained, Untrained.Hyper()), (Projection, ProjectionHyper())], Shape(WIDTH, 4))
+    assert (
+        Projection.clamp_to_backbone(ProjectionHyper(dimensions=256), Shape(64, 4)).dimensions == 64
+    )
+    assert (
+        Projection.clamp_to_backbone(ProjectionHyper(dimensions=256), Shape(0, 0)).dimensions == 256
+    )
+    host = compose(
+        [(Untrained, Untrained.Hyper()), (Projection, ProjectionHyper())], Shape(WIDTH, 4)
+    )
     assert [type(transform) for transform in host.transforms] == [Projection]

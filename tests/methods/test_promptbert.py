@@ -1,4 +1,5 @@
-"""PromptBERT: a step against an oracle that takes one sentence at a time, its Encoder, and trainings."""
+"""PromptBERT: a step against an oracle that takes one sentence at a time, its Encoder, and
+trainings."""
 
 from __future__ import annotations
 
@@ -34,8 +35,12 @@ def text_of(**hyper: Any) -> str:
 
 
 @pytest.fixture
-def make(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Callable[..., Any]:
-    def context_and_method(dtype: torch.dtype = torch.float64, recipe: Any = None, **hyper: Any) -> Any:
+def make(
+    tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
+) -> Callable[..., Any]:
+    def context_and_method(
+        dtype: torch.dtype = torch.float64, recipe: Any = None, **hyper: Any
+    ) -> Any:
         run = resolve(
             text_of(**hyper),
             backbone_name=str(tiny_backbone),
@@ -67,15 +72,22 @@ def expected_loss(context: RunContext, hyper: PromptBERTHyper) -> Tensor:
             words = tokenizer(context.sentences()[row])["input_ids"][1:-1][:10]
             vector = oracle.at_mask(model, frame[0], words, frame[1], tokenizer.mask_token_id)
             if hyper.denoise:
-                vector = vector - oracle.template_alone(model, *frame, tokenizer.mask_token_id, len(words), first)
-            views[-1].append(vector if dense is None else (dense.weight @ vector + dense.bias).tanh())
+                vector = vector - oracle.template_alone(
+                    model, *frame, tokenizer.mask_token_id, len(words), first
+                )
+            views[-1].append(
+                vector if dense is None else (dense.weight @ vector + dense.bias).tanh()
+            )
     return oracle.info_nce(*views, hyper.temperature)
 
 
 def gradients(context: RunContext, loss: Tensor) -> list[Tensor]:
     weights = [weight for module in context.modules() for weight in module.parameters()]
     found = torch.autograd.grad(loss, weights, allow_unused=True)
-    return [torch.zeros_like(weight) if grad is None else grad for weight, grad in zip(weights, found, strict=True)]
+    return [
+        torch.zeros_like(weight) if grad is None else grad
+        for weight, grad in zip(weights, found, strict=True)
+    ]
 
 
 def disagreement(context: RunContext, method: PromptBERT, floor: float = 1e-3) -> float:
@@ -85,7 +97,9 @@ def disagreement(context: RunContext, method: PromptBERT, floor: float = 1e-3) -
     loss = method.step_loss(context, Step(0, 1, 4, 1, ROWS))
     found = gradients(context, loss)
     scale = max(grad.abs().max().item() for grad in wanted)
-    worst = max((one - other).abs().max().item() / scale for one, other in zip(found, wanted, strict=True))
+    worst = max(
+        (one - other).abs().max().item() / scale for one, other in zip(found, wanted, strict=True)
+    )
     return max(worst, abs(loss.item() - expected.item()) / max(abs(expected.item()), floor))
 
 
@@ -104,7 +118,8 @@ def test_equals_the_oracle_in_float32_and_without_head(make: Callable[..., Any])
 
 
 def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[pytest.MonkeyPatch], None]:
-    """A change of the positions (k, length) of the template alone, given the prompt and the lengths."""
+    """A change of the positions (k, length) of the template alone, given the prompt and the
+    lengths."""
     plain = Prompt.alone
 
     def alone(self: Prompt, lengths: Tensor, config: Any) -> Any:
@@ -126,7 +141,9 @@ def _mask_place(shift: int) -> Callable[[pytest.MonkeyPatch], None]:
     return lambda patch: patch.setattr(Prompt, "at_mask", at_mask)
 
 
-def _prompts(change: Callable[[list[Prompt]], list[Prompt]]) -> Callable[[pytest.MonkeyPatch], None]:
+def _prompts(
+    change: Callable[[list[Prompt]], list[Prompt]],
+) -> Callable[[pytest.MonkeyPatch], None]:
     plain = PromptBERT.prepare
 
     def prepare(self: PromptBERT, context: Any) -> None:
@@ -159,7 +176,12 @@ MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_mutation_is_caught(
-    name: str, tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    tiny_bert: Path,
+    tiny_corpus: Path,
+    tiny_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     MUTATIONS[name](monkeypatch)
     run = resolve(
@@ -176,7 +198,9 @@ def test_a_mutation_is_caught(
     assert disagreement(context, method) > 1e-6
 
 
-def test_an_empty_sentence_is_the_template_alone(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_sentence_is_the_template_alone(
+    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without dropout nothing is left of it."""
     context, method = make()
     tokens = list(context.tokens())
@@ -193,7 +217,9 @@ def test_its_loss_is_simcses_bit_for_bit(kind: str) -> None:
     """What differs from SimCSE are the vectors alone."""
     first, second = batch(kind, 0).views
     views = Views((first, second), lambda layer: (first, second))
-    losses = [cls(cls.Hyper(), Shape(5, 4)).loss(views, Step(0, 1, 4, 1)) for cls in (PromptBERT, SimCSE)]
+    losses = [
+        cls(cls.Hyper(), Shape(5, 4)).loss(views, Step(0, 1, 4, 1)) for cls in (PromptBERT, SimCSE)
+    ]
     assert torch.equal(*losses)
 
 
@@ -205,11 +231,15 @@ def test_lower_layers_are_seen_by_parts_that_join(make: Callable[..., Any]) -> N
     (views,) = seen
     tokenizer, prompt = context.tokenizer, method.prompts[1]
     row = prompt.around(context.tokens())[ROWS[3]]
-    tokens, positions = prompt.alone(torch.tensor([len(row) - len(prompt)]), context.backbone.config)
+    tokens, positions = prompt.alone(
+        torch.tensor([len(row) - len(prompt)]), context.backbone.config
+    )
     for layer in (1, 2, 3, 4):
 
         def state(ids: list[int], layer: int = layer, **inputs: Any) -> Tensor:
-            states = context.backbone(input_ids=torch.tensor([ids]), output_hidden_states=True, **inputs).hidden_states
+            states = context.backbone(
+                input_ids=torch.tensor([ids]), output_hidden_states=True, **inputs
+            ).hidden_states
             return states[layer][0, ids.index(tokenizer.mask_token_id)]
 
         expected = context.head(state(row) - state(tokens[0], position_ids=positions))
@@ -218,7 +248,14 @@ def test_lower_layers_are_seen_by_parts_that_join(make: Callable[..., Any]) -> N
 
 # The Encoder
 
-TEXTS = ["a man sleeps", "the old dog sees two birds .", "", "two", "a cat [MASK] <mask> again", "two birds run"]
+TEXTS = [
+    "a man sleeps",
+    "the old dog sees two birds .",
+    "",
+    "two",
+    "a cat [MASK] <mask> again",
+    "two birds run",
+]
 
 
 def encoded(context: RunContext, text: str, template: str, denoise: bool) -> np.ndarray:
@@ -230,7 +267,9 @@ def encoded(context: RunContext, text: str, template: str, denoise: bool) -> np.
         vector = oracle.at_mask(model, before, words, behind, tokenizer.mask_token_id)
         if denoise:
             first = 2 if model.config.model_type == "roberta" else 0
-            vector = vector - oracle.template_alone(model, before, behind, tokenizer.mask_token_id, len(words), first)
+            vector = vector - oracle.template_alone(
+                model, before, behind, tokenizer.mask_token_id, len(words), first
+            )
     return vector.numpy()
 
 
@@ -240,7 +279,9 @@ def test_the_encoder_equals_one_sentence_at_a_time(make: Callable[..., Any], den
     vectors = method.encoder(context).encode(TEXTS)
     assert vectors.dtype == np.float32
     for text, vector in zip(TEXTS, vectors, strict=True):
-        np.testing.assert_allclose(vector, encoded(context, text, FIRST, denoise), rtol=1e-4, atol=2e-5)
+        np.testing.assert_allclose(
+            vector, encoded(context, text, FIRST, denoise), rtol=1e-4, atol=2e-5
+        )
 
 
 def test_a_sentence_without_an_end_is_given_a_period(make: Callable[..., Any]) -> None:
@@ -249,7 +290,9 @@ def test_a_sentence_without_an_end_is_given_a_period(make: Callable[..., Any]) -
     ended = [text if text in ("", TEXTS[1]) else f"{text}." for text in TEXTS]
     assert np.array_equal(encoder.encode(TEXTS), encoder.encode(ended))
     encoder.period = False
-    np.testing.assert_allclose(encoder.encode(ended), method.encoder(context).encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(
+        encoder.encode(ended), method.encoder(context).encode(TEXTS), atol=1e-6
+    )
     assert not np.allclose(encoder.encode(TEXTS)[0], encoder.encode(ended)[0])
 
 
@@ -292,7 +335,9 @@ def log_of(folder: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("hyper", [{}, {"denoise_scored": True}], ids=["official", "denoised"])
-def test_trains_from_end_to_end(train_tiny: Callable[..., Path], tiny_data: Path, hyper: dict[str, Any]) -> None:
+def test_trains_from_end_to_end(
+    train_tiny: Callable[..., Path], tiny_data: Path, hyper: dict[str, Any]
+) -> None:
     folder = train_tiny(text_of(**hyper), max_length=12)
     outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
     assert (outcome["status"], outcome["steps"]) == ("finished", 6)
@@ -307,7 +352,9 @@ def test_what_joins_it(train_tiny: Callable[..., Path]) -> None:
     alone = train_tiny(text_of(), max_length=12)
     for part in ("gs-infonce[multiple=0]", "sscl[stack=0]"):
         assert log_of(train_tiny(f"{text_of()}+{part}", max_length=12)) == log_of(alone)
-    joined = log_of(train_tiny(f"{text_of()}+gs-infonce+is-cse[buffer=20,neighbours=3]+sscl", max_length=12))
+    joined = log_of(
+        train_tiny(f"{text_of()}+gs-infonce+is-cse[buffer=20,neighbours=3]+sscl", max_length=12)
+    )
     assert len(joined) == 6
     assert joined != log_of(alone)
 
@@ -320,7 +367,13 @@ def test_state_is_saved_and_restored(make: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize(
     "template",
-    ["a <mask>", "<sentence> is", "<mask> is <sentence>", "<sentence> is <mask> <mask>", "<sentence><sentence><mask>"],
+    [
+        "a <mask>",
+        "<sentence> is",
+        "<mask> is <sentence>",
+        "<sentence> is <mask> <mask>",
+        "<sentence><sentence><mask>",
+    ],
 )
 def test_impossible_templates_are_refused(template: str) -> None:
     for name in ("template", "template_2"):
@@ -332,19 +385,34 @@ def test_impossible_templates_are_refused(template: str) -> None:
 
 def test_settings() -> None:
     def built(backbone: str, setting: str) -> Any:
-        return resolve(f"promptbert@{setting}", backbone_name=backbone, corpus="world", data="senteval", seed=1)
+        return resolve(
+            f"promptbert@{setting}", backbone_name=backbone, corpus="world", data="senteval", seed=1
+        )
 
     bert, roberta = built("bert-base-uncased", "official"), built("roberta-base", "official")
     for run in (bert, roberta):
         recipe = run.recipe
-        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.epochs) == (256, 1e-5, 34, 1)
+        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.epochs) == (
+            256,
+            1e-5,
+            34,
+            1,
+        )
         assert (recipe.select_every, recipe.pooler) == (125, "cls_mlp")
     assert bert.build().hyper.template == 'This sentence of "<sentence>" means <mask>.'
     assert roberta.build().hyper.template_2 == "The sentence : '<sentence> ' means<mask>."
     assert bert.build().hyper.period
     assert not built("bert-base-uncased", "paper").build().hyper.period
-    written = resolve(text_of(), backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1)
-    again = resolve(written.arguments[0], backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1)
+    written = resolve(
+        text_of(), backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1
+    )
+    again = resolve(
+        written.arguments[0],
+        backbone_name="bert-base-uncased",
+        corpus="world",
+        data="senteval",
+        seed=1,
+    )
     assert again.id == written.id
 
 

@@ -1,4 +1,5 @@
-"""SimCSE's second view without a word: what is left out, what is encoded, and where nothing can be left out."""
+"""SimCSE's second view without a word: what is left out, what is encoded, and where nothing can be
+left out."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ words = st.lists(st.sampled_from(["a", "the", "dog", "sees", "two", "red", "bird
 def test_one_word_is_left_out(sentence: list[str], seed: int, row: int) -> None:
     left = without_a_word(" ".join(sentence), seed, row).split()
     assert left in (
-        [sentence[:i] + sentence[i + 1 :] for i in range(len(sentence))] if len(sentence) > 1 else [sentence]
+        [sentence[:i] + sentence[i + 1 :] for i in range(len(sentence))]
+        if len(sentence) > 1
+        else [sentence]
     )
     assert without_a_word(" ".join(sentence), seed, row).split() == left
 
@@ -43,9 +46,13 @@ def test_every_word_is_left_out_as_often() -> None:
 
 
 def test_what_is_encoded(
-    train_tiny: Callable[..., Path], tiny_bert: Path, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch
+    train_tiny: Callable[..., Path],
+    tiny_bert: Path,
+    tiny_corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first view is the corpus as ever; the second the same sentences, a word shorter, the same in each epoch."""
+    """The first view is the corpus as ever; the second the same sentences, a word shorter, the same
+    in each epoch."""
     seen: list[Any] = []
     plain = RunContext.embed
 
@@ -61,7 +68,9 @@ def test_what_is_encoded(
     def cut(text: str) -> tuple[int, ...]:
         return tuple(tokenizer(text, truncation=True, max_length=7)["input_ids"])
 
-    expected = Counter((cut(text), cut(without_a_word(text, 1, row))) for row, text in enumerate(rows))
+    expected = Counter(
+        (cut(text), cut(without_a_word(text, 1, row))) for row, text in enumerate(rows)
+    )
     assert Counter((tuple(one), tuple(other)) for one, other in seen) == Counter(
         {k: 2 * n for k, n in expected.items()}
     )
@@ -82,5 +91,8 @@ def test_where_nothing_can_be_left_out_it_is_simcse_bit_for_bit(
             recipe={"batch_size": 4, "learning_rate": 1e-3},
         )
         train(run, tmp_path / text, tmp_path / text)
-    one, other = (load_file(tmp_path / text / "encoder" / "model.safetensors") for text in ("simcse", run.text))
+    one, other = (
+        load_file(tmp_path / text / "encoder" / "model.safetensors")
+        for text in ("simcse", run.text)
+    )
     assert all(torch.equal(one[name], other[name]) for name in one)

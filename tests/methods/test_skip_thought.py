@@ -1,4 +1,5 @@
-"""Skip-thought equals its printed equations in loss and gradient, is saved and continued exactly, and trains."""
+"""Skip-thought equals its printed equations in loss and gradient, is saved and continued exactly,
+and trains."""
 
 from __future__ import annotations
 
@@ -29,15 +30,31 @@ from tests.oracles import skip_thought as oracle
 SETTINGS = [("every", "before"), ("first", "after"), ("every", "after"), ("first", "before")]
 PAPER, OFFICIAL = SETTINGS[:2]
 WORDS = ["a", "dog", ",", "it's", "runs", "x_1"]
-# Two documents; the fourth sentence is empty, and neither "cat" nor the parts of "it's" but "it" are frequent.
+# Two documents; the fourth sentence is empty, and neither "cat" nor the parts of "it's" but "it"
+# are frequent.
 TEXTS = {
-    "random": ["A dog runs", "a cat , it runs", "It's a dog!", " ", "runs", "dog dog a", "a", "runs runs", "X_1"],
+    "random": [
+        "A dog runs",
+        "a cat , it runs",
+        "It's a dog!",
+        " ",
+        "runs",
+        "dog dog a",
+        "a",
+        "runs runs",
+        "X_1",
+    ],
     "near-duplicates": ["a dog runs"] * 8 + ["a dog run"],
     "one word": ["a", "dog", "runs", "it", "a", "a", "dog", "dog", "runs"],
     "empty": [" "] * 9,
 }
 DOCUMENTS = [range(0, 6), range(6, 9)]
-SCALES = {"random": 5.0, "near-duplicates": 5.0, "one word": 40.0, "empty": 5.0}  # at 40 gates are shut or wide open
+SCALES = {
+    "random": 5.0,
+    "near-duplicates": 5.0,
+    "one word": 40.0,
+    "empty": 5.0,
+}  # at 40 gates are shut or wide open
 
 
 @dataclass
@@ -53,7 +70,9 @@ class FakeContext:
         return DOCUMENTS
 
 
-def make(condition: str, reset: str, kind: str = "random", dtype: torch.dtype = torch.float64) -> Any:
+def make(
+    condition: str, reset: str, kind: str = "random", dtype: torch.dtype = torch.float64
+) -> Any:
     hyper = SkipThoughtHyper(units=3, width=2, vocabulary=8, condition=condition, reset=reset)
     method = SkipThought(hyper, Shape(0, 0))
     context = FakeContext(TEXTS[kind])
@@ -87,26 +106,39 @@ def expected(condition: str, reset: str, kind: str) -> tuple[float, dict[str, np
 FLOORS = {torch.float64: 1e-3, torch.float32: 0.05}
 
 
-def disagreement(method: Any, context: FakeContext, wanted: tuple[float, dict[str, np.ndarray]]) -> float:
-    """The largest difference in loss or gradient, relative to the loss and to the largest entry of each gradient."""
+def disagreement(
+    method: Any, context: FakeContext, wanted: tuple[float, dict[str, np.ndarray]]
+) -> float:
+    """The largest difference in loss or gradient, relative to the loss and to the largest entry of
+    each gradient."""
     floor = FLOORS[method.reader.embedding.dtype]
     loss, gradients = step_of(method, context)
     worst = abs(loss - wanted[0]) / abs(wanted[0])
     for name, gradient in wanted[1].items():
         found = gradients[name]
-        difference = abs((np.zeros(1) if found is None else found.double().numpy()) - gradient).max()
+        difference = abs(
+            (np.zeros(1) if found is None else found.double().numpy()) - gradient
+        ).max()
         worst = max(worst, difference / max(abs(gradient).max(), floor))
     return worst
 
 
 CASES = [("random", setting) for setting in SETTINGS]
-CASES += [(kind, setting) for kind in ("near-duplicates", "one word", "empty") for setting in (PAPER, OFFICIAL)]
+CASES += [
+    (kind, setting)
+    for kind in ("near-duplicates", "one word", "empty")
+    for setting in (PAPER, OFFICIAL)
+]
 
 
-@pytest.mark.parametrize(("kind", "setting"), CASES, ids=[f"{kind}-{'-'.join(setting)}" for kind, setting in CASES])
+@pytest.mark.parametrize(
+    ("kind", "setting"), CASES, ids=[f"{kind}-{'-'.join(setting)}" for kind, setting in CASES]
+)
 def test_equals_oracle(kind: str, setting: tuple[str, str]) -> None:
     for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
-        assert disagreement(*make(*setting, kind, dtype), expected(*setting, kind)) < tolerance, dtype
+        assert disagreement(*make(*setting, kind, dtype), expected(*setting, kind)) < tolerance, (
+            dtype
+        )
 
 
 def _calls(gru: GRU, change: Callable[[GRU], dict[str, Tensor]]) -> None:
@@ -153,7 +185,9 @@ def _neighbours_exchanged(method: Any, patch: pytest.MonkeyPatch) -> None:
 def _sentence_detached(method: Any, patch: pytest.MonkeyPatch) -> None:
     plain = method.decoders.loss
     patch.setattr(
-        method.decoders, "loss", lambda gru, reader, vectors, rows: plain(gru, reader, vectors.detach(), rows)
+        method.decoders,
+        "loss",
+        lambda gru, reader, vectors, rows: plain(gru, reader, vectors.detach(), rows),
     )
 
 
@@ -174,7 +208,9 @@ def _words_in_reverse(method: Any, patch: pytest.MonkeyPatch) -> None:
 
 def _state_behind_the_padding(method: Any, patch: pytest.MonkeyPatch) -> None:
     reader = method.reader
-    patch.setattr(reader, "forward", lambda rows: reader.gru(reader.embed(module.pad(rows, "cpu")[0]))[:, -1])
+    patch.setattr(
+        reader, "forward", lambda rows: reader.gru(reader.embed(module.pad(rows, "cpu")[0]))[:, -1]
+    )
 
 
 def _another_end_mark(method: Any, patch: pytest.MonkeyPatch) -> None:
@@ -186,7 +222,9 @@ def _no_end_mark(method: Any, patch: pytest.MonkeyPatch) -> None:
 
     def pad(rows: Any, device: Any) -> Any:
         ids, lengths = plain(rows, device)
-        return ids, torch.where(lengths > 1, lengths - 1, lengths) if rows[0][-1:] == [0] else lengths
+        return ids, torch.where(lengths > 1, lengths - 1, lengths) if rows[0][-1:] == [
+            0
+        ] else lengths
 
     patch.setattr(module, "pad", pad)
 
@@ -239,8 +277,12 @@ MUTATIONS = [
 ]
 
 
-@pytest.mark.parametrize("mutate", MUTATIONS, ids=[mutate.__name__.strip("_") for mutate in MUTATIONS])
-def test_a_mistake_is_caught(mutate: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "mutate", MUTATIONS, ids=[mutate.__name__.strip("_") for mutate in MUTATIONS]
+)
+def test_a_mistake_is_caught(
+    mutate: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     method, context = make(*PAPER)
     mutate(method, monkeypatch)
     assert disagreement(method, context, expected(*PAPER, "random")) > 1e-4
@@ -282,7 +324,14 @@ def test_first_weights() -> None:
 
 def test_vocabulary_and_triples() -> None:
     method, context = make(*PAPER)
-    assert method.words == ["a", "runs", "dog", "it", "!", "'"]  # by frequency, then by the alphabet
+    assert method.words == [
+        "a",
+        "runs",
+        "dog",
+        "it",
+        "!",
+        "'",
+    ]  # by frequency, then by the alphabet
     assert method.centres == [1, 2, 3, 4, 7]
     assert method.rows == [oracle.numbers(text, method.words) for text in TEXTS["random"]]
     assert method.items(context) == 5
@@ -314,12 +363,22 @@ def test_impossible_hyper_parameters(keys: str, message: str) -> None:
 
 def test_its_two_settings() -> None:
     runs = {
-        setting: resolve(f"skip-thought@{setting}", backbone_name="toy-bert", corpus="world", data="world", seed=1)
+        setting: resolve(
+            f"skip-thought@{setting}",
+            backbone_name="toy-bert",
+            corpus="world",
+            data="world",
+            seed=1,
+        )
         for setting in ("paper", "official")
     }
     assert {run.backbone.name for run in runs.values()} == {"none"}
     found = {
-        setting: (*(run.parts[0][2][key] for key in ("condition", "reset")), run.recipe.batch_size, run.recipe.clip)
+        setting: (
+            *(run.parts[0][2][key] for key in ("condition", "reset")),
+            run.recipe.batch_size,
+            run.recipe.clip,
+        )
         for setting, run in runs.items()
     }
     assert found == {"paper": (*PAPER, 128, 10.0), "official": (*OFFICIAL, 64, 5.0)}
@@ -378,7 +437,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of 44 sentences in documents of 11."""
     path = tmp_path_factory.mktemp("documents") / "tiny.txt"
     path.write_text("".join(f"{row}\n" for row in make_sentences(44, seed=4)))
-    path.with_name("tiny.docs.tsv").write_text("first\tlines\n" + "".join(f"{1 + 11 * i}\t11\n" for i in range(4)))
+    path.with_name("tiny.docs.tsv").write_text(
+        "first\tlines\n" + "".join(f"{1 + 11 * i}\t11\n" for i in range(4))
+    )
     return path
 
 
@@ -390,8 +451,13 @@ def _log(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("setting", ["paper", "official"])
-def test_a_training(setting: str, train_tiny: Callable[..., Path], documents: Path, tiny_data: Path) -> None:
-    folders = [train_tiny(f"{TEXT}@{setting}", fresh=True, corpus=str(documents), learning_rate=0.02) for _ in range(2)]
+def test_a_training(
+    setting: str, train_tiny: Callable[..., Path], documents: Path, tiny_data: Path
+) -> None:
+    folders = [
+        train_tiny(f"{TEXT}@{setting}", fresh=True, corpus=str(documents), learning_rate=0.02)
+        for _ in range(2)
+    ]
     logs = [_log(folder) for folder in folders]
     assert logs[0] == logs[1]
     assert len(logs[0]) == 2 * 5  # 36 triples in batches of 8
@@ -412,5 +478,7 @@ def test_a_corpus_without_triples_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=r"has no list of documents; add tiny\.docs\.tsv"):
         train_tiny(TEXT, fresh=True)
-    with pytest.raises(UserError, match="cannot be trained: no document has three consecutive sentences"):
+    with pytest.raises(
+        UserError, match="cannot be trained: no document has three consecutive sentences"
+    ):
         train_tiny(TEXT, fresh=True, corpus=str(documents), sentences=2)

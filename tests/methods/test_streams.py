@@ -32,12 +32,18 @@ def test_seed_torch_leaves_cuda_alone_on_the_cpu(monkeypatch: pytest.MonkeyPatch
 
 def test_a_stream_does_not_use_the_global_generator() -> None:
     before = torch.get_rng_state()
-    assert torch.equal(torch.rand(3, generator=stream(1, "a", 2)), torch.rand(3, generator=stream(1, "a", 2)))
-    assert not torch.equal(torch.rand(3, generator=stream(1, "a", 2)), torch.rand(3, generator=stream(1, "a", 3)))
+    assert torch.equal(
+        torch.rand(3, generator=stream(1, "a", 2)), torch.rand(3, generator=stream(1, "a", 2))
+    )
+    assert not torch.equal(
+        torch.rand(3, generator=stream(1, "a", 2)), torch.rand(3, generator=stream(1, "a", 3))
+    )
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_methods_base_exports_what_it_names_and_no_base_class_is_a_method() -> None:
     assert all(hasattr(methods.base, name) for name in methods.base.__all__)
     modules = {cls.__module__ for cls in method_classes().values()}
-    assert not modules & {f"methods.{name}" for name in ("base", "contract", "contrastive", "transform", "compose")}
+    assert not modules & {
+        f"methods.{name}" for name in ("base", "contract", "contrastive", "transform", "compose")
+    }

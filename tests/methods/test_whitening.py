@@ -1,4 +1,5 @@
-"""Whitening against plain loops and Jacobi's rotations; its properties and limits; what is refused."""
+"""Whitening against plain loops and Jacobi's rotations; its properties and limits; what is
+refused."""
 
 from __future__ import annotations
 
@@ -69,7 +70,12 @@ def test_equals_plain_loops(kind: str, k: int) -> None:
     ],
 )
 def test_mistakes_are_seen(old: str, new: str, tmp_path: Path) -> None:
-    assert disagreement(oracle.mutant("whitening", old, new, tmp_path), DATA["random"], 3, torch.float64) > 1e-3
+    assert (
+        disagreement(
+            oracle.mutant("whitening", old, new, tmp_path), DATA["random"], 3, torch.float64
+        )
+        > 1e-3
+    )
 
 
 @pytest.mark.parametrize("k", [None, 2])
@@ -81,11 +87,15 @@ def test_the_covariance_becomes_the_identity(k: int | None) -> None:
     torch.testing.assert_close(turned.mean(0), torch.zeros_like(turned[0]), rtol=0, atol=1e-10)
     torch.testing.assert_close(turned.T.cov(), torch.eye(k or WIDTH).double(), rtol=0, atol=1e-6)
     if k is None:  # W W^T is the inverse of the covariance
-        torch.testing.assert_close(matrix @ matrix.T, torch.linalg.inv(vectors.T.cov()), rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(
+            matrix @ matrix.T, torch.linalg.inv(vectors.T.cov()), rtol=1e-6, atol=1e-9
+        )
 
 
 def test_the_first_columns_have_the_most_variance() -> None:
-    vectors = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)).double() * torch.tensor([1, 9, 3, 5])
+    vectors = torch.randn(
+        500, 4, generator=torch.Generator().manual_seed(0)
+    ).double() * torch.tensor([1, 9, 3, 5])
     _, matrix = fit_whitening(vectors, 2)
     assert [int(column.abs().argmax()) for column in matrix.T] == [1, 3]
     assert torch.equal(fit_whitening(vectors)[1][:, :2], matrix)
@@ -102,7 +112,9 @@ def test_white_vectors_keep_their_cosines() -> None:
 
 def test_a_rotation_a_scale_and_a_shift_of_the_vectors_are_no_matter() -> None:
     vectors = correlated(50)
-    rotation = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(3)).double())[0]
+    rotation = torch.linalg.qr(
+        torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(3)).double()
+    )[0]
     one, other = (whiten(x, *fit_whitening(x, 4)) for x in (vectors, 0.1 * vectors @ rotation - 7))
     torch.testing.assert_close(one @ one.T, other @ other.T, rtol=0, atol=1e-8)
 
@@ -111,7 +123,9 @@ def test_the_divisor_is_no_matter_and_lengths_are_1() -> None:
     vectors = correlated(20)
     mean, matrix = fit_whitening(vectors)
     found = whiten(vectors, mean, matrix)
-    torch.testing.assert_close(found, whiten(vectors, mean, matrix * (19 / 20) ** 0.5), rtol=0, atol=1e-13)
+    torch.testing.assert_close(
+        found, whiten(vectors, mean, matrix * (19 / 20) ** 0.5), rtol=0, atol=1e-13
+    )
     torch.testing.assert_close(found.norm(dim=1), torch.ones(20).double())
 
 
@@ -120,13 +134,17 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     mean, matrix = fit_whitening(vectors)
     monkeypatch.setattr(whitening, "CHUNK", 7)
     again = fit_whitening(vectors)
-    torch.testing.assert_close(whiten(vectors, *again), whiten(vectors, mean, matrix), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        whiten(vectors, *again), whiten(vectors, mean, matrix), rtol=0, atol=1e-10
+    )
 
 
 def test_directions_without_variance_are_left_out_and_told() -> None:
     vectors = correlated(40)
     flat = torch.cat([vectors, vectors[:, :2] @ torch.ones(2, 3).double()], dim=1)
-    with pytest.warns(UserWarning, match=r"40 vectors vary in 6 directions only, so 3 of 9 dimensions are 0"):
+    with pytest.warns(
+        UserWarning, match=r"40 vectors vary in 6 directions only, so 3 of 9 dimensions are 0"
+    ):
         mean, matrix = fit_whitening(flat)
     assert torch.equal(matrix[:, 6:], torch.zeros(9, 3).double())
     one, other = whiten(flat, mean, matrix), whiten(vectors, *fit_whitening(vectors))
@@ -138,7 +156,9 @@ def test_fewer_vectors_than_dimensions() -> None:
         mean, matrix = fit_whitening(correlated(4))
     found = whiten(correlated(4), mean, matrix)
     # Any 4 points in general position become a regular simplex.
-    torch.testing.assert_close(found @ found.T, (4 * torch.eye(4).double() - 1) / 3, rtol=0, atol=1e-8)
+    torch.testing.assert_close(
+        found @ found.T, (4 * torch.eye(4).double() - 1) / 3, rtol=0, atol=1e-8
+    )
 
 
 def test_equal_vectors_become_zero_and_broken_ones_stay_broken() -> None:
@@ -182,7 +202,9 @@ def test_per_task_is_fitted_on_what_it_is_given() -> None:
         found = per_task.adapt(rows)
         fixed = Whitened(Vectors(torch.from_numpy(rows)), None, fitted(rows, None))
         assert np.array_equal(found, fixed.encode(list(map(str, range(30)))))
-    assert not np.array_equal(per_task.adapt(base.vectors[:30])[:5], per_task.adapt(base.vectors)[:5])
+    assert not np.array_equal(
+        per_task.adapt(base.vectors[:30])[:5], per_task.adapt(base.vectors)[:5]
+    )
 
 
 def test_identities_differ_where_vectors_do() -> None:
@@ -201,16 +223,21 @@ def test_identities_differ_where_vectors_do() -> None:
 
 
 def test_hyper_parameters() -> None:
-    for wrong, sentence in [({"dimensions": -1}, "needs dimensions >= 1"), ({"sentences": 1}, "at least 2 sentences")]:
+    for wrong, sentence in [
+        ({"dimensions": -1}, "needs dimensions >= 1"),
+        ({"sentences": 1}, "at least 2 sentences"),
+    ]:
         with pytest.raises(Refusal, match=sentence):
             Whitening.check(WhiteningHyper(**wrong))
     shape = Shape(64, 4)
     assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=0), shape) == WhiteningHyper()
     assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=256), shape).dimensions == 64
-    assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=256), Shape(0, 0)).dimensions == 256
-    assert Whitening.clamp_to_backbone(WhiteningHyper(source="target", sentences=9), shape) == WhiteningHyper(
-        source="target"
+    assert (
+        Whitening.clamp_to_backbone(WhiteningHyper(dimensions=256), Shape(0, 0)).dimensions == 256
     )
+    assert Whitening.clamp_to_backbone(
+        WhiteningHyper(source="target", sentences=9), shape
+    ) == WhiteningHyper(source="target")
     assert Whitening.corpora(WhiteningHyper()) == ("nli",)
     assert Whitening.corpora(WhiteningHyper(source="target")) == ()
 

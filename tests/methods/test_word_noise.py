@@ -1,4 +1,5 @@
-"""SimCSE with word noise: loss and edits equal their oracle, mistakes are caught, without noise it is the base code."""
+"""SimCSE with word noise: loss and edits equal their oracle, mistakes are caught, without noise it
+is the base code."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def build(**hyper: Any) -> Any:
 
 
 def difference(kind: str, dtype: torch.dtype, t: float, method: Any = None) -> float:
-    """The largest relative difference in loss or gradient; a gradient's unit and floors are those of `cases`."""
+    """The largest relative difference in loss or gradient; a gradient's unit and floors are those
+    of `cases`."""
     floor = {torch.float64: 1e-3, torch.float32: 0.0025 / t}[dtype]
     expected_leaves, leaves = (batch(kind, 0).leaves(kept)[:2] for kept in (torch.float64, dtype))
     expected = nt_xent(*map(scalars, expected_leaves), t)
@@ -52,7 +54,10 @@ def difference(kind: str, dtype: torch.dtype, t: float, method: Any = None) -> f
     for leaf, own, right in zip(expected_leaves, gradients, expected_gradients, strict=True):
         unit = t * len(leaf) * leaf.detach().norm(dim=1, keepdim=True)
         own = torch.zeros_like(right) if own is None else own.double()
-        worst.append(((own - right) * unit).abs().max().item() / max((right * unit).abs().max().item(), floor))
+        worst.append(
+            ((own - right) * unit).abs().max().item()
+            / max((right * unit).abs().max().item(), floor)
+        )
     return max(value if math.isfinite(value) else math.inf for value in worst)
 
 
@@ -77,12 +82,16 @@ def both_directions_apart(first: Tensor, second: Tensor, t: float) -> Tensor:
 
 def itself_kept(first: Tensor, second: Tensor, t: float) -> Tensor:
     vectors = torch.cat([first, second])
-    return F.cross_entropy(cosine(vectors, vectors) / t, torch.arange(len(vectors)).roll(len(first)))
+    return F.cross_entropy(
+        cosine(vectors, vectors) / t, torch.arange(len(vectors)).roll(len(first))
+    )
 
 
 def masked(first: Tensor, second: Tensor, t: float, shift: int) -> Tensor:
     vectors = torch.cat([first, second])
-    logits = (cosine(vectors, vectors) / t).masked_fill(torch.eye(len(vectors), dtype=torch.bool), -torch.inf)
+    logits = (cosine(vectors, vectors) / t).masked_fill(
+        torch.eye(len(vectors), dtype=torch.bool), -torch.inf
+    )
     return F.cross_entropy(logits, torch.arange(len(vectors)).roll(shift))
 
 
@@ -90,11 +99,15 @@ MUTATIONS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
     "one direction": one_direction,
     "both directions, each with half of the candidates": both_directions_apart,
     "itself kept among the candidates": itself_kept,
-    "partner of the next sentence": lambda first, second, t: masked(first, second, t, len(first) + 1),
+    "partner of the next sentence": lambda first, second, t: masked(
+        first, second, t, len(first) + 1
+    ),
     "sign": lambda first, second, t: masked(first, -second, t, len(first)),
     "temperature multiplied": lambda first, second, t: masked(first, second, 1 / t, len(first)),
     "second view detached": lambda first, second, t: masked(first, second.detach(), t, len(first)),
-    "sum in place of mean": lambda first, second, t: masked(first, second, t, len(first)) * len(first),
+    "sum in place of mean": lambda first, second, t: (
+        masked(first, second, t, len(first)) * len(first)
+    ),
     "the mask is zero": lambda first, second, t: F.cross_entropy(
         (cosine(torch.cat([first, second]), torch.cat([first, second])) / t).fill_diagonal_(0),
         torch.arange(2 * len(first)).roll(len(first)),
@@ -121,11 +134,16 @@ def given(sentences: Sequence[str], seed: int = 3) -> Any:
         return [text.split()[:max_length] for text in texts]
 
     return SimpleNamespace(
-        seed=seed, sentences=lambda: sentences, tokens=lambda: tokenize(sentences), tokenize=tokenize
+        seed=seed,
+        sentences=lambda: sentences,
+        tokens=lambda: tokenize(sentences),
+        tokenize=tokenize,
     )
 
 
-def views_of(hyper: dict[str, Any], seed: int = 3, sentences: Sequence[str] = SENTENCES) -> list[list[str]]:
+def views_of(
+    hyper: dict[str, Any], seed: int = 3, sentences: Sequence[str] = SENTENCES
+) -> list[list[str]]:
     """Both views of the whole corpus, as text."""
     method = build(**hyper)
     context = given(sentences, seed)
@@ -178,8 +196,12 @@ def test_edits_are_made_once() -> None:
     method.prepare(context)
     for rows in ([6, 13, 20], [20, 6, 27]):
         for index in (0, 9):
-            first, _ = method.views([context.tokens()[row] for row in rows], Step(index, 10, 3, 3, rows))
-            assert [" ".join(tokens) for tokens in first] == [noised(SENTENCES, "swap", 1.0, 3)[row] for row in rows]
+            first, _ = method.views(
+                [context.tokens()[row] for row in rows], Step(index, 10, 3, 3, rows)
+            )
+            assert [" ".join(tokens) for tokens in first] == [
+                noised(SENTENCES, "swap", 1.0, 3)[row] for row in rows
+            ]
 
 
 def drawn(row: int) -> torch.Generator:
@@ -228,7 +250,9 @@ def two_edits(sentence: str, noise: str, generator: torch.Generator) -> str:
 
 def shuffled(sentence: str, noise: str, generator: torch.Generator) -> str:
     words = sentence.split()
-    return " ".join(words[place] for place in torch.randperm(len(words), generator=generator).tolist())
+    return " ".join(
+        words[place] for place in torch.randperm(len(words), generator=generator).tolist()
+    )
 
 
 @pytest.mark.parametrize("mistake", [no_touch, neighbours_exchanged, two_edits, shuffled])
@@ -270,7 +294,9 @@ def test_jieba_is_asked_for_only_where_it_is_needed(monkeypatch: Patch) -> None:
 
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("off", [{"noise": None}, {"probability": 0.0}])
-def test_without_noise_both_views_are_the_sentence_itself(reading: str, off: dict[str, Any]) -> None:
+def test_without_noise_both_views_are_the_sentence_itself(
+    reading: str, off: dict[str, Any]
+) -> None:
     method, context = build(reading=reading, **off), given(SENTENCES)
     method.prepare(context)
     assert not method.edited
@@ -286,7 +312,10 @@ def test_without_noise_both_views_are_the_sentence_itself(reading: str, off: dic
         ({"probability": 1.5}, "0 <= probability <= 1, not 1.5"),
         ({"probability": -0.1}, "0 <= probability <= 1"),
         ({"noise": "insert"}, "'noise' of 'word-noise' is one of swap, delete, none, not 'insert'"),
-        ({"reading": "first"}, "'reading' of 'word-noise' is one of shared, second, corpus, not 'first'"),
+        (
+            {"reading": "first"},
+            "'reading' of 'word-noise' is one of shared, second, corpus, not 'first'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(hyper: dict[str, Any], message: str) -> None:
@@ -296,13 +325,19 @@ def test_what_cannot_be_is_refused(hyper: dict[str, Any], message: str) -> None:
 
 def test_the_base_codes_settings() -> None:
     def run(backbone: str) -> Any:
-        return resolve("word-noise", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
+        return resolve(
+            "word-noise", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1
+        )
 
     chinese, english = run("bert-base-chinese"), run("bert-base-uncased")
     for recipe in (chinese.recipe, english.recipe):
         assert (recipe.batch_size, recipe.learning_rate, recipe.schedule) == (32, 3e-5, "constant")
         assert (recipe.weight_decay, recipe.dropout, recipe.max_length) == (0.01, 0.15, 64)
-        assert (recipe.pooler, recipe.precision, recipe.select_every) == ("avg_first_last", "float32", 5)
+        assert (recipe.pooler, recipe.precision, recipe.select_every) == (
+            "avg_first_last",
+            "float32",
+            5,
+        )
     assert (chinese.corpus, chinese.recipe.select_on) == ("cnsd", "CNSD-STS-B")
     assert (english.corpus, english.recipe.select_on) == ("wiki1m", "STS-B")
     assert english.label == "SimCSE+noise (noise=swap)"
@@ -311,7 +346,9 @@ def test_the_base_codes_settings() -> None:
 # A training
 
 
-def test_long_sentences_are_cut_to_the_recipes_length(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path) -> None:
+def test_long_sentences_are_cut_to_the_recipes_length(
+    tiny_bert: Path, tiny_corpus: Path, tiny_data: Path
+) -> None:
     run = resolve(
         "word-noise[probability=1]",
         backbone_name=str(tiny_bert),
@@ -338,7 +375,9 @@ def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
     folder, again = train_tiny(text), train_tiny(text, fresh=True)
     assert losses(folder) == losses(again)
     assert losses(folder) != losses(train_tiny("word-noise[noise=none]"))
-    assert losses(train_tiny("word-noise[noise=none]")) == losses(train_tiny("word-noise[probability=0]"))
+    assert losses(train_tiny("word-noise[noise=none]")) == losses(
+        train_tiny("word-noise[probability=0]")
+    )
     outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
     assert outcome["status"] == "finished"
     encoder = load_encoder(folder / "encoder")

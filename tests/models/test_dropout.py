@@ -12,14 +12,17 @@ from torch import Tensor
 from bench.models.packed_forward import Dropout
 
 
-def dropped(rate: float, size: tuple[int, ...], seed: int = 5, kind: torch.dtype = torch.float32) -> Tensor:
+def dropped(
+    rate: float, size: tuple[int, ...], seed: int = 5, kind: torch.dtype = torch.float32
+) -> Tensor:
     torch.manual_seed(seed)
     return Dropout(True, torch.device("cpu"))(torch.ones(size, dtype=kind), rate)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.15, 0.5, 0.9, 1 / 4096, 1 / 65536, 1.4 / 65536])
 def test_dropout_keeps_the_expected_share_and_the_mean(global_state: None, rate: float) -> None:
-    """Kept elements are binomial at the rate in 65536ths, and all have the value that makes their mean 1."""
+    """Kept elements are binomial at the rate in 65536ths, and all have the value that makes their
+    mean 1."""
     size = 1_000_003
     exact = round(rate * 65536) / 65536
     assert abs(exact - rate) <= 0.5 / 65536
@@ -33,7 +36,8 @@ def test_dropout_keeps_the_expected_share_and_the_mean(global_state: None, rate:
 
 
 def test_dropout_draws_elements_independently(global_state: None) -> None:
-    """Neighbours, which share a draw of 64 bits, and successive calls: correlations as of independent masks."""
+    """Neighbours, which share a draw of 64 bits, and successive calls: correlations as of
+    independent masks."""
     torch.manual_seed(5)
     drop, ones = Dropout(True, torch.device("cpu")), torch.ones(400_000)
     first, second = ((drop(ones, 0.1) > 0).double() for _ in range(2))
@@ -57,7 +61,9 @@ def test_inactive_dropout_is_the_identity(global_state: None) -> None:
     assert Dropout(True, values.device)(values, 0.0) is values
     state = torch.get_rng_state()
     assert Dropout(False, values.device)(values, 0.5) is values
-    assert torch.equal(torch.get_rng_state(), state)  # an evaluation between two steps moves no generator
+    assert torch.equal(
+        torch.get_rng_state(), state
+    )  # an evaluation between two steps moves no generator
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16], ids=str)
@@ -74,7 +80,8 @@ def test_dropout_takes_any_size_and_type_and_its_gradient_has_its_mask(
     (gradient,) = torch.autograd.grad(found, values, direction)
     assert torch.equal(gradient == 0, found == 0)
     scale = torch.where(found == 0, 0.0, torch.tensor(4 / 3, dtype=torch.float64))
-    # Of the scale and of the product, half a unit each; element by element, so on every processor the same.
+    # Of the scale and of the product, half a unit each; element by element, so on every processor
+    # the same.
     rounding = {"rtol": torch.finfo(kind).eps, "atol": 0.0}
     torch.testing.assert_close(found, (values * scale).to(kind), **rounding)
     torch.testing.assert_close(gradient, (direction * scale).to(kind), **rounding)

@@ -66,7 +66,9 @@ def mean(rows: list[list[float]]) -> list[float]:
 
 
 def half(left: list[list[float]], right: list[list[float]]) -> list[list[float]]:
-    return [[(a + b) / 2 for a, b in zip(u, v, strict=True)] for u, v in zip(left, right, strict=True)]
+    return [
+        [(a + b) / 2 for a, b in zip(u, v, strict=True)] for u, v in zip(left, right, strict=True)
+    ]
 
 
 # docs/methods.md#vectors: of the hidden states of one sentence alone, [layer][token][dimension],
@@ -123,10 +125,14 @@ def shared(tiny_bert: Path) -> TransformerEncoder:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.permutations(range(len(SENTENCES))), st.integers(1, len(SENTENCES)))
-def test_vectors_do_not_depend_on_order_or_batch(shared: TransformerEncoder, order: list[int], count: int) -> None:
+def test_vectors_do_not_depend_on_order_or_batch(
+    shared: TransformerEncoder, order: list[int], count: int
+) -> None:
     expected = shared.encode(SENTENCES)
     chosen = order[:count]
-    np.testing.assert_allclose(shared.encode([SENTENCES[i] for i in chosen]), expected[chosen], **CLOSE)
+    np.testing.assert_allclose(
+        shared.encode([SENTENCES[i] for i in chosen]), expected[chosen], **CLOSE
+    )
 
 
 def test_encoding_restores_the_mode_of_the_model(shared: TransformerEncoder) -> None:
@@ -150,7 +156,8 @@ def test_progress_counts_every_sentence(shared: TransformerEncoder) -> None:
 
 
 def test_long_sentences_are_cut_at_the_maximum_of_the_backbone(tiny_backbone: Path) -> None:
-    """64 pieces on both: RoBERTa has 66 positions, but its first two are taken by the padding index."""
+    """64 pieces on both: RoBERTa has 66 positions, but its first two are taken by the padding
+    index."""
     own = encoder(tiny_backbone)
     assert longest_input(own.model, own.tokenizer) == 64
     (tokens,) = own.tokenize([LONG])
@@ -160,7 +167,9 @@ def test_long_sentences_are_cut_at_the_maximum_of_the_backbone(tiny_backbone: Pa
 
 
 @given(st.lists(st.integers(1, 40), max_size=40), st.integers(1, 100))
-def test_length_batches_cover_every_sentence_once_within_the_budget(lengths: list[int], budget: int) -> None:
+def test_length_batches_cover_every_sentence_once_within_the_budget(
+    lengths: list[int], budget: int
+) -> None:
     found = list(length_batches(lengths, budget))
     assert sorted(index for batch in found for index in batch) == list(range(len(lengths)))
     for batch in found:
@@ -173,7 +182,9 @@ def test_length_batches_cover_every_sentence_once_within_the_budget(lengths: lis
 
 
 @pytest.mark.parametrize("pooler", POOLER_NAMES)
-def test_saved_and_loaded_encoders_give_equal_bits(with_pooler: Path, tmp_path: Path, pooler: str) -> None:
+def test_saved_and_loaded_encoders_give_equal_bits(
+    with_pooler: Path, tmp_path: Path, pooler: str
+) -> None:
     own = encoder(with_pooler, pooler)
     save_encoder(own, tmp_path / "saved")
     loaded = load_encoder(tmp_path / "saved")
@@ -197,7 +208,8 @@ def test_saving_again_replaces_the_folder(tiny_bert: Path, tmp_path: Path) -> No
 
 
 def test_word_overlap_is_saved_and_loaded(tmp_path: Path) -> None:
-    """Its cosines are those of the word counts, within a few times 1 / sqrt(width); a word alone has length 1."""
+    """Its cosines are those of the word counts, within a few times 1 / sqrt(width); a word alone
+    has length 1."""
     own = BagOfWords(2048)
     save_encoder(own, tmp_path / "saved")
     loaded = load_encoder(tmp_path / "saved")
@@ -206,10 +218,17 @@ def test_word_overlap_is_saved_and_loaded(tmp_path: Path) -> None:
     assert np.array_equal(vectors, own.encode(texts))
     cosines = vectors @ vectors.T / np.outer(*[np.linalg.norm(vectors, axis=1)] * 2)
     expected = np.array(
-        [[1, 2 / 3, 0, 3 / 15**0.5], [2 / 3, 1, 0, 1 / 15**0.5], [0, 0, 1, 0], [3 / 15**0.5, 1 / 15**0.5, 0, 1]]
+        [
+            [1, 2 / 3, 0, 3 / 15**0.5],
+            [2 / 3, 1, 0, 1 / 15**0.5],
+            [0, 0, 1, 0],
+            [3 / 15**0.5, 1 / 15**0.5, 0, 1],
+        ]
     )
     np.testing.assert_allclose(cosines, expected, atol=0.1)
-    np.testing.assert_allclose(np.linalg.norm(own.encode(["red", "dog dog dog"]).astype(float), axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(own.encode(["red", "dog dog dog"]).astype(float), axis=1), 1, rtol=1e-6
+    )
 
 
 def test_identity_follows_the_vectors(tiny_bert: Path, copy: Path) -> None:
@@ -233,9 +252,16 @@ def test_identity_depends_on_the_tokenizer(tiny_bert: Path, copy: Path) -> None:
     assert own.identity != other.identity
 
 
-def test_truncation_and_padding_of_a_tokenizer_file_do_not_leak(tiny_bert: Path, copy: Path) -> None:
+def test_truncation_and_padding_of_a_tokenizer_file_do_not_leak(
+    tiny_bert: Path, copy: Path
+) -> None:
     content = json.loads((copy / "tokenizer.json").read_text())
-    content["truncation"] = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
+    content["truncation"] = {
+        "direction": "Right",
+        "max_length": 4,
+        "strategy": "LongestFirst",
+        "stride": 0,
+    }
     content["padding"] = {
         "strategy": {"Fixed": 16},
         "direction": "Left",
@@ -253,7 +279,10 @@ def test_truncation_and_padding_of_a_tokenizer_file_do_not_leak(tiny_bert: Path,
 def test_dropout_is_set_on_hidden_states_and_attention(tiny_bert: Path) -> None:
     own, _ = load_backbone(tiny_bert)
     other, _ = load_backbone(tiny_bert, dropout=0.25)
-    rates = [{module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)} for model in (own, other)]
+    rates = [
+        {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
+        for model in (own, other)
+    ]
     assert rates == [{0.1}, {0.25}]
     assert other.config.attention_probs_dropout_prob == 0.25
 
@@ -275,7 +304,9 @@ def refused(action: Callable[[], Any], *words: str) -> None:
 def test_pickled_weights_are_refused(copy: Path) -> None:
     (copy / "model.safetensors").unlink()
     (copy / "pytorch_model.bin").write_bytes(b"\x80\x04never read")
-    refused(lambda: encoder(copy), str(copy), "pytorch_model.bin", "which can run code", "safetensors")
+    refused(
+        lambda: encoder(copy), str(copy), "pytorch_model.bin", "which can run code", "safetensors"
+    )
 
 
 @pytest.mark.parametrize(
@@ -323,33 +354,58 @@ def test_broken_configs_are_one_sentence(copy: Path, name: str, content: str) ->
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"intermediate_size": 64}, ("intermediate.dense.bias has shape [48] in the weights and [64] by config",)),
-        ({"vocab_size": 99}, ("word_embeddings.weight has shape [103, 32] in the weights and [99, 32]",)),
-        ({"max_position_embeddings": 65}, ("position_embeddings.weight has shape [64, 32] in the weights and [65",)),
+        (
+            {"intermediate_size": 64},
+            ("intermediate.dense.bias has shape [48] in the weights and [64] by config",),
+        ),
+        (
+            {"vocab_size": 99},
+            ("word_embeddings.weight has shape [103, 32] in the weights and [99, 32]",),
+        ),
+        (
+            {"max_position_embeddings": 65},
+            ("position_embeddings.weight has shape [64, 32] in the weights and [65",),
+        ),
         ({"hidden_size": "x"}, ("'hidden_size' expected int",)),
         ({"model_type": "t5"}, ("'classifier_dropout' with value None",)),
         ({"pad_token_id": 10**6}, ("pad_token_id must be within",)),
-        ({"num_attention_heads": 5}, ("hidden size (32) is not a multiple of the number of attention heads (5);",)),
+        (
+            {"num_attention_heads": 5},
+            ("hidden size (32) is not a multiple of the number of attention heads (5);",),
+        ),
         ({"hidden_act": "no-such"}, ("KeyError 'no-such'",)),
-        ({"model_type": "gpt2"}, ("no place for the weights encoder.layer.0.", "they are of different models")),
+        (
+            {"model_type": "gpt2"},
+            ("no place for the weights encoder.layer.0.", "they are of different models"),
+        ),
     ],
 )
-def test_a_config_of_another_model_is_one_sentence(change: dict[str, Any], words: tuple[str, ...], copy: Path) -> None:
+def test_a_config_of_another_model_is_one_sentence(
+    change: dict[str, Any], words: tuple[str, ...], copy: Path
+) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | change))
     refused(lambda: encoder(copy), str(copy), *words)
 
 
 def test_weights_of_another_prefix_are_refused(copy: Path) -> None:
-    weights = {f"roberta.{name}": tensor for name, tensor in load_file(copy / "model.safetensors").items()}
+    weights = {
+        f"roberta.{name}": tensor for name, tensor in load_file(copy / "model.safetensors").items()
+    }
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    refused(lambda: encoder(copy), "no place for the weights roberta.encoder.layer.0.", "they are of different models")
+    refused(
+        lambda: encoder(copy),
+        "no place for the weights roberta.encoder.layer.0.",
+        "they are of different models",
+    )
 
 
 def test_weights_that_lack_a_layer_are_refused(copy: Path) -> None:
     """transformers would initialise the missing weights randomly and only warn."""
     weights = {
-        name: tensor for name, tensor in load_file(copy / "model.safetensors").items() if ".layer.2." not in name
+        name: tensor
+        for name, tensor in load_file(copy / "model.safetensors").items()
+        if ".layer.2." not in name
     }
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
     refused(lambda: encoder(copy), str(copy))
@@ -365,7 +421,11 @@ def test_a_truncated_file_is_one_sentence_whatever_the_pooler(copy: Path) -> Non
     content = (copy / "model.safetensors").read_bytes()
     (copy / "model.safetensors").write_bytes(content[: len(content) // 2])
     for pooler in ("avg", "cls"):
-        refused(lambda pooler=pooler: load_encoder(copy, pooler=pooler), str(copy), "truncated or broken")  # type: ignore[misc]
+        refused(
+            lambda pooler=pooler: load_encoder(copy, pooler=pooler),
+            str(copy),
+            "truncated or broken",
+        )  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("longest", ["64", 2, -3])
@@ -377,7 +437,10 @@ def test_an_invalid_maximum_length_is_one_sentence(copy: Path, longest: object) 
 
 def test_code_of_a_model_folder_never_runs(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
-    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}}
+    config |= {
+        "model_type": "mine",
+        "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"},
+    }
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "evil.py").write_text(f"open({str(copy / 'ran')!r}, 'w')\n")
     refused(lambda: encoder(copy), str(copy))
@@ -390,7 +453,11 @@ def test_a_tokenizer_that_cannot_pad_is_refused(copy: Path) -> None:
     (copy / "tokenizer_config.json").write_text(json.dumps(config))
     special = copy / "special_tokens_map.json"
     if special.is_file():
-        special.write_text(json.dumps({k: v for k, v in json.loads(special.read_text()).items() if k != "pad_token"}))
+        special.write_text(
+            json.dumps(
+                {k: v for k, v in json.loads(special.read_text()).items() if k != "pad_token"}
+            )
+        )
     refused(lambda: encoder(copy), "no padding token")
 
 
@@ -400,7 +467,9 @@ def test_a_random_pooler_is_refused(tiny_bert: Path, with_pooler: Path) -> None:
 
 
 def test_unknown_poolers_are_reported(tiny_bert: Path) -> None:
-    refused(lambda: load_encoder(tiny_bert, pooler="avg_frist_last"), "did you mean 'avg_first_last'?")
+    refused(
+        lambda: load_encoder(tiny_bert, pooler="avg_frist_last"), "did you mean 'avg_first_last'?"
+    )
     refused(lambda: load_encoder(tiny_bert, pooler="cls_mlp"), "training head", "cls_before_pooler")
     refused(lambda: load_encoder(tiny_bert), "stores no pooler", "--pooler", "avg_top2")
 
@@ -421,14 +490,21 @@ def test_an_unknown_kind_of_encoder_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["[]", "{}", '{"kind": "transformer"}', '{"kind": "transformer", "pooler": "avgg"}']
 )
-def test_a_broken_encoder_file_is_one_sentence(tiny_bert: Path, tmp_path: Path, content: str) -> None:
+def test_a_broken_encoder_file_is_one_sentence(
+    tiny_bert: Path, tmp_path: Path, content: str
+) -> None:
     save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
     (tmp_path / "saved" / "encoder.json").write_text(content)
     refused(lambda: load_encoder(tmp_path / "saved"))
 
 
 @pytest.mark.parametrize(
-    "content", ['{"kind": ["transformer"]}', '{"kind": "word-overlap"}', '{"kind": "transformer", "pooler": ["avg"]}']
+    "content",
+    [
+        '{"kind": ["transformer"]}',
+        '{"kind": "word-overlap"}',
+        '{"kind": "transformer", "pooler": ["avg"]}',
+    ],
 )
 def test_invalid_values_in_an_encoder_file_are_one_sentence(tmp_path: Path, content: str) -> None:
     (tmp_path / "encoder.json").write_text(content)
@@ -442,14 +518,20 @@ def test_invalid_weight_lists_are_one_sentence(copy: Path, content: str) -> None
 
 
 def test_a_vocabulary_beyond_the_embeddings_is_refused(copy: Path) -> None:
-    """One row fewer than the tokenizer has tokens: only a sentence with the last one would fail, while encoding."""
+    """One row fewer than the tokenizer has tokens: only a sentence with the last one would fail,
+    while encoding."""
     largest = max(encoder(copy).tokenizer.get_vocab().values())
     weights = load_file(copy / "model.safetensors")
-    weights["embeddings.word_embeddings.weight"] = weights["embeddings.word_embeddings.weight"][:largest].clone()
+    weights["embeddings.word_embeddings.weight"] = weights["embeddings.word_embeddings.weight"][
+        :largest
+    ].clone()
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"vocab_size": largest}))
-    refused(lambda: encoder(copy), f"token ids up to {largest}, but the weights embed only {largest} tokens")
+    refused(
+        lambda: encoder(copy),
+        f"token ids up to {largest}, but the weights embed only {largest} tokens",
+    )
 
 
 def as_sentence_transformers(
@@ -466,17 +548,24 @@ def as_sentence_transformers(
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 16} | pooling))
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 16} | pooling)
+    )
 
 
 @pytest.mark.parametrize(
-    ("mode", "pooler"), [("pooling_mode_mean_tokens", "avg"), ("pooling_mode_cls_token", "cls_before_pooler")]
+    ("mode", "pooler"),
+    [("pooling_mode_mean_tokens", "avg"), ("pooling_mode_cls_token", "cls_before_pooler")],
 )
-def test_the_pooler_of_a_sentence_transformers_folder_is_used(copy: Path, mode: str, pooler: str) -> None:
+def test_the_pooler_of_a_sentence_transformers_folder_is_used(
+    copy: Path, mode: str, pooler: str
+) -> None:
     """A last normalisation is not applied, so vectors are those of the plain pooler."""
     wanted = load_encoder(copy, pooler=pooler).encode(["the sea is blue", "a"])
     as_sentence_transformers(
-        copy, {mode: True, "pooling_mode_max_tokens": False}, ("Transformer", "Pooling", "Normalize")
+        copy,
+        {mode: True, "pooling_mode_max_tokens": False},
+        ("Transformer", "Pooling", "Normalize"),
     )
     np.testing.assert_array_equal(load_encoder(copy).encode(["the sea is blue", "a"]), wanted)
     other = load_encoder(copy, pooler="avg_top2")
@@ -497,14 +586,22 @@ def test_the_pooling_is_read_from_the_modules(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("pooling", "kinds", "message"),
     [
-        ({"pooling_mode_max_tokens": True}, ("Transformer", "Pooling"), "has the pooling pooling_mode_max_tokens"),
+        (
+            {"pooling_mode_max_tokens": True},
+            ("Transformer", "Pooling"),
+            "has the pooling pooling_mode_max_tokens",
+        ),
         (
             {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
             ("Transformer", "Pooling"),
             "has the pooling",
         ),
         ({}, ("Transformer", "Pooling"), "has the pooling none, which is not supported"),
-        ({"pooling_mode_mean_tokens": True}, ("Transformer", "Pooling", "Dense"), "has a module 'Dense'"),
+        (
+            {"pooling_mode_mean_tokens": True},
+            ("Transformer", "Pooling", "Dense"),
+            "has a module 'Dense'",
+        ),
     ],
 )
 def test_unsupported_sentence_transformers_folders_need_a_pooler(
@@ -526,7 +623,9 @@ def test_unsupported_sentence_transformers_folders_need_a_pooler(
         ("1_Pooling/config.json", '{"pooling_mode_mean_tokens": "yes"}'),
     ],
 )
-def test_invalid_sentence_transformers_files_are_one_sentence(copy: Path, name: str, content: str) -> None:
+def test_invalid_sentence_transformers_files_are_one_sentence(
+    copy: Path, name: str, content: str
+) -> None:
     as_sentence_transformers(copy, {"pooling_mode_mean_tokens": True})
     (copy / name).write_text(content)
     refused(lambda: load_encoder(copy), str(copy), "choose a pooler with --pooler")

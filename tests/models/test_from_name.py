@@ -71,14 +71,18 @@ def cells(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], float]:
 
 
 def evaluated(data: Path, out: Path, *words: str) -> int:
-    return main(["evaluate", *words, "--data", str(data), "--tasks", "STS12", "STS-B", "--out", str(out)])
+    return main(
+        ["evaluate", *words, "--data", str(data), "--tasks", "STS12", "STS-B", "--out", str(out)]
+    )
 
 
 # Functions
 
 
 @pytest.mark.parametrize("name", ["letters", "tensor", "held.encode"])
-def test_scores_of_a_function_equal_plain_loops(mine: str, name: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_scores_of_a_function_equal_plain_loops(
+    mine: str, name: str, tiny_data: Path, tmp_path: Path
+) -> None:
     """Cosines by plain loops over the file, and their rank correlation by scipy."""
     from scipy.stats import spearmanr
 
@@ -92,7 +96,9 @@ def test_scores_of_a_function_equal_plain_loops(mine: str, name: str, tiny_data:
         u, v = ([text.count(letter) for letter in "abcdeilorst"] + [1] for text in (first, second))
         return float(np.dot(u, v) / (np.dot(u, u) * np.dot(v, v)) ** 0.5)
 
-    wanted = spearmanr([cosine(row[5], row[6]) for row in rows], [float(row[4]) for row in rows]).statistic
+    wanted = spearmanr(
+        [cosine(row[5], row[6]) for row in rows], [float(row[4]) for row in rows]
+    ).statistic
     assert cells(records)["STS-B", "test", "all"] == pytest.approx(100 * wanted, abs=1e-6)
     assert provenance["model"] == f"{mine}:{name}"
     assert provenance["function"] is True
@@ -113,12 +119,19 @@ def test_scores_of_a_function_equal_plain_loops(mine: str, name: str, tiny_data:
     ],
 )
 def test_errors_of_functions_are_one_sentence(
-    mine: str, name: str, sentence: str, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mine: str,
+    name: str,
+    sentence: str,
+    tiny_data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "scores.json", f"{mine}:{name}") == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ")
-    assert not list(tmp_path.glob("scores.json*"))  # of a function without identity nothing could be gone on with
+    assert not list(
+        tmp_path.glob("scores.json*")
+    )  # of a function without identity nothing could be gone on with
     assert sentence in error
 
 
@@ -126,7 +139,10 @@ def test_modules_that_cannot_be_imported_are_one_sentence(mine: str, tmp_path: P
     (tmp_path / "raises_of_a_test.py").write_text("x = 1\nraise RuntimeError('no\\nluck')\n")
     (tmp_path / "needs_of_a_test.py").write_text("import a_package_of_nobody.part\n")
     for name, words in {
-        "needs_of_a_test:encode": ("No module named 'a_package_of_nobody'", "install 'a_package_of_nobody', which"),
+        "needs_of_a_test:encode": (
+            "No module named 'a_package_of_nobody'",
+            "install 'a_package_of_nobody', which",
+        ),
         "nowhere_of_a_test:encode": ("No module named 'nowhere_of_a_test'", "PYTHONPATH"),
         "raises_of_a_test:encode": ("RuntimeError in", "raises_of_a_test.py, line 2: no luck"),
     }.items():
@@ -160,7 +176,8 @@ def test_the_identity_of_a_function_is_its_attribute() -> None:
 
 
 def test_functions_named_in_files_are_not_run(mine: str, tiny_data: Path, tmp_path: Path) -> None:
-    """Configurations and results go through `load_encoder` and `Model.stored`, which import nothing."""
+    """Configurations and results go through `load_encoder` and `Model.stored`, which import
+    nothing."""
     (tmp_path / "leaves_a_trace.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     with pytest.raises(UserError):
         load_encoder("leaves_a_trace:encode", pooler="avg")
@@ -173,7 +190,9 @@ def test_functions_named_in_files_are_not_run(mine: str, tiny_data: Path, tmp_pa
 def test_functions_from_python(tiny_data: Path, tmp_path: Path) -> None:
     own = BagOfWords(256)
     records = bench.score(own.encode, ["STS-B"], str(tiny_data))
-    same = bench.score(own.encode, ["STS-B"], str(tiny_data), out=tmp_path / "scores.json", normalize=True)
+    same = bench.score(
+        own.encode, ["STS-B"], str(tiny_data), out=tmp_path / "scores.json", normalize=True
+    )
     assert cells(records) == pytest.approx(cells(same), abs=1e-6)
     assert set(cells(records)) == {("STS-B", "test", "all"), ("STS-B", "dev", "all")}
     provenance, written = read_scores(tmp_path / "scores.json")
@@ -196,7 +215,9 @@ def test_options_are_parsed_from_brackets() -> None:
     assert Model.read("a/b") == Model("a/b")
     assert Model.read("a/b", common) == Model("a/b", pooler="avg", normalize=True)
     assert Model.read("a/b[pooler=cls]", common) == Model("a/b", pooler="cls", normalize=True)
-    assert Model.read("a/b[prompt=, normalize=false]", common) == Model("a/b", pooler="avg", prompt="")
+    assert Model.read("a/b[prompt=, normalize=false]", common) == Model(
+        "a/b", pooler="avg", prompt=""
+    )
     assert Model.read("a/b[prompt=query,normalize]") == Model("a/b", prompt="query", normalize=True)
     assert Model.read("a/b[prompt=query,normalize]").label == "a/b[prompt=query,normalize]"
     for word, message in {
@@ -228,13 +249,23 @@ def several(tiny_bert: Path, tiny_roberta: Path, mine: str) -> list[str]:
 
 
 def test_several_models_give_one_table_and_one_file_each(
-    several: list[str], tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    several: list[str],
+    tiny_bert: Path,
+    tiny_data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "out", *several) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["spearman", "test", "STS12", "STS-B"]
-    files = ["tiny-bert-pooler-avg", "tiny-bert-pooler-cls_before_pooler", "my_encoders_of_a_test-letters"]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{name}.json" for name in files)
+    files = [
+        "tiny-bert-pooler-avg",
+        "tiny-bert-pooler-cls_before_pooler",
+        "my_encoders_of_a_test-letters",
+    ]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        f"{name}.json" for name in files
+    )
     for row, word, name in zip(table[1:], several, files, strict=True):
         found = cells(read_scores(tmp_path / "out" / f"{name}.json")[1])
         values = [f"{found[task, 'test', 'all']:.2f}" for task in ("STS12", "STS-B")]
@@ -291,7 +322,9 @@ def test_folders_of_equal_name_are_distinguished_by_parent_folders(
     assert found == {f"{place.parent.name}-encoder-pooler-avg.json": str(place) for place in places}
 
 
-def test_file_names_are_the_shortest_unique_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_names_are_the_shortest_unique_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a/x/encoder", "b/x/encoder", "b/y/encoder"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -300,18 +333,28 @@ def test_file_names_are_the_shortest_unique_ones(tmp_path: Path, monkeypatch: py
         return list(files([Model.read(word) for word in words]))
 
     assert named("a/x/encoder", "owner/model") == ["encoder.json", "owner-model.json"]
-    assert named("a/x/encoder", "b/y/encoder", "m:f") == ["x-encoder.json", "y-encoder.json", "m-f.json"]
+    assert named("a/x/encoder", "b/y/encoder", "m:f") == [
+        "x-encoder.json",
+        "y-encoder.json",
+        "m-f.json",
+    ]
     assert named("a/x/encoder", "b/x/encoder", "b/y/encoder") == [
         "a-x-encoder.json",
         "b-x-encoder.json",
         "b-y-encoder.json",
     ]
-    assert named("a/x/encoder", "a/x/encoder[normalize]") == ["encoder.json", "encoder-normalize.json"]
+    assert named("a/x/encoder", "a/x/encoder[normalize]") == [
+        "encoder.json",
+        "encoder-normalize.json",
+    ]
     (tmp_path / "link").symlink_to(tmp_path / "a/x/encoder")
     for same in ("./a/x/encoder", "link", "a/x/encoder"):
         with pytest.raises(UserError, match=r"would both be written to encoder\.json; omit one"):
             named("a/x/encoder", same, "b/x/encoder")
-    with pytest.raises(UserError, match=r"'owner/model' and 'owner-model' would both be written to owner-model\.json"):
+    with pytest.raises(
+        UserError,
+        match=r"'owner/model' and 'owner-model' would both be written to owner-model\.json",
+    ):
         named("owner/model", "owner-model")
 
 
@@ -329,7 +372,22 @@ def test_duplicate_models_are_rejected(
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_all_sts_tasks_give_an_average(several: list[str], tiny_data: Path, tmp_path: Path, capsys: Any) -> None:
-    words = ["evaluate", several[0], several[2], "--data", str(tiny_data), "--out", str(tmp_path / "out")]
+def test_all_sts_tasks_give_an_average(
+    several: list[str], tiny_data: Path, tmp_path: Path, capsys: Any
+) -> None:
+    words = [
+        "evaluate",
+        several[0],
+        several[2],
+        "--data",
+        str(tiny_data),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(words) == 0
-    assert capsys.readouterr().out.splitlines()[0].split() == ["spearman", "test", *STS_TASKS, "Avg"]
+    assert capsys.readouterr().out.splitlines()[0].split() == [
+        "spearman",
+        "test",
+        *STS_TASKS,
+        "Avg",
+    ]

@@ -12,7 +12,16 @@ import pytest
 from bench import download
 from bench.models.load import load_encoder
 from bench.utils.errors import UserError
-from tests.models.test_sentence_transformers import MEAN, SENTENCES, TABLE, dense, pooling, prompts, static, write
+from tests.models.test_sentence_transformers import (
+    MEAN,
+    SENTENCES,
+    TABLE,
+    dense,
+    pooling,
+    prompts,
+    static,
+    write,
+)
 from tests.support.fake_hub import FakeHub, fake_hub, isolate, use_endpoint
 
 NAME = "someone/encoder"
@@ -29,12 +38,16 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
 
 def put(hub: FakeHub, folder: Path) -> None:
     hub.repositories[NAME] = {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
     }
 
 
 def test_modules_and_prompts_of_a_hub_model(hub: FakeHub, tiny_bert: Path, tmp_path: Path) -> None:
-    folder = write(Path(shutil.copytree(tiny_bert, tmp_path / "local")), [pooling(**MEAN), dense(32, 8, 1)])
+    folder = write(
+        Path(shutil.copytree(tiny_bert, tmp_path / "local")), [pooling(**MEAN), dense(32, 8, 1)]
+    )
     prompts(folder, query="a dog ")
     (folder / "2_Dense" / "evil.py").write_text("raise SystemExit")
     put(hub, folder)
@@ -55,4 +68,6 @@ def test_static_model_of_the_hub(hub: FakeHub, tmp_path: Path) -> None:
     folder = static(tmp_path / "local", {"embedding.weight": TABLE})
     (folder / "config.json").write_text("{}")
     put(hub, folder)
-    assert np.array_equal(load_encoder(NAME).encode(["a red dog"]), load_encoder(folder).encode(["a red dog"]))
+    assert np.array_equal(
+        load_encoder(NAME).encode(["a red dog"]), load_encoder(folder).encode(["a red dog"])
+    )

@@ -1,4 +1,5 @@
-"""The packed forward pass against transformers' own padded code: values, gradients, distribution, work."""
+"""The packed forward pass against transformers' own padded code: values, gradients, distribution,
+work."""
 
 from __future__ import annotations
 
@@ -19,7 +20,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bench.models import packed_forward
 from bench.models.encoder import TransformerEncoder
-from bench.models.packed_forward import Batch, Dropout, States, Work, forward, forward_flop, is_packed, pooler_output
+from bench.models.packed_forward import (
+    Batch,
+    Dropout,
+    States,
+    Work,
+    forward,
+    forward_flop,
+    is_packed,
+    pooler_output,
+)
 from tests.conftest import CLOSE
 
 PAD = 1  # RoBERTa's, whose positions depend on it; BERT does not see it
@@ -30,7 +40,8 @@ Lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
 
 def widely_drawn(model: Any) -> Any:
-    """The model with all its weights moved, so that no bias is 0 and no two LayerNorms are alike."""
+    """The model with all its weights moved, so that no bias is 0 and no two LayerNorms are
+    alike."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for weight in model.parameters():
@@ -46,7 +57,9 @@ def model(request: pytest.FixtureRequest, tiny_bert: Path, tiny_roberta: Path) -
     folder = tiny_bert if request.param == "bert" else tiny_roberta
     found = AutoModel.from_pretrained(folder, add_pooling_layer=False)
     if request.param == "xlm-roberta":
-        described = {key: value for key, value in found.config.to_dict().items() if key != "model_type"}
+        described = {
+            key: value for key, value in found.config.to_dict().items() if key != "model_type"
+        }
         found = XLMRobertaModel(XLMRobertaConfig(**described), add_pooling_layer=False)
     assert found.config.model_type == request.param
     assert is_packed(found)
@@ -61,7 +74,8 @@ def bert(tiny_bert: Path) -> Any:
 
 
 def with_dropout(model: Any, **rates: float) -> Any:
-    """A copy in training mode with these rates: `embeddings`, `attention`, `joined` and `output`; 0 where not named."""
+    """A copy in training mode with these rates: `embeddings`, `attention`, `joined` and `output`; 0
+    where not named."""
     model = copy.deepcopy(model).train()
     model.embeddings.dropout.p = rates.pop("embeddings", 0.0)
     for layer in model.encoder.layer:
@@ -83,27 +97,40 @@ def batch_of(lengths: Sequence[int], seed: int = 0) -> Batch:
 
 def padded_states(model: Any, batch: Batch, **inputs: Any) -> Sequence[Tensor]:
     """What transformers' own code gives."""
-    return model(input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True, **inputs).hidden_states
+    return model(
+        input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True, **inputs
+    ).hidden_states
 
 
-def assert_equal_where_real(ours: States, theirs: Sequence[Tensor], batch: Batch, relative: float) -> None:
+def assert_equal_where_real(
+    ours: States, theirs: Sequence[Tensor], batch: Batch, relative: float
+) -> None:
     real = batch.mask.bool()
     for mine, own in zip([ours[index] for index in range(len(ours))], theirs, strict=True):
         assert mine.dtype == own.dtype
-        torch.testing.assert_close(mine[real], own[real], rtol=0, atol=relative * float(own[real].detach().abs().max()))
+        torch.testing.assert_close(
+            mine[real], own[real], rtol=0, atol=relative * float(own[real].detach().abs().max())
+        )
 
 
 def attending(model: Any, drops: bool) -> Any:
-    """The model as it is, or with dropout that drops nothing, for which attention has code of its own."""
-    return with_dropout(model, attention=UNDRAWN, joined=UNDRAWN, output=UNDRAWN) if drops else model
+    """The model as it is, or with dropout that drops nothing, for which attention has code of its
+    own."""
+    return (
+        with_dropout(model, attention=UNDRAWN, joined=UNDRAWN, output=UNDRAWN) if drops else model
+    )
 
 
 # Without dropout
 
 
 @pytest.mark.parametrize("drops", [False, True], ids=["evaluation", "training"])
-@pytest.mark.parametrize(("kind", "relative"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=["f64", "f32"])
-def test_states_equal_the_padded_model(model: Any, kind: torch.dtype, relative: float, drops: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "relative"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=["f64", "f32"]
+)
+def test_states_equal_the_padded_model(
+    model: Any, kind: torch.dtype, relative: float, drops: bool
+) -> None:
     whole = copy.deepcopy(model).to(kind)
     packed = attending(whole, drops)
 
@@ -117,7 +144,9 @@ def test_states_equal_the_padded_model(model: Any, kind: torch.dtype, relative: 
         part = forward(packed, batch, first_only=True)
         assert_equal_where_real(part[:-1], theirs[:-1], batch, relative)
         first = theirs[-1][:, 0]
-        torch.testing.assert_close(part.first(-1), first, rtol=0, atol=relative * float(first.abs().max()))
+        torch.testing.assert_close(
+            part.first(-1), first, rtol=0, atol=relative * float(first.abs().max())
+        )
 
     check()
 
@@ -125,35 +154,51 @@ def test_states_equal_the_padded_model(model: Any, kind: torch.dtype, relative: 
 @pytest.mark.parametrize("drops", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("first_only", [False, True], ids=["whole", "first token"])
 @pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES)
-def test_gradients_equal_the_padded_model(model: Any, lengths: list[int], first_only: bool, drops: bool) -> None:
-    """Of a random linear functional of all states, by every weight; of the last layer by its first tokens alone."""
+def test_gradients_equal_the_padded_model(
+    model: Any, lengths: list[int], first_only: bool, drops: bool
+) -> None:
+    """Of a random linear functional of all states, by every weight; of the last layer by its first
+    tokens alone."""
     batch = batch_of(lengths)
     generator = torch.Generator().manual_seed(1)
     theirs = padded_states(model, batch)
-    directions = [torch.randn(state.shape, generator=generator).double() * batch.mask[..., None] for state in theirs]
+    directions = [
+        torch.randn(state.shape, generator=generator).double() * batch.mask[..., None]
+        for state in theirs
+    ]
     if first_only:
         directions[-1][:, 1:] = 0
 
     def gradients(packed: Any, functional: Callable[[], Tensor]) -> dict[str, Tensor]:
         names, weights = zip(*packed.named_parameters(), strict=True)
         found = torch.autograd.grad(functional(), weights, allow_unused=True)
-        return {n: w.new_zeros(w.shape) if g is None else g for n, w, g in zip(names, weights, found, strict=True)}
+        return {
+            n: w.new_zeros(w.shape) if g is None else g
+            for n, w, g in zip(names, weights, found, strict=True)
+        }
 
     packed = attending(model, drops)
 
     def ours() -> Tensor:
         states = forward(packed, batch, first_only=first_only)
         terms = [(states[index] * directions[index]).sum() for index in range(len(directions) - 1)]
-        last = (states.first(-1), directions[-1][:, 0]) if first_only else (states[-1], directions[-1])
+        last = (
+            (states.first(-1), directions[-1][:, 0]) if first_only else (states[-1], directions[-1])
+        )
         return sum(terms) + (last[0] * last[1]).sum()
 
-    expected = gradients(model, lambda: sum((a * b).sum() for a, b in zip(theirs, directions, strict=True)))
+    expected = gradients(
+        model, lambda: sum((a * b).sum() for a, b in zip(theirs, directions, strict=True))
+    )
     found = gradients(packed, ours)
     largest = max(float(gradient.abs().max()) for gradient in expected.values())
     for name, gradient in expected.items():
-        # A key's bias moves no softmax: its gradient is 0 but for rounding, which is measured against the others'.
+        # A key's bias moves no softmax: its gradient is 0 but for rounding, which is measured
+        # against the others'.
         scale = max(float(gradient.abs().max()), 1e-3 * largest)
-        torch.testing.assert_close(found[name], gradient, rtol=0, atol=1e-9 * scale, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            found[name], gradient, rtol=0, atol=1e-9 * scale, msg=lambda m, n=name: f"{n}: {m}"
+        )
 
 
 @torch.no_grad()
@@ -181,14 +226,19 @@ def test_half_precision_equals_the_padded_model_up_to_rounding(bert: Any) -> Non
 
 @pytest.mark.parametrize("pooler", ["cls_mlp", "avg"])
 def test_a_training_equals_that_of_the_padded_model(
-    train_tiny: Callable[..., Path], global_state: None, monkeypatch: pytest.MonkeyPatch, pooler: str
+    train_tiny: Callable[..., Path],
+    global_state: None,
+    monkeypatch: pytest.MonkeyPatch,
+    pooler: str,
 ) -> None:
     recipe = {"dropout": 0.0, "pooler": pooler, "epochs": 4, "select_every": 8}
 
     def trained() -> tuple[list[float], float]:
         folder = train_tiny("simcse", fresh=True, **recipe)
         rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-        return [row["loss"] for row in rows], json.loads((folder / "outcome.json").read_text())["outcome"]["best_dev"]
+        return [row["loss"] for row in rows], json.loads((folder / "outcome.json").read_text())[
+            "outcome"
+        ]["best_dev"]
 
     losses, dev = trained()
     asked: list[Any] = []
@@ -210,14 +260,25 @@ SITES = ("embeddings", "attention", "joined", "output")
 
 @torch.no_grad()
 def drawn(model: Any, first_only: bool, packed: bool, seed: int) -> dict[str, np.ndarray]:
-    """Numbers of one sentence's vector in its last layer over many draws of dropout, in one batch with padding."""
+    """Numbers of one sentence's vector in its last layer over many draws of dropout, in one batch
+    with padding."""
     sentence, longer = drawn_tokens([6, 9])
     batch = Batch.of([sentence] * COPIES + [longer], PAD)
     torch.manual_seed(seed)
-    states = forward(model, batch, first_only=first_only) if packed else States(padded_layers(model, batch), batch)
-    vectors = states.first(-1)[:COPIES] if first_only else states[-1][:COPIES, : len(sentence)].mean(1)
+    states = (
+        forward(model, batch, first_only=first_only)
+        if packed
+        else States(padded_layers(model, batch), batch)
+    )
+    vectors = (
+        states.first(-1)[:COPIES] if first_only else states[-1][:COPIES, : len(sentence)].mean(1)
+    )
     apart = (vectors[0::2] - vectors[1::2]).norm(dim=1)
-    return {"coordinate": vectors[:, 4].numpy(), "length": vectors.norm(dim=1).numpy(), "apart": apart.numpy()}
+    return {
+        "coordinate": vectors[:, 4].numpy(),
+        "length": vectors.norm(dim=1).numpy(),
+        "apart": apart.numpy(),
+    }
 
 
 def padded_layers(model: Any, batch: Batch) -> list[Tensor]:
@@ -251,11 +312,15 @@ def test_the_dropout_of_other_devices_has_the_same_distribution(
             self.active, self.own = active, False
 
     monkeypatch.setattr(packed_forward, "Dropout", Torchs)
-    assert min(likeness(with_dropout(bert, **dict.fromkeys(SITES, 0.1)).float(), first_only)) > 0.001
+    assert (
+        min(likeness(with_dropout(bert, **dict.fromkeys(SITES, 0.1)).float(), first_only)) > 0.001
+    )
 
 
 @pytest.mark.parametrize("missing", SITES)
-def test_the_test_of_distributions_notices_one_missing_dropout(bert: Any, global_state: None, missing: str) -> None:
+def test_the_test_of_distributions_notices_one_missing_dropout(
+    bert: Any, global_state: None, missing: str
+) -> None:
     model = with_dropout(bert, **dict.fromkeys(SITES, 0.1)).float()
     fewer = with_dropout(bert, **{site: 0.1 for site in SITES if site != missing}).float()
     assert min(likeness(model, False, fewer)) < 1e-6
@@ -264,7 +329,10 @@ def test_the_test_of_distributions_notices_one_missing_dropout(bert: Any, global
 # Batches and states
 
 
-@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=8), min_size=1, max_size=8), st.integers(10, 12))
+@given(
+    st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=8), min_size=1, max_size=8),
+    st.integers(10, 12),
+)
 def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) -> None:
     batch = Batch.of(tokens, pad_id)
     longest = max(map(len, tokens))
@@ -292,8 +360,12 @@ def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) ->
 def test_gradients_through_packing_and_padding(lengths: list[int]) -> None:
     batch = batch_of(lengths)
     generator = torch.Generator().manual_seed(1)
-    padded = torch.randn(*batch.ids.shape, 2, generator=generator, dtype=torch.float64, requires_grad=True)
-    rows = torch.randn(sum(lengths), 2, generator=generator, dtype=torch.float64, requires_grad=True)
+    padded = torch.randn(
+        *batch.ids.shape, 2, generator=generator, dtype=torch.float64, requires_grad=True
+    )
+    rows = torch.randn(
+        sum(lengths), 2, generator=generator, dtype=torch.float64, requires_grad=True
+    )
     assert torch.autograd.gradcheck(batch.pack, padded)
     assert torch.autograd.gradcheck(batch.pad, rows)
     assert torch.autograd.gradcheck(batch.first, rows)
@@ -337,7 +409,9 @@ def test_states_that_were_not_computed_raise(bert: Any) -> None:
 
 @pytest.mark.parametrize("first_only", [False, True], ids=["whole", "first token"])
 @pytest.mark.parametrize("lengths", [[6, 6, 6], [1], [7, 2, 5]], ids=str)
-def test_work_equals_the_flop_that_torch_counts(bert: Any, lengths: list[int], first_only: bool) -> None:
+def test_work_equals_the_flop_that_torch_counts(
+    bert: Any, lengths: list[int], first_only: bool
+) -> None:
     """Sentence by sentence, since attention is computed with its padding and counted without."""
     packed, work = attending(bert, True), Work()  # so that attention is matrix products like others
     forwards = backwards = 0
@@ -357,7 +431,9 @@ def test_work_equals_the_flop_that_torch_counts(bert: Any, lengths: list[int], f
     assert work == Work(2 * len(lengths), 2 * sum(lengths), 2 * forwards, backwards)
     with torch.inference_mode():  # an Encoder
         forward(packed, batch_of(lengths), first_only=first_only, work=work)
-    assert work == Work(2 * len(lengths), 2 * sum(lengths), 2 * forwards, backwards, selection=forwards)
+    assert work == Work(
+        2 * len(lengths), 2 * sum(lengths), 2 * forwards, backwards, selection=forwards
+    )
 
 
 # What is not packed
@@ -365,22 +441,40 @@ def test_work_equals_the_flop_that_torch_counts(bert: Any, lengths: list[int], f
 
 def other_model(kind: str) -> Any:
     """A tiny random transformer that is run by its own code, in evaluation mode."""
-    from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel, MPNetConfig, MPNetModel
+    from transformers import (
+        BertConfig,
+        BertModel,
+        DistilBertConfig,
+        DistilBertModel,
+        MPNetConfig,
+        MPNetModel,
+    )
 
     common = {"vocab_size": 120, "max_position_embeddings": 64, "initializer_range": 0.15}
-    shape = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+    shape = {
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         if kind == "distilbert":
-            return DistilBertModel(DistilBertConfig(dim=32, n_layers=3, n_heads=4, hidden_dim=48, **common)).eval()
+            return DistilBertModel(
+                DistilBertConfig(dim=32, n_layers=3, n_heads=4, hidden_dim=48, **common)
+            ).eval()
         if kind == "mpnet":
             return MPNetModel(MPNetConfig(pad_token_id=PAD, **shape, **common)).eval()
-        return BertModel(BertConfig(is_decoder=True, **shape, **common), add_pooling_layer=False).eval()
+        return BertModel(
+            BertConfig(is_decoder=True, **shape, **common), add_pooling_layer=False
+        ).eval()
 
 
 @pytest.mark.parametrize("pooler", ["cls_before_pooler", "avg", "avg_first_last"])
 @pytest.mark.parametrize("kind", ["distilbert", "mpnet", "decoder"])
-def test_other_architectures_run_their_own_forward_pass(tiny_bert: Path, kind: str, pooler: str) -> None:
+def test_other_architectures_run_their_own_forward_pass(
+    tiny_bert: Path, kind: str, pooler: str
+) -> None:
     from transformers import AutoTokenizer
 
     model, tokens = other_model(kind), drawn_tokens([5, 2, 7, 5])

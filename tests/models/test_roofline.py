@@ -19,9 +19,17 @@ amounts = st.floats(0, 1e18)
 
 
 def test_the_floor_of_a_tiny_case_by_hand() -> None:
-    found = floor(Work(forward=6e9, backward=12e9, selection=1e9), weights=1000, steps=10, peak=PEAK)
+    found = floor(
+        Work(forward=6e9, backward=12e9, selection=1e9), weights=1000, steps=10, peak=PEAK
+    )
     # 10 steps x 1000 weights x 9 numbers of 4 bytes: 360,000 bytes.
-    assert found == {"forward_s": 6, "backward_s": 12, "optimiser_s": 0.36, "selection_s": 2, "seconds": 20.36}
+    assert found == {
+        "forward_s": 6,
+        "backward_s": 12,
+        "optimiser_s": 0.36,
+        "selection_s": 2,
+        "seconds": 20.36,
+    }
 
 
 def test_each_byte_of_an_update_is_counted_once() -> None:
@@ -72,7 +80,9 @@ def unmeasured() -> Iterator[None]:
     bench.models.roofline._measured.cache_clear()
 
 
-def test_rates_are_work_divided_by_the_fastest_trial(monkeypatch: pytest.MonkeyPatch, unmeasured: None) -> None:
+def test_rates_are_work_divided_by_the_fastest_trial(
+    monkeypatch: pytest.MonkeyPatch, unmeasured: None
+) -> None:
     monkeypatch.setattr(bench.models.roofline, "COPIED", {"cpu": 4000})
     threads, seen = torch.get_num_threads(), set()
 
@@ -99,7 +109,9 @@ def test_the_fastest_trial_counts() -> None:
     assert 0.01 <= found < 0.03
 
 
-def test_a_product_takes_at_least_its_floor_and_a_measurement_disturbs_nothing(unmeasured: None) -> None:
+def test_a_product_takes_at_least_its_floor_and_a_measurement_disturbs_nothing(
+    unmeasured: None,
+) -> None:
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     found = peak("cpu", "bfloat16", threads=1, width=64)
     assert torch.equal(torch.get_rng_state(), state)
@@ -114,12 +126,19 @@ def test_a_product_takes_at_least_its_floor_and_a_measurement_disturbs_nothing(u
     started = time.perf_counter()
     for _ in range(50):
         torch.mm(left, right)
-    assert 50 * 2 * 512 * 64 * 256 / (time.perf_counter() - started) < 20 * threads * found["float32_flops"]
+    assert (
+        50 * 2 * 512 * 64 * 256 / (time.perf_counter() - started)
+        < 20 * threads * found["float32_flops"]
+    )
 
 
 @pytest.mark.parametrize(
     ("precision", "on_cpu", "on_gpu"),
-    [("mixed", "float32", "float16"), ("bfloat16", "bfloat16", "bfloat16"), ("float32", "float32", "float32")],
+    [
+        ("mixed", "float32", "float16"),
+        ("bfloat16", "bfloat16", "bfloat16"),
+        ("float32", "float32", "float32"),
+    ],
 )
 def test_products_have_the_type_of_the_training(precision: str, on_cpu: str, on_gpu: str) -> None:
     assert str(bench.models.roofline._type_of(precision, "cpu")) == f"torch.{on_cpu}"

@@ -1,4 +1,5 @@
-"""Folders of sentence-transformers, against a literal interpreter of their files and, if installed, the library."""
+"""Folders of sentence-transformers, against a literal interpreter of their files and, if installed,
+the library."""
 
 from __future__ import annotations
 
@@ -19,23 +20,38 @@ from bench.utils.errors import UserError
 from tests.conftest import CLOSE
 from tests.oracles.literal_modules import literal
 
-SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"]), "unknownword ☃ sleeps"]
+SENTENCES = [
+    "",
+    "a",
+    "The old DOG sees two birds",
+    " ".join(20 * ["two small birds"]),
+    "unknownword ☃ sleeps",
+]
 MEAN, CLS = {"pooling_mode_mean_tokens": True}, {"pooling_mode_cls_token": True}
 
 
-def dense(inner: int, outer: int, seed: int, tanh: bool = True, bias: bool = True) -> dict[str, Any]:
+def dense(
+    inner: int, outer: int, seed: int, tanh: bool = True, bias: bool = True
+) -> dict[str, Any]:
     draw = torch.Generator().manual_seed(seed)
     tensors = {"linear.weight": torch.randn(outer, inner, generator=draw) / inner**0.5}
     if bias:
         tensors["linear.bias"] = torch.randn(outer, generator=draw)
     kind = "torch.nn.modules.activation.Tanh" if tanh else "torch.nn.modules.linear.Identity"
-    config = {"in_features": inner, "out_features": outer, "bias": bias, "activation_function": kind}
+    config = {
+        "in_features": inner,
+        "out_features": outer,
+        "bias": bias,
+        "activation_function": kind,
+    }
     return {"kind": "Dense", "config": config, "tensors": tensors}
 
 
 def write(folder: Path, modules: list[dict[str, Any]], longest: int = 64, **settings: Any) -> Path:
     """Add modules behind the transformer in `folder`."""
-    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    listed = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
+    ]
     for index, module in enumerate(modules, 1):
         place = f"{index}_{module['kind']}"
         (folder / place).mkdir()
@@ -45,7 +61,9 @@ def write(folder: Path, modules: list[dict[str, Any]], longest: int = 64, **sett
         kind = f"sentence_transformers.models.{module['kind']}"
         listed.append({"idx": index, "name": str(index), "path": place, "type": kind})
     (folder / "modules.json").write_text(json.dumps(listed))
-    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": longest, **settings}))
+    (folder / "sentence_bert_config.json").write_text(
+        json.dumps({"max_seq_length": longest, **settings})
+    )
     return folder
 
 
@@ -65,7 +83,12 @@ STACKS: dict[str, list[dict[str, Any]]] = {
     "cls": [pooling(pooling_mode="cls")],
     "dense": [pooling(**MEAN), dense(32, 8, 1)],
     "dense without bias": [pooling(**CLS), dense(32, 40, 2, tanh=False, bias=False)],
-    "normalised between": [pooling(**MEAN), {"kind": "Normalize"}, dense(32, 8, 3), dense(8, 5, 4, tanh=False)],
+    "normalised between": [
+        pooling(**MEAN),
+        {"kind": "Normalize"},
+        dense(32, 8, 3),
+        dense(8, 5, 4, tanh=False),
+    ],
 }
 
 
@@ -75,8 +98,12 @@ def copy(tiny_bert: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_modules_equal_a_literal_interpreter(tiny_backbone: Path, tmp_path: Path, name: str) -> None:
-    folder = write(Path(shutil.copytree(tiny_backbone, tmp_path / "model")), STACKS[name], longest=12)
+def test_modules_equal_a_literal_interpreter(
+    tiny_backbone: Path, tmp_path: Path, name: str
+) -> None:
+    folder = write(
+        Path(shutil.copytree(tiny_backbone, tmp_path / "model")), STACKS[name], longest=12
+    )
     encoder = load_encoder(folder)
     np.testing.assert_allclose(encoder.encode(SENTENCES), literal(folder, SENTENCES), **CLOSE)
     save_encoder(encoder, tmp_path / "saved")
@@ -87,19 +114,29 @@ def test_modules_equal_a_literal_interpreter(tiny_backbone: Path, tmp_path: Path
 
 @pytest.mark.parametrize("name", STACKS)
 def test_modules_equal_the_library(tiny_backbone: Path, tmp_path: Path, name: str) -> None:
-    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
-    folder = write(Path(shutil.copytree(tiny_backbone, tmp_path / "model")), STACKS[name], longest=12)
+    library = pytest.importorskip(
+        "sentence_transformers", reason="sentence-transformers is not installed"
+    )
+    folder = write(
+        Path(shutil.copytree(tiny_backbone, tmp_path / "model")), STACKS[name], longest=12
+    )
     prompts(folder, default="short", short="a dog: ", other="two ")
     model = library.SentenceTransformer(str(folder), device="cpu")
-    np.testing.assert_allclose(load_encoder(folder).encode(SENTENCES), model.encode(SENTENCES), **CLOSE)
+    np.testing.assert_allclose(
+        load_encoder(folder).encode(SENTENCES), model.encode(SENTENCES), **CLOSE
+    )
     theirs = model.encode(SENTENCES, prompt_name="other")
-    np.testing.assert_allclose(load_encoder(folder, prompt="other").encode(SENTENCES), theirs, **CLOSE)
+    np.testing.assert_allclose(
+        load_encoder(folder, prompt="other").encode(SENTENCES), theirs, **CLOSE
+    )
 
 
 def test_only_a_final_normalisation_is_dropped(copy: Path, tmp_path: Path) -> None:
     other = write(Path(shutil.copytree(copy, tmp_path / "other")), [pooling(**MEAN)])
     write(copy, [pooling(**MEAN), {"kind": "Normalize"}, {"kind": "Normalize"}])
-    assert np.array_equal(load_encoder(copy).encode(SENTENCES), load_encoder(other).encode(SENTENCES))
+    assert np.array_equal(
+        load_encoder(copy).encode(SENTENCES), load_encoder(other).encode(SENTENCES)
+    )
 
 
 def test_the_maximum_length_of_the_folder_is_used(copy: Path) -> None:
@@ -107,14 +144,20 @@ def test_the_maximum_length_of_the_folder_is_used(copy: Path) -> None:
     encoder = load_encoder(copy)
     assert len(encoder.tokenize([SENTENCES[3]])[0]) == 5  # type: ignore[attr-defined]
     # Each by itself: a row's last bits may depend on its place in a product.
-    assert np.array_equal(encoder.encode(["two small birds two small"]), encoder.encode(["two small birds"]))
+    assert np.array_equal(
+        encoder.encode(["two small birds two small"]), encoder.encode(["two small birds"])
+    )
     assert not np.array_equal(
         encoder.encode(["two small birds"]), load_encoder(copy, pooler="avg").encode([SENTENCES[3]])
     )
 
 
 def test_lowercasing_of_the_folder_is_used(tiny_roberta: Path, tmp_path: Path) -> None:
-    folder = write(Path(shutil.copytree(tiny_roberta, tmp_path / "model")), [pooling(**MEAN)], do_lower_case=True)
+    folder = write(
+        Path(shutil.copytree(tiny_roberta, tmp_path / "model")),
+        [pooling(**MEAN)],
+        do_lower_case=True,
+    )
     plain = load_encoder(tiny_roberta, pooler="avg")
     text = "The old DOG"
     assert np.array_equal(load_encoder(folder).encode([text]), plain.encode([text.lower()]))
@@ -125,9 +168,20 @@ def test_lowercasing_of_the_folder_is_used(tiny_roberta: Path, tmp_path: Path) -
 
 
 def test_a_prompt_is_prepended_to_each_sentence(copy: Path, tmp_path: Path) -> None:
-    prompts(write(copy, [pooling(**MEAN)]), default="query", query="a dog sees ", document="the car ", empty="")
+    prompts(
+        write(copy, [pooling(**MEAN)]),
+        default="query",
+        query="a dog sees ",
+        document="the car ",
+        empty="",
+    )
     plain = load_encoder(copy, prompt="")
-    for name, text in {None: "a dog sees ", "query": "a dog sees ", "document": "the car ", "empty": ""}.items():
+    for name, text in {
+        None: "a dog sees ",
+        "query": "a dog sees ",
+        "document": "the car ",
+        "empty": "",
+    }.items():
         encoder = load_encoder(copy, prompt=name)
         wanted = plain.encode([text + sentence for sentence in SENTENCES])
         assert np.array_equal(encoder.encode(SENTENCES), wanted)
@@ -135,7 +189,9 @@ def test_a_prompt_is_prepended_to_each_sentence(copy: Path, tmp_path: Path) -> N
     identities = {load_encoder(copy, prompt=name).identity for name in ("query", "document", "")}
     assert len(identities) == 3
     save_encoder(load_encoder(copy), tmp_path / "saved")
-    assert np.array_equal(load_encoder(tmp_path / "saved").encode(SENTENCES), load_encoder(copy).encode(SENTENCES))
+    assert np.array_equal(
+        load_encoder(tmp_path / "saved").encode(SENTENCES), load_encoder(copy).encode(SENTENCES)
+    )
 
 
 def test_a_prompt_excluded_from_pooling(copy: Path) -> None:
@@ -154,10 +210,16 @@ def test_a_prompt_excluded_from_pooling(copy: Path) -> None:
 
 
 def test_a_prompt_excluded_from_pooling_equals_the_library(copy: Path) -> None:
-    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    library = pytest.importorskip(
+        "sentence_transformers", reason="sentence-transformers is not installed"
+    )
     prompts(write(copy, [pooling(**MEAN, include_prompt=False)]), query="a dog sees ")
-    theirs = library.SentenceTransformer(str(copy), device="cpu").encode(SENTENCES, prompt_name="query")
-    np.testing.assert_allclose(load_encoder(copy, prompt="query").encode(SENTENCES), theirs, **CLOSE)
+    theirs = library.SentenceTransformer(str(copy), device="cpu").encode(
+        SENTENCES, prompt_name="query"
+    )
+    np.testing.assert_allclose(
+        load_encoder(copy, prompt="query").encode(SENTENCES), theirs, **CLOSE
+    )
 
 
 # Static models
@@ -172,8 +234,13 @@ def word_tokenizer() -> Tokenizer:
 
 def static(folder: Path, tensors: dict[str, torch.Tensor], *behind: str) -> Path:
     folder.mkdir()
-    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"}]
-    listed += [{"idx": 1, "name": "1", "path": "", "type": f"sentence_transformers.models.{kind}"} for kind in behind]
+    listed = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"}
+    ]
+    listed += [
+        {"idx": 1, "name": "1", "path": "", "type": f"sentence_transformers.models.{kind}"}
+        for kind in behind
+    ]
     (folder / "modules.json").write_text(json.dumps(listed))
     word_tokenizer().save(str(folder / "tokenizer.json"))
     save_file(tensors, folder / "model.safetensors")
@@ -181,7 +248,13 @@ def static(folder: Path, tensors: dict[str, torch.Tensor], *behind: str) -> Path
 
 
 TABLE = torch.randn(5, 6, generator=torch.Generator().manual_seed(3))
-TEXTS = {"a red dog": [1, 2, 3], "dog dog a": [3, 3, 1], "": [], "what": [0], "a dog sees a dog": [1, 3, 4, 1, 3]}
+TEXTS = {
+    "a red dog": [1, 2, 3],
+    "dog dog a": [3, 3, 1],
+    "": [],
+    "what": [0],
+    "a dog sees a dog": [1, 3, 4, 1, 3],
+}
 
 
 def test_a_static_model_is_the_mean_of_its_rows(tmp_path: Path) -> None:
@@ -203,15 +276,21 @@ def test_model2vec_tables_may_map_and_weight_rows(tmp_path: Path) -> None:
     tensors = {"embeddings": TABLE[:3].clone(), "mapping": mapping, "weights": weights}
     found = load_encoder(static(tmp_path / "model", tensors)).encode(list(TEXTS))
     for vector, rows in zip(found, TEXTS.values(), strict=True):
-        wanted = sum((weights[row] * TABLE[mapping[row]] for row in rows), torch.zeros(6)) / max(len(rows), 1)
+        wanted = sum((weights[row] * TABLE[mapping[row]] for row in rows), torch.zeros(6)) / max(
+            len(rows), 1
+        )
         np.testing.assert_allclose(vector, wanted, rtol=1e-6, atol=1e-7)
 
 
 def test_static_models_equal_the_library(tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    library = pytest.importorskip(
+        "sentence_transformers", reason="sentence-transformers is not installed"
+    )
     folder = static(tmp_path / "model", {"embedding.weight": TABLE})
     theirs = library.SentenceTransformer(str(folder), device="cpu").encode(list(TEXTS))
-    np.testing.assert_allclose(load_encoder(folder).encode(list(TEXTS)), theirs, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        load_encoder(folder).encode(list(TEXTS)), theirs, rtol=1e-6, atol=1e-7
+    )
 
 
 # Refusals
@@ -229,7 +308,9 @@ def refused(action: Callable[[], Any], *words: str) -> None:
 @pytest.mark.parametrize("kind", ["CNN", "LSTM", "BoW", "Router", "WordEmbeddings", "evil"])
 def test_unknown_modules_are_reported(copy: Path, kind: str) -> None:
     write(copy, [pooling(**MEAN), {"kind": kind}])
-    refused(lambda: load_encoder(copy), f"has a module '{kind}', which is not supported", "--pooler")
+    refused(
+        lambda: load_encoder(copy), f"has a module '{kind}', which is not supported", "--pooler"
+    )
 
 
 @pytest.mark.parametrize("path", ["../elsewhere", "/etc", "1_Pooling/../.."])
@@ -250,12 +331,17 @@ def test_modules_in_another_order_are_refused(copy: Path) -> None:
     ("change", "words"),
     [
         ({"activation_function": "os.system"}, ("'Dense' with unsupported activation system",)),
-        ({"activation_function": "torch.nn.modules.activation.GELU"}, ("'Dense' with unsupported activation GELU",)),
+        (
+            {"activation_function": "torch.nn.modules.activation.GELU"},
+            ("'Dense' with unsupported activation GELU",),
+        ),
         ({"use_residual": True}, ("'Dense' with unsupported settings",)),
         ({"module_input_name": "token_embeddings"}, ("'Dense' with unsupported settings",)),
     ],
 )
-def test_other_dense_modules_are_refused(copy: Path, change: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_other_dense_modules_are_refused(
+    copy: Path, change: dict[str, Any], words: tuple[str, ...]
+) -> None:
     module = dense(32, 8, 1)
     module["config"] |= change
     write(copy, [pooling(**MEAN), module])
@@ -273,16 +359,26 @@ def test_pickled_weights_of_a_module_are_refused(copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "tensors", [{"linear.bias": torch.zeros(8)}, {"linear.weight": torch.zeros(8, 32), "linear.bias": torch.zeros(7)}]
+    "tensors",
+    [
+        {"linear.bias": torch.zeros(8)},
+        {"linear.weight": torch.zeros(8, 32), "linear.bias": torch.zeros(7)},
+    ],
 )
-def test_a_dense_module_without_its_tensors_is_refused(copy: Path, tensors: dict[str, torch.Tensor]) -> None:
+def test_a_dense_module_without_its_tensors_is_refused(
+    copy: Path, tensors: dict[str, torch.Tensor]
+) -> None:
     write(copy, [pooling(**MEAN), dense(32, 8, 1) | {"tensors": tensors}])
     refused(lambda: load_encoder(copy), "holds no linear layer")
 
 
 def test_unknown_prompts_are_reported(copy: Path, tmp_path: Path) -> None:
     prompts(write(copy, [pooling(**MEAN)]), query="a ", document="b ")
-    refused(lambda: load_encoder(copy, prompt="querry"), "no prompt 'querry'; did you mean 'query'?", "--prompt ''")
+    refused(
+        lambda: load_encoder(copy, prompt="querry"),
+        "no prompt 'querry'; did you mean 'query'?",
+        "--prompt ''",
+    )
     refused(lambda: load_encoder(copy, prompt="query", pooler="avg"), "omit --prompt")
     prompts(copy, default="gone", query="a ")
     refused(lambda: load_encoder(copy), "no prompt 'gone'")
@@ -297,7 +393,9 @@ def test_unknown_prompts_are_reported(copy: Path, tmp_path: Path) -> None:
         ),
         query="a ",
     )
-    refused(lambda: load_encoder(tmp_path / "cls", prompt="query"), "excludes its prompt from a pooling")
+    refused(
+        lambda: load_encoder(tmp_path / "cls", prompt="query"), "excludes its prompt from a pooling"
+    )
     assert load_encoder(tmp_path / "cls").encode(["a"]).shape == (1, 32)
 
 
@@ -316,19 +414,26 @@ def test_unsupported_layer_weights_are_rejected(copy: Path) -> None:
     write(copy, [mixing, pooling(**MEAN)])
     refused(lambda: load_encoder(copy), "has layer weights that no supported pooler has")
     save_file(
-        {"layer_weights": torch.tensor([0.0, 0.0, 0.0, 0.5, 0.5])}, copy / "1_WeightedLayerPooling/model.safetensors"
+        {"layer_weights": torch.tensor([0.0, 0.0, 0.0, 0.5, 0.5])},
+        copy / "1_WeightedLayerPooling/model.safetensors",
     )
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"output_hidden_states": True}))
     assert load_encoder(copy).pooler == "avg_top2"  # type: ignore[attr-defined]
-    np.testing.assert_allclose(load_encoder(copy).encode(SENTENCES), literal(copy, SENTENCES), **CLOSE)
+    np.testing.assert_allclose(
+        load_encoder(copy).encode(SENTENCES), literal(copy, SENTENCES), **CLOSE
+    )
 
 
 def test_a_static_table_shorter_than_its_vocabulary_is_refused(tmp_path: Path) -> None:
     refused(
-        lambda: load_encoder(static(tmp_path / "a", {"embedding.weight": TABLE[:4].clone()})), "ids up to 4", "4 rows"
+        lambda: load_encoder(static(tmp_path / "a", {"embedding.weight": TABLE[:4].clone()})),
+        "ids up to 4",
+        "4 rows",
     )
-    refused(lambda: load_encoder(static(tmp_path / "b", {"else": TABLE})), "holds no embedding table")
+    refused(
+        lambda: load_encoder(static(tmp_path / "b", {"else": TABLE})), "holds no embedding table"
+    )
     folder = static(tmp_path / "c", {"embedding.weight": TABLE})
     (folder / "tokenizer.json").write_text("{}")
     refused(lambda: load_encoder(folder), "is not a tokenizer")

@@ -32,7 +32,9 @@ def test_token_files_round_trip(tmp_path: Path, rows: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("longest", [4, 32])
-def test_tokens_equal_the_tokenizer_and_are_cached(tiny_bert: Path, tmp_path: Path, longest: int) -> None:
+def test_tokens_equal_the_tokenizer_and_are_cached(
+    tiny_bert: Path, tmp_path: Path, longest: int
+) -> None:
     _, tokenizer = load_backbone(tiny_bert)
     expected = tokenizer(SENTENCES, truncation=True, max_length=longest)["input_ids"]
     assert list(tokenized(SENTENCES, tokenizer, longest, tmp_path)) == expected
@@ -45,7 +47,9 @@ def test_tokens_equal_the_tokenizer_and_are_cached(tiny_bert: Path, tmp_path: Pa
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_sentences_length_and_tokenizer_determine_the_file(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> None:
+def test_sentences_length_and_tokenizer_determine_the_file(
+    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path
+) -> None:
     _, bert = load_backbone(tiny_bert)
     _, roberta = load_backbone(tiny_roberta)
     for sentences, tokenizer, longest in (

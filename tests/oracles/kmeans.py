@@ -1,4 +1,5 @@
-"""IS-CSE's K-means smoothing once more, as plain loops on Python floats; the rest of the oracle is `oracles`'s."""
+"""IS-CSE's K-means smoothing once more, as plain loops on Python floats; the rest of the oracle is
+`oracles`'s."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.oracles.methods import Memory, infonce, named_generator, scalars, smoothed_official, smoothed_paper, unit
+from tests.oracles.methods import (
+    Memory,
+    infonce,
+    named_generator,
+    scalars,
+    smoothed_official,
+    smoothed_paper,
+    unit,
+)
 
 Floats = list[float]
 
@@ -29,7 +38,8 @@ def nearest_centre(u: Sequence[float], centres: Sequence[Floats]) -> int:
 
 
 def kmeans(rows: Sequence[Floats], centres: Sequence[Floats], most: int = 20) -> list[Floats]:
-    """Assign each row to its nearest centre, put each centre at the unit mean of its rows; until nothing changes."""
+    """Assign each row to its nearest centre, put each centre at the unit mean of its rows; until
+    nothing changes."""
     centres = [list(centre) for centre in centres]
     owners: list[int] = []
     for _ in range(most):
@@ -58,10 +68,15 @@ class GroupOracle:
 
     def __init__(self, options: dict[str, Any], t: float = 0.05) -> None:
         self.options, self.t = options, t
-        self.memory, self.twin = Memory(options["length"]), Memory(options["length"])  # the twin is for kNN
+        self.memory, self.twin = (
+            Memory(options["length"]),
+            Memory(options["length"]),
+        )  # the twin is for kNN
         self.centres: list[Floats] = []
 
-    def __call__(self, first: Tensor, second: Tensor, lower: object, *, index: int, total: int, seed: int) -> Tensor:
+    def __call__(
+        self, first: Tensor, second: Tensor, lower: object, *, index: int, total: int, seed: int
+    ) -> Tensor:
         o = self.options
         h, p = scalars(first), scalars(second)
         loss = infonce(h, p, self.t)
@@ -78,12 +93,16 @@ class GroupOracle:
             return loss
         rows = [[x.item() for x in row] for row in kept]
         if not self.centres:
-            order = torch.randperm(len(rows), generator=named_generator(seed, "centres", index)).tolist()
+            order = torch.randperm(
+                len(rows), generator=named_generator(seed, "centres", index)
+            ).tolist()
             self.centres = [rows[order[j]] for j in range(o["clusters"])]
         self.centres = kmeans(rows, self.centres)
         drawn = []
         for u in p:
             own = unit(u)
             centre = self.centres[nearest_centre([x.item() for x in own], self.centres)]
-            drawn.append([o["gamma"] * x + (1 - o["gamma"]) * c for x, c in zip(own, centre, strict=True)])
+            drawn.append(
+                [o["gamma"] * x + (1 - o["gamma"]) * c for x, c in zip(own, centre, strict=True)]
+            )
         return loss + o["alpha"] * infonce(h, drawn, self.t)

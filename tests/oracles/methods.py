@@ -1,10 +1,10 @@
 """Independent oracles: each method once more, as plain loops over i, j, k on float64 scalars.
 
-Written from the printed formulas and, where the released code differs, from its description; nothing of `methods` is
-imported. Scalars are torch's, so that gradients can be compared as well.
+Written from the printed formulas and, where the released code differs, from its description;
+nothing of `methods` is imported. Scalars are torch's, so that gradients can be compared as well.
 
-Names: `h[i]` the anchors, `p[i]` their positives h_i^+, `t` the temperature; a vector is a list of scalars, a batch a
-list of vectors.
+Names: `h[i]` the anchors, `p[i]` their positives h_i^+, `t` the temperature; a vector is a list of
+scalars, a batch a list of vectors.
 """
 
 from __future__ import annotations
@@ -45,14 +45,21 @@ def unit(u: Vector) -> list[Tensor]:
 
 
 def minus_log_share(positive: Tensor, weighted: Sequence[tuple[float, Tensor]]) -> Tensor:
-    """-log( e^positive / sum of w e^score ), the largest exponent taken out so that e^(1 / 0.001) does not overflow."""
+    """-log( e^positive / sum of w e^score ), the largest exponent taken out so that e^(1 / 0.001)
+    does not overflow."""
     largest = max(score.item() for _, score in weighted)
-    total = sum((weight * (score - largest).exp() for weight, score in weighted), torch.zeros((), dtype=torch.float64))
+    total = sum(
+        (weight * (score - largest).exp() for weight, score in weighted),
+        torch.zeros((), dtype=torch.float64),
+    )
     return total.log() + largest - positive
 
 
-def infonce(h: Batch, p: Batch, t: float, extra: Sequence[Sequence[Candidate]] | None = None) -> Tensor:
-    """Mean over i of -log( e^{sim(h_i, p_i)/t} / ( sum_j e^{sim(h_i, p_j)/t} + sum_k w_ik e^{sim(h_i, v_ik)/t} ) ).
+def infonce(
+    h: Batch, p: Batch, t: float, extra: Sequence[Sequence[Candidate]] | None = None
+) -> Tensor:
+    """Mean over i of -log( e^{sim(h_i, p_i)/t} / ( sum_j e^{sim(h_i, p_j)/t} + sum_k w_ik
+    e^{sim(h_i, v_ik)/t} ) ).
 
     `extra[i]` holds the (w_ik, v_ik).
     """
@@ -77,7 +84,8 @@ def simcse(first: Batch, second: Batch, t: float) -> Tensor:
 
 
 def named_generator(seed: int, name: str, step: int) -> torch.Generator:
-    """The random stream of a draw as the architecture states it: seeded by a hash of (seed, name, step)."""
+    """The random stream of a draw as the architecture states it: seeded by a hash of (seed, name,
+    step)."""
     digest = hashlib.sha256(f"{seed}/{name}/{step}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
@@ -121,12 +129,15 @@ class Memory:
 def did_you_mean(u: Vector, rows: Sequence[Vector], first: int, last: int) -> list[Vector]:
     """Rows ranked `first` to `last` (from 0, `last` excluded) by cosine with `u`."""
     query = [x.item() for x in unit(u)]
-    ranked = sorted(rows, key=lambda row: -sum(a * b.item() for a, b in zip(query, row, strict=True)))
+    ranked = sorted(
+        rows, key=lambda row: -sum(a * b.item() for a, b in zip(query, row, strict=True))
+    )
     return list(ranked[first:last])
 
 
 def smooth(u: Vector, retrieved: Sequence[Vector], beta: float) -> list[Tensor]:
-    """Eq. 4: h^{s+} = softmax(h+ K^T / beta) K with K = {h+, h^r_1, ..., h^r_k}, all of length 1."""
+    """Eq. 4: h^{s+} = softmax(h+ K^T / beta) K with K = {h+, h^r_1, ..., h^r_k}, all of length
+    1."""
     query = unit(u)
     keys = [query, *retrieved]
     powers = [(dot(query, key) / beta).exp() for key in keys]
@@ -138,16 +149,22 @@ def smooth(u: Vector, retrieved: Sequence[Vector], beta: float) -> list[Tensor]:
     return smoothed
 
 
-def smoothed_official(positives: Batch, memory: Memory, k: int, beta: float) -> list[list[Tensor]] | None:
-    """Released code: the batch enters first; nothing until the memory is full; the best match is dropped, k kept."""
+def smoothed_official(
+    positives: Batch, memory: Memory, k: int, beta: float
+) -> list[list[Tensor]] | None:
+    """Released code: the batch enters first; nothing until the memory is full; the best match is
+    dropped, k kept."""
     memory.enter(positives)
     if not memory.full():
         return None
     return [smooth(u, did_you_mean(u, memory.rows(), 1, k + 1), beta) for u in positives]
 
 
-def smoothed_paper(positives: Batch, memory: Memory, k: int, beta: float) -> list[list[Tensor]] | None:
-    """Paper: the memory holds earlier steps only; once there are k rows the nearest are kept; then the batch enters."""
+def smoothed_paper(
+    positives: Batch, memory: Memory, k: int, beta: float
+) -> list[list[Tensor]] | None:
+    """Paper: the memory holds earlier steps only; once there are k rows the nearest are kept; then
+    the batch enters."""
     rows = memory.rows()
     memory.enter(positives)
     if len(rows) < k:
@@ -161,8 +178,11 @@ def alpha_eq8(step: int, total: int, start: float, end: float) -> float:
     return swing + end if swing < 0 else end
 
 
-def plus_smoothing(instance: Tensor, h: Batch, smoothed: Batch | None, t: float, alpha: float) -> Tensor:
-    """Eq. 6 and 7: L_instance + alpha L_smoothing, the latter with smoothed positives as only candidates."""
+def plus_smoothing(
+    instance: Tensor, h: Batch, smoothed: Batch | None, t: float, alpha: float
+) -> Tensor:
+    """Eq. 6 and 7: L_instance + alpha L_smoothing, the latter with smoothed positives as only
+    candidates."""
     if smoothed is None:
         return instance
     return instance + alpha * infonce(h, smoothed, t)
@@ -179,7 +199,8 @@ def stacked_layers(depth: int, stack: int) -> list[int]:
 def sscl_candidates(
     layers: Sequence[tuple[Batch, Batch]], n: int, *, own: bool, both: bool, detach: bool
 ) -> list[list[Candidate]]:
-    """For anchor i: each layer's vector(s) of its own sentence, or of all n sentences; of its own view, or of both."""
+    """For anchor i: each layer's vector(s) of its own sentence, or of all n sentences; of its own
+    view, or of both."""
     extra: list[list[Candidate]] = []
     for i in range(n):
         mine: list[Candidate] = []
@@ -193,8 +214,11 @@ def sscl_candidates(
     return extra
 
 
-def sscl(h: Batch, p: Batch, t: float, extra: Sequence[Sequence[Candidate]], average: bool) -> Tensor:
-    """One softmax with the layer vectors as further negatives, or its mean with the plain loss (released code)."""
+def sscl(
+    h: Batch, p: Batch, t: float, extra: Sequence[Sequence[Candidate]], average: bool
+) -> Tensor:
+    """One softmax with the layer vectors as further negatives, or its mean with the plain loss
+    (released code)."""
     with_layers = infonce(h, p, t, extra)
     if not average:
         return with_layers
@@ -210,9 +234,10 @@ class Oracle:
     Args:
         t: temperature.
         noise: (M, std, lambda) of GS-InfoNCE, or None.
-        layers: options of SSCL: depth and stack, or layer; own, both, detach, average, same (the positive is the
-            vector itself); or None.
-        smoothing: options of IS-CSE: alpha, start (None: constant), length, k, beta, official; or None.
+        layers: options of SSCL: depth and stack, or layer; own, both, detach, average, same (the
+            positive is the vector itself); or None.
+        smoothing: options of IS-CSE: alpha, start (None: constant), length, k, beta, official; or
+            None.
     """
 
     def __init__(
@@ -243,7 +268,9 @@ class Oracle:
         if self.noise:
             count, std, weight = self.noise
             noise = gaussian(count, len(h[0]), std, named_generator(seed, "noise", index))
-            extra = [old + new for old, new in zip(extra, gs_candidates(n, noise, weight), strict=True)]
+            extra = [
+                old + new for old, new in zip(extra, gs_candidates(n, noise, weight), strict=True)
+            ]
         if self.layers:
             o = self.layers
             used = [o["layer"]] if o["layer"] else stacked_layers(o["depth"], o["stack"])
@@ -255,7 +282,13 @@ class Oracle:
             loss = infonce(h, p, self.t, extra)
         if self.smoothing and self.memory:
             s = self.smoothing
-            smoothed = (smoothed_official if s["official"] else smoothed_paper)(p, self.memory, s["k"], s["beta"])
-            alpha = s["alpha"] if s["start"] is None else alpha_eq8(index, total, s["start"], s["alpha"])
+            smoothed = (smoothed_official if s["official"] else smoothed_paper)(
+                p, self.memory, s["k"], s["beta"]
+            )
+            alpha = (
+                s["alpha"]
+                if s["start"] is None
+                else alpha_eq8(index, total, s["start"], s["alpha"])
+            )
             loss = plus_smoothing(loss, h, smoothed, self.t, alpha)
         return loss

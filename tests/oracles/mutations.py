@@ -1,6 +1,8 @@
-"""Mistakes that a programmer might make in the formula, in GS-InfoNCE and in SSCL: each spoils a method in one way.
+"""Mistakes that a programmer might make in the formula, in GS-InfoNCE and in SSCL: each spoils a
+method in one way.
 
-A mutation changes a built method, or patches a function of its module. It names the case whose oracle must notice.
+A mutation changes a built method, or patches a function of its module. It names the case whose
+oracle must notice.
 """
 
 from __future__ import annotations
@@ -88,7 +90,9 @@ def views_swapped(method: Any, patch: Patch) -> None:
 @mutation("simcse")
 def both_directions(method: Any, patch: Patch) -> None:
     plain = base.info_nce
-    patch.setattr(base, "info_nce", lambda a, p, t, *rest: (plain(a, p, t, *rest) + plain(p, a, t, *rest)) / 2)
+    patch.setattr(
+        base, "info_nce", lambda a, p, t, *rest: (plain(a, p, t, *rest) + plain(p, a, t, *rest)) / 2
+    )
 
 
 @mutation("simcse")
@@ -115,7 +119,9 @@ def positive_left_out_of_the_denominator(method: Any, patch: Patch) -> None:
 @mutation("simcse")
 def computed_in_float32(method: Any, patch: Patch) -> None:
     plain = base.info_nce
-    patch.setattr(base, "info_nce", lambda a, p, t, *rest: plain(a.float(), p.float(), t, *rest).double())
+    patch.setattr(
+        base, "info_nce", lambda a, p, t, *rest: plain(a.float(), p.float(), t, *rest).double()
+    )
 
 
 # GS-InfoNCE
@@ -147,7 +153,9 @@ def noise_counted_from_the_short_batch(method: Any, patch: Patch) -> None:
     override(
         method,
         "negatives",
-        lambda self, anchors, views, step: plain(self, anchors, views, replace(step, batch_size=len(anchors))),
+        lambda self, anchors, views, step: plain(
+            self, anchors, views, replace(step, batch_size=len(anchors))
+        ),
     )
 
 
@@ -157,7 +165,9 @@ def noise_of_the_next_step(method: Any, patch: Patch) -> None:
     override(
         method,
         "negatives",
-        lambda self, anchors, views, step: plain(self, anchors, views, replace(step, index=step.index + 1)),
+        lambda self, anchors, views, step: plain(
+            self, anchors, views, replace(step, index=step.index + 1)
+        ),
     )
 
 
@@ -165,7 +175,9 @@ def noise_of_the_next_step(method: Any, patch: Patch) -> None:
 def noise_equal_at_each_step(method: Any, patch: Patch) -> None:
     plain = type(method).negatives
     override(
-        method, "negatives", lambda self, anchors, views, step: plain(self, anchors, views, replace(step, index=0))
+        method,
+        "negatives",
+        lambda self, anchors, views, step: plain(self, anchors, views, replace(step, index=0)),
     )
 
 
@@ -174,13 +186,17 @@ def each_group(method: Any, change: Callable[[Negatives, Tensor], Negatives]) ->
     override(
         method,
         "negatives",
-        lambda self, anchors, views, step: [change(group, anchors) for group in plain(self, anchors, views, step)],
+        lambda self, anchors, views, step: [
+            change(group, anchors) for group in plain(self, anchors, views, step)
+        ],
     )
 
 
 @mutation("gs")
 def noise_added_to_the_anchor(method: Any, patch: Patch) -> None:
-    each_group(method, lambda group, anchors: replace(group, vectors=anchors.unsqueeze(1) + group.vectors))
+    each_group(
+        method, lambda group, anchors: replace(group, vectors=anchors.unsqueeze(1) + group.vectors)
+    )
 
 
 @mutation("gs")
@@ -202,7 +218,9 @@ def layers_off_by_one_upwards(method: Any, patch: Patch) -> None:
 
     # One layer up from the last intermediate one is the last layer, that is the views themselves.
     def shifted(self: Any, anchors: Tensor, views: Views, step: Any) -> list[Negatives]:
-        at = lambda layer: views.vectors if layer + 1 == self.shape.depth else views.at_layer(layer + 1)  # noqa: E731
+        at = lambda layer: (
+            views.vectors if layer + 1 == self.shape.depth else views.at_layer(layer + 1)
+        )  # noqa: E731
         return plain(self, anchors, Views(views.vectors, at), step)
 
     override(method, "negatives", shifted)
@@ -210,7 +228,11 @@ def layers_off_by_one_upwards(method: Any, patch: Patch) -> None:
 
 @mutation("sscl-dropout-all-both")
 def layers_off_by_one_downwards(method: Any, patch: Patch) -> None:
-    override(method, "layers", property(lambda self: [self.shape.depth - 2 - i for i in range(self.hyper.stack)]))
+    override(
+        method,
+        "layers",
+        property(lambda self: [self.shape.depth - 2 - i for i in range(self.hyper.stack)]),
+    )
 
 
 @mutation("sscl-stack-1")

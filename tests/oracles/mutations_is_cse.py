@@ -25,7 +25,11 @@ def batch_enters_after_retrieval(method: Any, patch: Patch) -> None:
         unit = F.normalize(positives, dim=-1)
         smoothed = self._smooth(unit)
         self._remember(unit)
-        return [] if smoothed is None else [(self.alpha(step), base.info_nce(anchors, smoothed, temperature))]
+        return (
+            []
+            if smoothed is None
+            else [(self.alpha(step), base.info_nce(anchors, smoothed, temperature))]
+        )
 
     override(method, "terms", terms)
 
@@ -36,7 +40,11 @@ def batch_enters_before_retrieval(method: Any, patch: Patch) -> None:
         unit = F.normalize(positives, dim=-1)
         self._remember(unit)
         smoothed = self._smooth(unit)
-        return [] if smoothed is None else [(self.alpha(step), base.info_nce(anchors, smoothed, temperature))]
+        return (
+            []
+            if smoothed is None
+            else [(self.alpha(step), base.info_nce(anchors, smoothed, temperature))]
+        )
 
     override(method, "terms", terms)
 
@@ -92,7 +100,11 @@ def starts_before_the_memory_is_full(method: Any, patch: Patch) -> None:
 @mutation("is-cse-paper")
 def waits_until_the_memory_is_full(method: Any, patch: Patch) -> None:
     plain = type(method)._smooth
-    override(method, "_smooth", lambda self, unit: None if self.filled < self.hyper.buffer else plain(self, unit))
+    override(
+        method,
+        "_smooth",
+        lambda self, unit: None if self.filled < self.hyper.buffer else plain(self, unit),
+    )
 
 
 @mutation("is-cse-official")
@@ -107,7 +119,9 @@ def on_entry(method: Any, change: Callable[[Any, Tensor], Tensor]) -> None:
 
 @mutation("is-cse-paper")
 def memory_of_other_lengths(method: Any, patch: Patch) -> None:
-    on_entry(method, lambda self, unit: unit * torch.linspace(0.5, 2, len(unit)).unsqueeze(1).to(unit))
+    on_entry(
+        method, lambda self, unit: unit * torch.linspace(0.5, 2, len(unit)).unsqueeze(1).to(unit)
+    )
 
 
 @mutation("is-cse-paper")
@@ -161,7 +175,9 @@ def with_attention(method: Any, attend: Callable[[Tensor, Tensor, float], Tensor
         if filled < (self.hyper.buffer if skipped else self.hyper.neighbours):
             return None
         rows = self.rows[self.hyper.buffer - filled :].to(unit)
-        ranked = (unit.detach() @ rows.T).argsort(dim=1, descending=True)[:, skipped : self.hyper.neighbours + skipped]
+        ranked = (unit.detach() @ rows.T).argsort(dim=1, descending=True)[
+            :, skipped : self.hyper.neighbours + skipped
+        ]
         return attend(unit, rows[ranked], self.hyper.beta)
 
     override(method, "_smooth", smooth)
@@ -188,7 +204,8 @@ def attention_with_its_query_detached(method: Any, patch: Patch) -> None:
 
 @mutation("is-cse-paper")
 def attention_with_its_value_detached(method: Any, patch: Patch) -> None:
-    # Its key alone would be no mistake: a unit vector's product with itself has a gradient along it, which falls away.
+    # Its key alone would be no mistake: a unit vector's product with itself has a gradient along
+    # it, which falls away.
     def attend(unit: Tensor, found: Tensor, beta: float) -> Tensor:
         keys = torch.cat([unit.unsqueeze(1), found], dim=1)
         return attention(unit, keys, torch.cat([unit.detach().unsqueeze(1), found], dim=1), beta)
@@ -198,13 +215,19 @@ def attention_with_its_value_detached(method: Any, patch: Patch) -> None:
 
 @mutation("is-cse-paper")
 def mean_in_place_of_attention(method: Any, patch: Patch) -> None:
-    with_attention(method, lambda unit, found, beta: torch.cat([unit.unsqueeze(1), found], dim=1).mean(1))
+    with_attention(
+        method, lambda unit, found, beta: torch.cat([unit.unsqueeze(1), found], dim=1).mean(1)
+    )
 
 
 def rising(method: Any, formula: Callable[[float, float, float], float]) -> None:
     """Replace Eq. 8 by a formula of (share of the training done, start, end)."""
     override(
-        method, "alpha", lambda self, step: formula(step.index / step.total, self.hyper.alpha_start, self.hyper.alpha)
+        method,
+        "alpha",
+        lambda self, step: formula(
+            step.index / step.total, self.hyper.alpha_start, self.hyper.alpha
+        ),
     )
 
 
@@ -215,12 +238,17 @@ def start_and_end_swapped(method: Any, patch: Patch) -> None:
 
 @mutation("is-cse-rising")
 def maximum_in_place_of_minimum(method: Any, patch: Patch) -> None:
-    rising(method, lambda share, start, end: max(math.cos(math.pi * share) * (start - end), 0) + end)
+    rising(
+        method, lambda share, start, end: max(math.cos(math.pi * share) * (start - end), 0) + end
+    )
 
 
 @mutation("is-cse-rising")
 def end_reached_at_the_end(method: Any, patch: Patch) -> None:
-    rising(method, lambda share, start, end: min(math.cos(math.pi * share / 2) * (start - end), 0) + end)
+    rising(
+        method,
+        lambda share, start, end: min(math.cos(math.pi * share / 2) * (start - end), 0) + end,
+    )
 
 
 @mutation("is-cse-rising")
@@ -245,7 +273,9 @@ def smoothing_in_place_of_instance(method: Any, patch: Patch) -> None:
 
     def loss(self: Any, views: Views, step: Any) -> Tensor:
         instance = base.info_nce(*self.pairs(views), self.hyper.temperature)
-        return plain(self, views, step) - self.hyper.alpha * instance  # (1 - alpha) L_instance + alpha L_smoothing
+        return (
+            plain(self, views, step) - self.hyper.alpha * instance
+        )  # (1 - alpha) L_instance + alpha L_smoothing
 
     override(method, "loss", loss)
 
@@ -261,7 +291,9 @@ def smoothed_against_plain_negatives(method: Any, patch: Patch) -> None:
     def mixed(anchors: Tensor, smoothed: Tensor, t: float) -> Tensor:
         logits = base.cosine(anchors, anchors) / t
         positive = base.cosine(anchors, smoothed).diagonal() / t
-        logits = torch.where(torch.eye(len(anchors), dtype=torch.bool), positive.unsqueeze(1), logits)
+        logits = torch.where(
+            torch.eye(len(anchors), dtype=torch.bool), positive.unsqueeze(1), logits
+        )
         return F.cross_entropy(logits, torch.arange(len(anchors)))
 
     patch.setattr(is_cse, "info_nce", mixed)
@@ -278,7 +310,11 @@ def ingredient_forgotten(method: Any, patch: Patch) -> None:
 @mutation("gs+is-cse")
 def noise_in_the_smoothing_term_too(method: Any, patch: Patch) -> None:
     plain = is_cse.info_nce
-    patch.setattr(is_cse, "info_nce", lambda a, s, t: plain(a, s, t, [Negatives(torch.randn(8, a.shape[1]).to(a))]))
+    patch.setattr(
+        is_cse,
+        "info_nce",
+        lambda a, s, t: plain(a, s, t, [Negatives(torch.randn(8, a.shape[1]).to(a))]),
+    )
 
 
 @mutation("sscl+is-cse")
@@ -292,15 +328,21 @@ def average_covers_the_smoothing_term(method: Any, patch: Patch) -> None:
     smoothing = part(method, "is-cse")
     plain = type(smoothing).terms
     override(
-        smoothing, "terms", lambda self, *rest: [(coefficient / 2, term) for coefficient, term in plain(self, *rest)]
+        smoothing,
+        "terms",
+        lambda self, *rest: [(coefficient / 2, term) for coefficient, term in plain(self, *rest)],
     )
 
 
 @mutation("gs+sscl")
 def average_leaves_the_noise_in_the_plain_loss(method: Any, patch: Patch) -> None:
     plain = base.info_nce
-    noise = Negatives(torch.randn(8, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
-    patch.setattr(base, "info_nce", lambda a, p, t, groups=(), w=None: plain(a, p, t, groups or [noise], w))
+    noise = Negatives(
+        torch.randn(8, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    )
+    patch.setattr(
+        base, "info_nce", lambda a, p, t, groups=(), w=None: plain(a, p, t, groups or [noise], w)
+    )
 
 
 @mutation("gs+sscl")

@@ -1,4 +1,5 @@
-"""Oracles of the methods outside the formula: plain loops over scalars, from the printed formulas (see `oracles`)."""
+"""Oracles of the methods outside the formula: plain loops over scalars, from the printed formulas
+(see `oracles`)."""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ def softplus(x: Tensor) -> Tensor:
 # IS-BERT
 
 
-def convolved(sentence: Sentence, kernels: Sequence[tuple[Tensor, Tensor]], relu: bool) -> list[list[Tensor]]:
-    """c_l = f(w . [h_{l - k/2} .. h_{l + k/2}] + b) for each window k, concatenated; zeros beyond the sentence.
+def convolved(
+    sentence: Sentence, kernels: Sequence[tuple[Tensor, Tensor]], relu: bool
+) -> list[list[Tensor]]:
+    """c_l = f(w . [h_{l - k/2} .. h_{l + k/2}] + b) for each window k, concatenated; zeros beyond
+    the sentence.
 
     `kernels`: of each window its weights (channels, width, k) and biases (channels).
     """
@@ -50,8 +54,11 @@ def mean(rows: Sequence[Vector]) -> list[Tensor]:
     return [sum((row[k] for row in rows), zero()) / len(rows) for k in range(len(rows[0]))]
 
 
-def is_bert(batch: Sequence[Sentence], kernels: Sequence[tuple[Tensor, Tensor]], relu: bool) -> Tensor:
-    """1/T sum_x sum_{l in x} sp(-c_l . E(x)) + 1/(T (n - 1)) sum_x sum_{l in x} sum_{x' != x} sp(c_l . E(x'))."""
+def is_bert(
+    batch: Sequence[Sentence], kernels: Sequence[tuple[Tensor, Tensor]], relu: bool
+) -> Tensor:
+    """1/T sum_x sum_{l in x} sp(-c_l . E(x)) + 1/(T (n - 1)) sum_x sum_{l in x} sum_{x' != x}
+    sp(c_l . E(x'))."""
     local = [convolved(sentence, kernels, relu) for sentence in batch]
     whole = [mean(features) for features in local]
     tokens = sum(len(features) for features in local)
@@ -70,7 +77,8 @@ def is_bert(batch: Sequence[Sentence], kernels: Sequence[tuple[Tensor, Tensor]],
 
 
 def tension(first: Sequence[Batch], second: Sequence[Batch]) -> Tensor:
-    """Mean of -log sigma(f1 . f2) over the positive pair of each group and -log(1 - sigma(f1 . f2)) over the others."""
+    """Mean of -log sigma(f1 . f2) over the positive pair of each group and -log(1 - sigma(f1 . f2))
+    over the others."""
     total, pairs = zero(), 0
     for left, right in zip(first, second, strict=True):
         for k in range(len(left)):
@@ -103,7 +111,8 @@ def tension_rows(
 
 
 def nt_xent(first: Batch, second: Batch, t: float) -> Tensor:
-    """Mean over all 2N vectors of -log( e^{sim(r_i, r_j)/t} / sum_{k != i} e^{sim(r_i, r_k)/t} ), j the other view."""
+    """Mean over all 2N vectors of -log( e^{sim(r_i, r_j)/t} / sum_{k != i} e^{sim(r_i, r_k)/t} ), j
+    the other view."""
     r = [unit(u) for u in (*first, *second)]
     n = len(first)
     total = zero()
@@ -119,7 +128,9 @@ def permuted(length: int, generator: torch.Generator) -> list[int]:
     return torch.randperm(length, generator=generator).tolist()
 
 
-def cut_elements(name: str, length: int, width: int, rate: float, generator: torch.Generator) -> set[tuple[int, int]]:
+def cut_elements(
+    name: str, length: int, width: int, rate: float, generator: torch.Generator
+) -> set[tuple[int, int]]:
     """Elements (token, feature) of a sentence's embeddings that are set to zero."""
     count = {"feature_cutoff": width, "token_cutoff": length, "dropout": length * width}[name]
     gone = torch.randperm(count, generator=generator).tolist()[: int(rate * count)]

@@ -1,6 +1,8 @@
-"""Independent oracles of ESimCSE and DCLR, as plain loops on float64 scalars; nothing of `methods` is imported.
+"""Independent oracles of ESimCSE and DCLR, as plain loops on float64 scalars; nothing of `methods`
+is imported.
 
-What a momentum encoder or a complementary model sees of a sentence is a plain vector here: the first view's.
+What a momentum encoder or a complementary model sees of a sentence is a plain vector here: the
+first view's.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ from tests.oracles.methods import (
 
 
 class ESimCSEOracle:
-    """InfoNCE with + sum_q e^{sim(h_i, q)/t}; after a step theta' = m theta' + (1 - m) theta, then the queue grows.
+    """InfoNCE with + sum_q e^{sim(h_i, q)/t}; after a step theta' = m theta' + (1 - m) theta, then
+    the queue grows.
 
-    The encoder's only weights are the vectors it gives; its momentum copy starts as the first batch's second view.
+    The encoder's only weights are the vectors it gives; its momentum copy starts as the first
+    batch's second view.
     """
 
     memory = True  # steps depend on each other
@@ -41,7 +45,9 @@ class ESimCSEOracle:
         self.slow: list[list[float]] = []
         self.queue: list[list[Tensor]] = []
 
-    def __call__(self, first: Tensor, second: Tensor, lower: Any, *, index: int, total: int, seed: int) -> Tensor:
+    def __call__(
+        self, first: Tensor, second: Tensor, lower: Any, *, index: int, total: int, seed: int
+    ) -> Tensor:
         h, p = scalars(first), scalars(second)
         loss = infonce(h, p, self.t, [[(1.0, q) for q in self.queue] for _ in h])
         if not self.slow:
@@ -57,12 +63,14 @@ class ESimCSEOracle:
 
 
 class DCLROracle:
-    """-log( e^{s_ii} / ( sum_k e^{s(h_i, n_k)} + sum_j a_ij e^{s(h_i, h_j+)} ) ), or the released form of it.
+    """-log( e^{s_ii} / ( sum_k e^{s(h_i, n_k)} + sum_j a_ij e^{s(h_i, h_j+)} ) ), or the released
+    form of it.
 
     Args:
         phi: a_ij = 0 where the complementary model's cosine of i and j is at least this.
         count: noise vectors; each takes `steps` steps of length `size` up the gradient.
-        released: false negatives count as cosine 0, the loss is one-vs-rest over all cells, and noise rises along it.
+        released: false negatives count as cosine 0, the loss is one-vs-rest over all cells, and
+            noise rises along it.
         smoothing: options of IS-CSE, whose term is added; or None.
     """
 
@@ -76,14 +84,24 @@ class DCLROracle:
         released: bool = False,
         smoothing: dict | None = None,
     ) -> None:
-        self.t, self.phi, self.count, self.steps, self.size, self.released = t, phi, count, steps, size, released
+        self.t, self.phi, self.count, self.steps, self.size, self.released = (
+            t,
+            phi,
+            count,
+            steps,
+            size,
+            released,
+        )
         self.smoothing = smoothing
         self.memory = Memory(smoothing["length"]) if smoothing else None
 
-    def __call__(self, first: Tensor, second: Tensor, lower: Any, *, index: int, total: int, seed: int) -> Tensor:
+    def __call__(
+        self, first: Tensor, second: Tensor, lower: Any, *, index: int, total: int, seed: int
+    ) -> Tensor:
         h, p = scalars(first), scalars(second)
         false = [
-            [i != j and dot(unit(h[i]), unit(h[j])).item() >= self.phi for j in range(len(h))] for i in range(len(h))
+            [i != j and dot(unit(h[i]), unit(h[j])).item() >= self.phi for j in range(len(h))]
+            for i in range(len(h))
         ]
         noise = gaussian(self.count, len(h[0]), 1.0, named_generator(seed, "dclr-noise", index))
         for _ in range(self.steps):
@@ -91,22 +109,32 @@ class DCLROracle:
         loss = self.loss(h, p, noise, false)
         if self.smoothing and self.memory:
             s = self.smoothing
-            smoothed = (smoothed_official if s["official"] else smoothed_paper)(p, self.memory, s["k"], s["beta"])
+            smoothed = (smoothed_official if s["official"] else smoothed_paper)(
+                p, self.memory, s["k"], s["beta"]
+            )
             loss = plus_smoothing(loss, h, smoothed, self.t, s["alpha"])
         return loss
 
-    def risen(self, h: Batch, p: Batch, noise: Batch, false: list[list[bool]]) -> list[list[Tensor]]:
-        """One step of length `size` up the gradient, whose formula is written out: no automatic differentiation.
+    def risen(
+        self, h: Batch, p: Batch, noise: Batch, false: list[list[bool]]
+    ) -> list[list[Tensor]]:
+        """One step of length `size` up the gradient, whose formula is written out: no automatic
+        differentiation.
 
         d cos(h, n) / dn = (h/|h| - cos(h, n) n/|n|) / |n|.
         """
         numbers = [[[x.item() for x in v] for v in batch] for batch in (h, p, noise)]
         anchors, positives, directions = [[_unit(v) for v in batch] for batch in numbers]
-        pulls = [[0.0] * len(noise) for _ in h]  # derivative of the loss by the score of anchor i and noise k
+        pulls = [
+            [0.0] * len(noise) for _ in h
+        ]  # derivative of the loss by the score of anchor i and noise k
         for i in range(len(h)):
             scores = [_dot(anchors[i], v) / self.t for v in directions]
             if self.released:
-                batch = [0.0 if false[i][j] else _dot(anchors[i], v) / self.t for j, v in enumerate(positives)]
+                batch = [
+                    0.0 if false[i][j] else _dot(anchors[i], v) / self.t
+                    for j, v in enumerate(positives)
+                ]
                 pulls[i] = _one_vs_rest_slopes([*batch, *scores], i)[len(batch) :]
             else:
                 pulls[i] = _softmax(scores)  # of log sum_k e^{s(h_i, n_k)/t}
@@ -120,7 +148,10 @@ class DCLROracle:
             largest = max(map(abs, gradient)) or 1.0
             step = _unit([g / largest for g in gradient])
             moved.append(
-                [torch.tensor(x + self.size * g, dtype=torch.float64) for x, g in zip(vector, step, strict=True)]
+                [
+                    torch.tensor(x + self.size * g, dtype=torch.float64)
+                    for x, g in zip(vector, step, strict=True)
+                ]
             )
         return moved
 
@@ -149,7 +180,11 @@ class DCLROracle:
                     total = total + log_all - row[c][1]  # - log p
                 else:  # - log( sum of the others' e / sum of all e )
                     others = row[:c] + row[c + 1 :]
-                    total = total + log_all - minus_log_share(torch.zeros((), dtype=torch.float64), others)
+                    total = (
+                        total
+                        + log_all
+                        - minus_log_share(torch.zeros((), dtype=torch.float64), others)
+                    )
         return total / (cells if self.released else len(h))
 
 
@@ -170,7 +205,8 @@ def _softmax(scores: list[float]) -> list[float]:
 def _one_vs_rest_slopes(scores: list[float], own: int) -> list[float]:
     """Derivatives of -log p_own - sum over other c of log(1 - p_c), p the softmax of the scores.
 
-    -log p_own gives p_k - [k = own]. -log(1 - p_c) gives p_c for k = c, else -p_c times the softmax without c.
+    -log p_own gives p_k - [k = own]. -log(1 - p_c) gives p_c for k = c, else -p_c times the softmax
+    without c.
     """
     shares = _softmax(scores)
     slopes = [share - (k == own) for k, share in enumerate(shares)]

@@ -1,14 +1,16 @@
-"""An independent oracle: SentEval's classifier and protocols, one classifier at a time, in plain torch.
+"""An independent oracle: SentEval's classifier and protocols, one classifier at a time, in plain
+torch.
 
 Written from the description in docs/methods.md#classifier and #protocols; nothing of `bench` is
 imported. Features are float numpy
-(n, d), labels int64 numpy (n,) in 0 .. classes - 1, the scores of protocols percentages with two decimals.
+(n, d), labels int64 numpy (n,) in 0 .. classes - 1, the scores of protocols percentages with two
+decimals.
 
-With `dtype=torch.float64` initial weights are still drawn in float32 and then cast, and permutations are numpy's, so
-both precisions start from the same numbers and see the same batches.
+With `dtype=torch.float64` initial weights are still drawn in float32 and then cast, and
+permutations are numpy's, so both precisions start from the same numbers and see the same batches.
 
-`round` is the number's own: Python's on one accuracy, numpy's on a mean. They differ on a few halves: 2.675 becomes
-2.67 in Python and 2.68 in numpy.
+`round` is the number's own: Python's on one accuracy, numpy's on a mean. They differ on a few
+halves: 2.675 becomes 2.67 in Python and 2.68 in numpy.
 """
 
 from __future__ import annotations
@@ -52,16 +54,23 @@ DEV_MODE = Settings(folds=5, optimiser="rmsprop", batch_size=128, tenacity=3, ep
 
 
 class Head:
-    """One classifier. Reseeds numpy's and torch's global generators when it is made, and draws from them.
+    """One classifier. Reseeds numpy's and torch's global generators when it is made, and draws from
+    them.
 
     Attributes:
         initial: weights and biases as drawn, float32, by their names in `model`.
-        permutations: every permutation drawn, in order: that of the 5 % split where there is one, then one a pass.
+        permutations: every permutation drawn, in order: that of the 5 % split where there is one,
+            then one a pass.
         checks: dev accuracy (a fraction) after every `epoch_size` passes.
     """
 
     def __init__(
-        self, inputs: int, classes: int, decay: float, settings: Settings, dtype: torch.dtype = torch.float32
+        self,
+        inputs: int,
+        classes: int,
+        decay: float,
+        settings: Settings,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         np.random.seed(SEED)
         torch.manual_seed(SEED)
@@ -84,7 +93,8 @@ class Head:
         self.checks: list[float] = []
 
     def fit(self, x: np.ndarray, y: np.ndarray, dev: Labelled | None = None) -> float:
-        """Train until the dev accuracy no longer improves, keep the best copy and return its dev accuracy (a fraction).
+        """Train until the dev accuracy no longer improves, keep the best copy and return its dev
+        accuracy (a fraction).
 
         Without `dev` a random 5 % of the samples is held out for it. A head is fitted once.
         """
@@ -113,7 +123,9 @@ class Head:
         self.model.train()
         order = torch.from_numpy(self._permutation(len(features)))
         size = self.settings.batch_size
-        for batch, answers in zip(features[order].split(size), labels[order].split(size), strict=True):
+        for batch, answers in zip(
+            features[order].split(size), labels[order].split(size), strict=True
+        ):
             self.optimiser.zero_grad()
             self.loss(self.model(batch), answers).backward()
             self.optimiser.step()
@@ -157,7 +169,8 @@ def cross_validated(
 def tune_and_refit(
     x: np.ndarray, y: np.ndarray, classes: int, settings: Settings, dtype: torch.dtype
 ) -> tuple[float, Head]:
-    """Best cross-validated accuracy over the regularisers (the first of equals), and a head refitted with it."""
+    """Best cross-validated accuracy over the regularisers (the first of equals), and a head
+    refitted with it."""
     scores = [cross_validated(x, y, classes, decay, settings, dtype) for decay in REGULARISERS]
     head = Head(x.shape[1], classes, REGULARISERS[int(np.argmax(scores))], settings, dtype)
     head.fit(x, y)
@@ -165,9 +178,14 @@ def tune_and_refit(
 
 
 def nested(
-    x: np.ndarray, y: np.ndarray, classes: int, settings: Settings, dtype: torch.dtype = torch.float32
+    x: np.ndarray,
+    y: np.ndarray,
+    classes: int,
+    settings: Settings,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[float, float]:
-    """(dev, test) of MR, CR, SUBJ and MPQA: each of k folds is the test set of a head tuned on the others."""
+    """(dev, test) of MR, CR, SUBJ and MPQA: each of k folds is the test set of a head tuned on the
+    others."""
     dev, test = [], []
     for train, held_out in folds(x, y, settings.folds):
         best, head = tune_and_refit(x[train], y[train], classes, settings, dtype)
@@ -185,7 +203,8 @@ def kfold(
     settings: Settings,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[float, float, np.ndarray]:
-    """(dev, test, predictions on the test set) of TREC and MRPC: tuned by k folds of the training set."""
+    """(dev, test, predictions on the test set) of TREC and MRPC: tuned by k folds of the training
+    set."""
     dev, head = tune_and_refit(train_x, train_y, classes, settings, dtype)
     return dev, round(100 * head.score(test_x, test_y), 2), head.predict(test_x)
 
@@ -197,7 +216,8 @@ def split(
     regularisers: Sequence[float] = REGULARISERS,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[float, float]:
-    """(dev, test) of SST2 and probing, from "train", "dev" and "test": tuned on dev, refitted the same way."""
+    """(dev, test) of SST2 and probing, from "train", "dev" and "test": tuned on dev, refitted the
+    same way."""
 
     def fitted(decay: float) -> Head:
         head = Head(splits["train"][0].shape[1], classes, decay, settings, dtype)
@@ -215,7 +235,8 @@ def tuned_mlp(
     settings: Settings,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[float, float, tuple[int, float]]:
-    """(dev, test, (hidden, dropout)) of the best network on dev, the first of equals, without a tuned regulariser.
+    """(dev, test, (hidden, dropout)) of the best network on dev, the first of equals, without a
+    tuned regulariser.
 
     It is scored as it is: a refit would repeat the same fit bit for bit.
     """

@@ -1,6 +1,8 @@
-"""Skip-thought by the letter: one sentence, one word, one unit's equation after another, in float64.
+"""Skip-thought by the letter: one sentence, one word, one unit's equation after another, in
+float64.
 
-Written from the printed equations, with the released trainer's two variants; it shares nothing with `methods/`. The
+Written from the printed equations, with the released trainer's two variants; it shares nothing with
+`methods/`. The
 gradient is taken by complex steps: f is analytic, so Im f(x + ih) / h is exact for any tiny h.
 """
 
@@ -33,7 +35,9 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def next_state(weights: Weights, name: str, x: Array, h: Array, told: Array | None, after: bool) -> Array:
+def next_state(
+    weights: Weights, name: str, x: Array, h: Array, told: Array | None, after: bool
+) -> Array:
     """h at the next word: reset gate, update gate, candidate, mixture."""
     units = len(h)
     W, b, U, V = (weights[f"{name}.{part}"] for part in ("words", "bias", "gates", "candidate"))
@@ -46,9 +50,16 @@ def next_state(weights: Weights, name: str, x: Array, h: Array, told: Array | No
     return (1 - z) * h + z * candidate
 
 
-def loss(weights: Weights, triples: Sequence[Sequence[list[int]]], every: bool, after: bool) -> complex:
-    """- sum over triples (before, centre, after), over both neighbours, over their words and end marks, of log P."""
-    embedding, V, c = weights["reader.embedding"], weights["decoders.output"], weights["decoders.bias"]
+def loss(
+    weights: Weights, triples: Sequence[Sequence[list[int]]], every: bool, after: bool
+) -> complex:
+    """- sum over triples (before, centre, after), over both neighbours, over their words and end
+    marks, of log P."""
+    embedding, V, c = (
+        weights["reader.embedding"],
+        weights["decoders.output"],
+        weights["decoders.bias"],
+    )
     units = V.shape[1]
     total = 0j
     for before, centre, behind in triples:

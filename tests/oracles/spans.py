@@ -1,4 +1,5 @@
-"""DeCLUTR's and PromptBERT's losses, written from the printed formulas as plain loops; nothing of methods/ is used."""
+"""DeCLUTR's and PromptBERT's losses, written from the printed formulas as plain loops; nothing of
+methods/ is used."""
 
 from __future__ import annotations
 
@@ -21,8 +22,11 @@ def log_sum(terms: Sequence[Tensor]) -> Tensor:
     return total.log() + top
 
 
-def declutr_contrast(anchors: Tensor, positives: Tensor, temperature: float, average: bool) -> Tensor:
-    """Section 3.1: e_i of anchors, e_{i + AN} the mean of their positives, l(i, i + AN) + l(i + AN, i)."""
+def declutr_contrast(
+    anchors: Tensor, positives: Tensor, temperature: float, average: bool
+) -> Tensor:
+    """Section 3.1: e_i of anchors, e_{i + AN} the mean of their positives, l(i, i + AN) + l(i + AN,
+    i)."""
     n = len(anchors)
     count = len(positives) // n
     e = [anchors[i] for i in range(n)]
@@ -55,7 +59,11 @@ def info_nce(first: Sequence[Tensor], second: Sequence[Tensor], temperature: flo
 
 
 def at_mask(
-    model: Callable[..., Any], before: Sequence[int], words: Sequence[int], behind: Sequence[int], mask_id: int
+    model: Callable[..., Any],
+    before: Sequence[int],
+    words: Sequence[int],
+    behind: Sequence[int],
+    mask_id: int,
 ) -> Tensor:
     """The last state at the mask behind the sentence, of one sentence alone."""
     ids = [*before, *words, *behind]
@@ -64,10 +72,18 @@ def at_mask(
 
 
 def template_alone(
-    model: Callable[..., Any], before: Sequence[int], behind: Sequence[int], mask_id: int, gap: int, first: int
+    model: Callable[..., Any],
+    before: Sequence[int],
+    behind: Sequence[int],
+    mask_id: int,
+    gap: int,
+    first: int,
 ) -> Tensor:
-    """The same without the sentence; what stands behind it keeps the positions that `gap` word pieces leave it."""
+    """The same without the sentence; what stands behind it keeps the positions that `gap` word
+    pieces leave it."""
     positions = [first + i for i in range(len(before))]
     positions += [first + len(before) + gap + i for i in range(len(behind))]
-    states = model(input_ids=torch.tensor([[*before, *behind]]), position_ids=torch.tensor([positions]))
+    states = model(
+        input_ids=torch.tensor([[*before, *behind]]), position_ids=torch.tensor([positions])
+    )
     return states.last_hidden_state[0, len(before) + list(behind).index(mask_id)]

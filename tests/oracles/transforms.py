@@ -1,4 +1,5 @@
-"""Whitening and Glow as plain loops over scalars, importing nothing of `methods`; and programmers' mistakes in both."""
+"""Whitening and Glow as plain loops over scalars, importing nothing of `methods`; and programmers'
+mistakes in both."""
 
 from __future__ import annotations
 
@@ -18,12 +19,14 @@ def covariance(rows: list[list[float]]) -> tuple[list[float], list[list[float]]]
     n, d = len(rows), len(rows[0])
     mean = [sum(row[k] for row in rows) / n for k in range(d)]
     return mean, [
-        [sum((row[i] - mean[i]) * (row[j] - mean[j]) for row in rows) / (n - 1) for j in range(d)] for i in range(d)
+        [sum((row[i] - mean[i]) * (row[j] - mean[j]) for row in rows) / (n - 1) for j in range(d)]
+        for i in range(d)
     ]
 
 
 def jacobi(matrix: list[list[float]]) -> tuple[list[float], list[list[float]]]:
-    """Eigenvalues, largest first, and eigenvectors as columns of a symmetric matrix, by Jacobi's rotations."""
+    """Eigenvalues, largest first, and eigenvectors as columns of a symmetric matrix, by Jacobi's
+    rotations."""
     d = len(matrix)
     a = [row[:] for row in matrix]
     v = [[float(i == j) for j in range(d)] for i in range(d)]
@@ -51,7 +54,10 @@ def whitened(train: list[list[float]], rows: list[list[float]], k: int) -> list[
     d = len(mean)
     found = []
     for row in rows:
-        z = [sum((row[i] - mean[i]) * vectors[i][j] for i in range(d)) / math.sqrt(values[j]) for j in range(k)]
+        z = [
+            sum((row[i] - mean[i]) * vectors[i][j] for i in range(d)) / math.sqrt(values[j])
+            for j in range(k)
+        ]
         length = math.sqrt(sum(x * x for x in z))
         found.append([x / length for x in z])
     return found
@@ -65,7 +71,8 @@ def cosines(rows: list[list[float]]) -> list[list[float]]:
     return [[cosine(x, y) for y in rows] for x in rows]
 
 
-# Glow: vectors are lists of scalar tensors, so that gradients come from this formula and from no other
+# Glow: vectors are lists of scalar tensors, so that gradients come from this formula and from no
+# other
 
 
 def dense(weight: Tensor, bias: Tensor, x: list[Tensor]) -> list[Tensor]:
@@ -73,17 +80,22 @@ def dense(weight: Tensor, bias: Tensor, x: list[Tensor]) -> list[Tensor]:
 
 
 def coupled(state: dict[str, Tensor], name: str, x: list[Tensor]) -> list[Tensor]:
-    """Additive coupling: the second part plus a network of the first, whose size is half, rounded down."""
+    """Additive coupling: the second part plus a network of the first, whose size is half, rounded
+    down."""
     half = len(x) // 2
     hidden = x[:half]
     for layer in (0, 2, 4):
-        hidden = dense(state[f"{name}.network.{layer}.weight"], state[f"{name}.network.{layer}.bias"], hidden)
+        hidden = dense(
+            state[f"{name}.network.{layer}.weight"], state[f"{name}.network.{layer}.bias"], hidden
+        )
         if layer < 4:
             hidden = [h if h > 0 else h * 0 for h in hidden]
     return x[:half] + [x[half + i] + hidden[i] for i in range(len(x) - half)]
 
 
-def glow(state: dict[str, Tensor], levels: int, depth: int, u: Tensor) -> tuple[list[Tensor], Tensor]:
+def glow(
+    state: dict[str, Tensor], levels: int, depth: int, u: Tensor
+) -> tuple[list[Tensor], Tensor]:
     """f^-1 of one vector and its log-determinant."""
     x = list(u)
     gone: list[Tensor] = []

@@ -12,8 +12,11 @@ from tests.oracles.methods import Batch, dot, minus_log_share, unit
 
 
 def nt_xent(first: Batch, second: Batch, t: float) -> Tensor:
-    """Mean over all 2N vectors of -log( e^{sim(u_i, u_pos)/t} / sum_{j != i} e^{sim(u_i, u_j)/t} )."""
-    vectors = [unit(u) for pair in zip(first, second, strict=True) for u in pair]  # s1, s1', s2, s2', ...
+    """Mean over all 2N vectors of -log( e^{sim(u_i, u_pos)/t} / sum_{j != i} e^{sim(u_i, u_j)/t}
+    )."""
+    vectors = [
+        unit(u) for pair in zip(first, second, strict=True) for u in pair
+    ]  # s1, s1', s2, s2', ...
     total = torch.zeros((), dtype=torch.float64)
     for i in range(len(vectors)):
         partner = i + 1 if i % 2 == 0 else i - 1
@@ -43,11 +46,15 @@ def shortened(words: Sequence[str], seed: int, row: int) -> list[str]:
     return [words[i] for i in range(len(words)) if i != order[0]]
 
 
-def noised(sentences: Sequence[str], noise: str | None, share: float, seed: int, *, whole: bool = False) -> list[str]:
+def noised(
+    sentences: Sequence[str], noise: str | None, share: float, seed: int, *, whole: bool = False
+) -> list[str]:
     """The corpus after loading, words between spaces; `whole`: one draw for all of it."""
     if noise is None:
         return list(sentences)
-    draws = torch.rand(1 if whole else len(sentences), generator=generator(seed, "word-noise")).tolist()
+    draws = torch.rand(
+        1 if whole else len(sentences), generator=generator(seed, "word-noise")
+    ).tolist()
     found = []
     for row in range(len(sentences)):
         if (draws[0] if whole else draws[row]) >= share or not sentences[row].split():

@@ -1,4 +1,5 @@
-"""Every printed number has a recipe or a reason, every recipe is planned, every kind of recipe has a smoke run."""
+"""Every printed number has a recipe or a reason, every recipe is planned, every kind of recipe has
+a smoke run."""
 
 from __future__ import annotations
 
@@ -68,16 +69,28 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
     found = coverage_of_numbers(planned)
     assert len(found) == 967
     lost = found[(found["run"] != "") & ~found["planned"]]
-    names = lost[["source", "table", "method", "backbone", "variant", "task", "run", "minus"]].to_numpy().tolist()
+    names = (
+        lost[["source", "table", "method", "backbone", "variant", "task", "run", "minus"]]
+        .to_numpy()
+        .tolist()
+    )
     assert not names, "\n".join(map(str, names))
     known = {run.plan["id"]: run.plan for run in planned.runs}
     for row in found[found["run"] != ""].itertuples():
         sides = [side for side in (row.run, row.minus) if side]
-        assert {f"{known[name]['method']}@{known[name]['setting']}" for name in row.targets} == set(sides)
-        assert {known[name]["backbone"] for name in row.targets} == {row.suite_backbone or row.backbone}
+        assert {f"{known[name]['method']}@{known[name]['setting']}" for name in row.targets} == set(
+            sides
+        )
+        assert {known[name]["backbone"] for name in row.targets} == {
+            row.suite_backbone or row.backbone
+        }
         # Two sides have seeds in common, or one of them has none.
         drawn = [
-            {known[name]["seed"] for name in row.targets if side == f"{known[name]['method']}@{known[name]['setting']}"}
+            {
+                known[name]["seed"]
+                for name in row.targets
+                if side == f"{known[name]['method']}@{known[name]['setting']}"
+            }
             for side in sides
         ]
         assert set.intersection(*drawn) or {None} in drawn
@@ -123,7 +136,9 @@ def test_the_smoke_suite_measures_every_printed_metric(smoke):
 
 
 def test_kinds():
-    assert spelled(kind("is-cse[alpha=0.1,alpha_start=none]@official")) == "is-cse[alpha,alpha_start]"
+    assert (
+        spelled(kind("is-cse[alpha=0.1,alpha_start=none]@official")) == "is-cse[alpha,alpha_start]"
+    )
     assert does(kind("dclr[epochs=1]+is-cse"), kind("dclr+is-cse@paper"))
     assert not does(kind("sscl"), kind("sscl[layer=11]"))
     assert not does(kind("gs-infonce+is-cse"), kind("gs-infonce"))
@@ -138,7 +153,13 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     monkeypatch.setattr(protocols, "kfold", lambda *_: protocols.Result(1.0, 2.0, predicted))
     data = write_tasks(tiny_data, tmp_path / "data")
     records = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
-    entry = {"method": "simcse", "seed": 1, "scores": {}, "outcome": {"best_step": 3}, "records": records}
+    entry = {
+        "method": "simcse",
+        "seed": 1,
+        "scores": {},
+        "outcome": {"best_step": 3},
+        "records": records,
+    }
     suite = read_suite(write_suite(tmp_path / "suite", [entry]))
     plan = {"tasks": ["all"], "seed": 1, "skip": None}
     assert planned_scores(plan) == set(suite.runs[0].scores)
@@ -172,7 +193,13 @@ def test_counts_of_a_table(finished):
     counts = coverage(suite, cells(suite)).set_index(["source", "table"])
     columns = ["printed", "measures", "recipe", "planned", "run"]
     assert counts.loc[("gs-infonce-v2", "Table 2"), columns].tolist() == [64, 64, 64, 8, 8]
-    assert counts.loc[("is-cse", "Table 1"), columns].tolist() == [200, 200, 200, 16, 8]  # is-cse has not run
+    assert counts.loc[("is-cse", "Table 1"), columns].tolist() == [
+        200,
+        200,
+        200,
+        16,
+        8,
+    ]  # is-cse has not run
     assert counts.loc[("is-cse", "Table 8"), columns].tolist() == [88, 88, 80, 0, 0]
     assert counts.loc[("gs-infonce-v2", "Table 1"), columns].tolist() == [8, 0, 0, 0, 0]
     # For a difference, both sides must be planned.
@@ -180,8 +207,14 @@ def test_counts_of_a_table(finished):
     assert counts.loc[("sscl", "Introduction"), columns].tolist() == [4, 4, 4, 1, 1]
     verdicts = counts[list(VERDICT_SYMBOLS)]
     assert (verdicts.sum(axis=1) == counts["recipe"]).all()
-    found = cells(suite).query("source == 'gs-infonce-v2' and table == 'Table 2'")["verdict"].value_counts()
-    assert {kind: count for kind, count in verdicts.loc[("gs-infonce-v2", "Table 2")].items() if count} == dict(found)
+    found = (
+        cells(suite)
+        .query("source == 'gs-infonce-v2' and table == 'Table 2'")["verdict"]
+        .value_counts()
+    )
+    assert {
+        kind: count for kind, count in verdicts.loc[("gs-infonce-v2", "Table 2")].items() if count
+    } == dict(found)
     assert counts[["printed", "recipe"]].sum().tolist() == [967, (mapped()["run"] != "").sum()]
 
 
@@ -190,16 +223,24 @@ def test_text_markdown_and_csv(finished, tmp_path):
     assert render_coverage([finished], out=tmp_path / "out.csv") == text
     missing = (mapped().query("run == ''")["metric"].isin(MEASURES)).sum()
     assert (
-        f"{missing} of the 915 printed numbers that measure something have no recipe: {missing / 9.15:.1f} %." in text
+        f"{missing} of the 915 printed numbers that measure something have no recipe: {missing / 9.15:.1f} %."
+        in text
     )
     assert "  is-cse, Table 8: 8 (Skip-thought)\n" in text
-    assert "roberta-large, STS12, STS13, STS14, STS15, STS16, STS-B, SICK-R, Avg: dclr+is-cse@paper" in text
+    assert (
+        "roberta-large, STS12, STS13, STS14, STS15, STS16, STS-B, SICK-R, Avg: dclr+is-cse@paper"
+        in text
+    )
     written = (tmp_path / "out.md").read_text()
     assert "| gs-infonce-v2 | Table 2 | 64 | 64 | 64 | 8 | 8 |" in written
     assert "\n  * is-cse, Table 8: 8 (Skip-thought)\n" in written
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert len(rows) == 967
-    row = next(row for row in rows if row["method"] == "SimCSE" and row["table"] == "Table 2" and row["task"] == "Avg")
+    row = next(
+        row
+        for row in rows
+        if row["method"] == "SimCSE" and row["table"] == "Table 2" and row["task"] == "Avg"
+    )
     assert (row["targets"], row["n"], row["value"]) == ("run000 run001 run002", "3", "76.25")
     with pytest.raises(UserError, match="its extension must be"):
         render_coverage([finished], out=tmp_path / "out.txt")
@@ -207,11 +248,17 @@ def test_text_markdown_and_csv(finished, tmp_path):
 
 def test_two_suites_make_one_account(finished, tmp_path):
     rows = [dict.fromkeys(("CNSD-STS-B",), value) for value in (67.0, 68.0)]
-    chinese = seeds("word-noise", rows, setting="paper", backbone="bert-base-chinese", tasks=["chinese"])
-    other = write_suite(tmp_path, [{**run, "id": f"zh{run['seed']}"} for run in chinese], name="chinese")
+    chinese = seeds(
+        "word-noise", rows, setting="paper", backbone="bert-base-chinese", tasks=["chinese"]
+    )
+    other = write_suite(
+        tmp_path, [{**run, "id": f"zh{run['seed']}"} for run in chinese], name="chinese"
+    )
     text = render_coverage([finished, other])
     assert "in suite paper and chinese." in text
-    line = next(line for line in text.splitlines() if line.split()[:2] == ["simcse-zh-noise", "Section"])
+    line = next(
+        line for line in text.splitlines() if line.split()[:2] == ["simcse-zh-noise", "Section"]
+    )
     assert line.split()[2:8] == ["5", "4", "4", "4", "2", "1"]
 
 
@@ -220,7 +267,10 @@ def test_suites_in_any_order_make_one_account(finished, tmp_path):
 
     plan = read_json(finished / "plan.json")
     write_json(tmp_path / "plan.json", plan)  # a copy of the suite without scores
-    texts = {render_coverage(order).split("\n", 1)[1] for order in ([finished, tmp_path], [tmp_path, finished])}
+    texts = {
+        render_coverage(order).split("\n", 1)[1]
+        for order in ([finished, tmp_path], [tmp_path, finished])
+    }
     assert texts == {render_coverage([finished]).split("\n", 1)[1]}
     for name in ("a", "b"):
         write_suite(tmp_path / name, [], name=name, stand_ins={"bert-base-uncased": f"toy-{name}"})

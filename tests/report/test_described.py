@@ -1,4 +1,5 @@
-"""figures.yaml: it has every figure of the papers, its runs exist, and errors in it are reported."""
+"""figures.yaml: it has every figure of the papers, its runs exist, and errors in it are
+reported."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ def test_every_figure_of_the_papers_is_described():
 
 def test_stems_are_no_other_figure_s():
     tables = mapped()[["source", "table"]].drop_duplicates()
-    printed = {f"{source}_{table.lower().replace(' ', '-')}" for source, table in tables.itertuples(index=False)}
+    printed = {
+        f"{source}_{table.lower().replace(' ', '-')}"
+        for source, table in tables.itertuples(index=False)
+    }
     assert not printed & {figure.stem for figure in load_figures()}
 
 
@@ -60,7 +64,11 @@ def test_sweeps_hold_the_numbers_that_print_has():
         for figure in load_figures()
         if figure.kind == "sweep"
     }
-    assert xs == {"G5": [0, 0, 0.5, 1, 2, 3, 4, 8, 16], "S6": list(range(12)), "S7": list(range(12))}
+    assert xs == {
+        "G5": [0, 0, 0.5, 1, 2, 3, 4, 8, 16],
+        "S6": list(range(12)),
+        "S7": list(range(12)),
+    }
 
 
 def test_a_list_of_backbones_is_a_series_each():
@@ -75,7 +83,9 @@ def test_released_logs():
     assert counts.tolist() == [250, 250, 250, 124, 250, 250, 250, 250]
     first = logs.iloc[0]
     assert (first["step"], first["task"], first["value"]) == (125, "STS-B", 71.851)
-    best = logs.query("method == 'GS-InfoNCE' and backbone == 'roberta-large' and task == 'STS-B'")["value"].max()
+    best = logs.query("method == 'GS-InfoNCE' and backbone == 'roberta-large' and task == 'STS-B'")[
+        "value"
+    ].max()
     assert best == 85.611
     assert logs["value"].between(50, 90).all()
 

@@ -1,4 +1,5 @@
-"""The papers' figures as drawn: marks are at their values, texts do not overlap, files are reproducible."""
+"""The papers' figures as drawn: marks are at their values, texts do not overlap, files are
+reproducible."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def smoke(tmp_path_factory) -> SuiteResults:
     stand_ins = {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta"}
     folder = tmp_path_factory.mktemp("smoke")
     return read_suite(
-        write_everything(folder, depth=4, seeds=(1,), stand_ins=stand_ins, data="world", name="smoke", steps=4)
+        write_everything(
+            folder, depth=4, seeds=(1,), stand_ins=stand_ins, data="world", name="smoke", steps=4
+        )
     )
 
 
@@ -46,11 +49,13 @@ def drawn(name: str, suite: SuiteResults) -> tuple[Figure, pd.DataFrame]:
 
 
 def marks(panel: Axes, i: int, marker: str | None = None) -> np.ndarray:
-    """Every point drawn in the colour of series i with a marker (its own by default), sorted, of shape (n, 2)."""
+    """Every point drawn in the colour of series i with a marker (its own by default), sorted, of
+    shape (n, 2)."""
     return in_order(
         (x, y)
         for line in panel.get_lines()
-        if line.get_marker() == (marker or MARKS[i]) and to_hex(line.get_color()) == LINES[i]["color"].lower()
+        if line.get_marker() == (marker or MARKS[i])
+        and to_hex(line.get_color()) == LINES[i]["color"].lower()
         for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
     )
 
@@ -67,7 +72,16 @@ def test_sweep(suite):
     figure, table = drawn("G5", suite)
     xs = [0, 0.5, 1, 2, 3, 4, 8, 16]
     for panel, (task, split) in zip(figure.axes, (("STS-B", "dev"), ("Avg", "test")), strict=True):
-        assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "0.5", "1", "2", "3", "4", "8", "16"]
+        assert [label.get_text() for label in panel.get_xticklabels()] == [
+            "0",
+            "0.5",
+            "1",
+            "2",
+            "3",
+            "4",
+            "8",
+            "16",
+        ]
         rows = table[(table["task"] == task) & (table["split"] == split)]
         ours = rows[rows["origin"] == OURS]
         # Both series have a value at 0, so they are shifted there.
@@ -76,13 +90,21 @@ def test_sweep(suite):
             for x, y in ours.query("series == 'GS-InfoNCE'")[["x", "value"]].to_numpy()
         ]
         assert marks(panel, 1) == pytest.approx(in_order(expected))
-        assert marks(panel, 0) == pytest.approx(in_order((-0.11, y) for y in ours.query("series == 'SimCSE'")["value"]))
+        assert marks(panel, 0) == pytest.approx(
+            in_order((-0.11, y) for y in ours.query("series == 'SimCSE'")["value"])
+        )
         strokes = [(x, y) for line in panel.get_lines() if line.get_marker() == "_"
                    for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]  # fmt: skip
         printed = rows[rows["origin"] != OURS]
-        assert sorted(strokes) == sorted((xs.index(x), y) for x, y in printed[["x", "value"]].to_numpy())
+        assert sorted(strokes) == sorted(
+            (xs.index(x), y) for x, y in printed[["x", "value"]].to_numpy()
+        )
         assert len(strokes) == (8 if task == "Avg" else 0)
-        (means,) = [line for line in panel.get_lines() if len(line.get_xdata()) == 8 and line.get_marker() == "None"]
+        (means,) = [
+            line
+            for line in panel.get_lines()
+            if len(line.get_xdata()) == 8 and line.get_marker() == "None"
+        ]
         wanted = ours.query("series == 'GS-InfoNCE'").groupby("x")["value"].mean()
         assert means.get_ydata() == pytest.approx(wanted.to_numpy())
 
@@ -92,12 +114,16 @@ def test_curves_with_logs(suite):
     assert [panel.get_title(loc="left") for panel in figure.axes] == [
         "bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large",
     ]  # fmt: skip
-    for panel, backbone in zip(figure.axes, ["bert-base-uncased", "bert-large-uncased"], strict=False):
+    for panel, backbone in zip(
+        figure.axes, ["bert-base-uncased", "bert-large-uncased"], strict=False
+    ):
         rows = table[(table["backbone"] == backbone) & (table["series"] == "ESimCSE")]
         kept = rows[rows["best"].eq(True)][["step", "dev"]].to_numpy()
         assert len(kept) == 2
         assert marks(panel, 1) == pytest.approx(in_order(kept))
-        lines = [list(line.get_ydata()) for line in panel.get_lines() if line.get_marker() == "None"]
+        lines = [
+            list(line.get_ydata()) for line in panel.get_lines() if line.get_marker() == "None"
+        ]
         assert rows[rows["origin"] == "released log"]["dev"].tolist() in lines
         mean = rows[rows["origin"] == OURS].groupby("step")["dev"].mean().tolist()
         assert any(line == pytest.approx(mean) for line in lines)
@@ -105,9 +131,9 @@ def test_curves_with_logs(suite):
 
 def test_printed_best_step(suite, smoke):
     figure, _ = drawn("S12", suite)
-    assert [list(line.get_xdata()) for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"] == [
-        [1500, 1500]
-    ]
+    assert [
+        list(line.get_xdata()) for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"
+    ] == [[1500, 1500]]
     assert "printed best step" in [text.get_text() for text in figure.legends[0].get_texts()]
     figure, _ = drawn("S12", smoke)
     assert "printed best step" not in [text.get_text() for text in figure.legends[0].get_texts()]
@@ -122,12 +148,16 @@ def test_layers(suite):
                 rows = table[(table["reading"] == reading) & (table["series"] == label)]
                 expected = rows.groupby("layer")["value"].mean()
                 assert marks(panel, i) == pytest.approx(in_order(expected.items()))
-                assert marks(panel, i, "_") == pytest.approx(in_order(rows[["layer", "value"]].to_numpy()))
+                assert marks(panel, i, "_") == pytest.approx(
+                    in_order(rows[["layer", "value"]].to_numpy())
+                )
 
 
 def test_a_deep_backbone_names_its_last_layer(suite):
     measured = figure_data(FIGURES["S1"], suite)
-    rows = measured.table.query("series == 'SimCSE' and seed == 42 and reading == 'cls' and layer == 1")
+    rows = measured.table.query(
+        "series == 'SimCSE' and seed == 42 and reading == 'cls' and layer == 1"
+    )
     deep = pd.concat([rows.assign(layer=layer) for layer in range(1, 24)])
     with matplotlib.rc_context(STYLE):
         figure = draw(suite, FIGURES["S1"], FigureData(deep, ()))
@@ -148,7 +178,9 @@ def test_in_batch(suite):
 def test_alignment(suite):
     figure, table = drawn("I8", suite)
     panel = figure.axes[0]
-    means = table.groupby(["series", "backbone"], sort=False)[["uniformity", "alignment", "average"]].mean()
+    means = table.groupby(["series", "backbone"], sort=False)[
+        ["uniformity", "alignment", "average"]
+    ].mean()
     big = [line for line in panel.get_lines() if line.get_markersize() == 8]
     assert len(big) == 8
     spots = {(float(line.get_xdata()[0]), float(line.get_ydata()[0])): line for line in big}
@@ -170,10 +202,16 @@ def test_path_begins_hollow_and_ends_full(suite):
     (panel,) = figure.axes
     for i, label in enumerate(("no dropout", "dropout 0.1", "delete one word")):
         path = table[table["series"] == label].groupby("step")[["uniformity", "alignment"]].mean()
-        ends = [line for line in panel.get_lines() if line.get_markersize() == 6 and line.get_marker() == MARKS[i]]
+        ends = [
+            line
+            for line in panel.get_lines()
+            if line.get_markersize() == 6 and line.get_marker() == MARKS[i]
+        ]
         assert [line.get_markerfacecolor() for line in ends] == ["white", LINES[i]["color"]]
         for line, step in zip(ends, (125, 3125), strict=True):
-            assert (line.get_xdata()[0], line.get_ydata()[0]) == pytest.approx(tuple(path.loc[step]))
+            assert (line.get_xdata()[0], line.get_ydata()[0]) == pytest.approx(
+                tuple(path.loc[step])
+            )
 
 
 def test_seeds_share_their_scale(suite):
@@ -184,7 +222,9 @@ def test_seeds_share_their_scale(suite):
         low, high = panel.get_ylim()
         assert table.loc[table["task"] == task, "value"].between(low, high).all()
         for i, label in enumerate(("SimCSE", "DCLR", "IS-CSE")):
-            rows = table[(table["task"] == task) & (table["series"] == label) & (table["origin"] == OURS)]
+            rows = table[
+                (table["task"] == task) & (table["series"] == label) & (table["origin"] == OURS)
+            ]
             assert marks(panel, i) == pytest.approx(in_order((i, value) for value in rows["value"]))
 
 
@@ -197,12 +237,18 @@ def test_densities(suite):
     ]
     curves = [line for line in panel.get_lines() if len(line.get_xdata()) == 400]
     assert len(curves) == 10
-    heights = np.array([line.get_ydata() for line in curves]).reshape(5, 2, 400) - np.arange(5)[:, None, None]
+    heights = (
+        np.array([line.get_ydata() for line in curves]).reshape(5, 2, 400)
+        - np.arange(5)[:, None, None]
+    )
     xs = curves[0].get_xdata()
     groups = {key: rows["cosine"] for key, rows in table.groupby(["group", "series"])}
     # Within a group the series stand in the order of their names.
     wanted = np.array(
-        [[gaussian_kde(groups[group, label])(xs) for label in ("IS-CSE", "SimCSE")] for group in range(5)]
+        [
+            [gaussian_kde(groups[group, label])(xs) for label in ("IS-CSE", "SimCSE")]
+            for group in range(5)
+        ]
     )
     assert heights == pytest.approx(1.15 * wanted / wanted.max())  # one scale for all
 
@@ -217,9 +263,15 @@ def test_matrices_share_their_scale(suite):
     images = [panel.get_images()[0] for panel in figure.axes[:2]]
     for image, label in zip(images, ("SimCSE", "SSCL-SimCSE"), strict=True):
         rows = table[table["series"] == label]
-        assert image.get_array().tolist() == rows.pivot(index="row", columns="column", values="cosine").values.tolist()
+        assert (
+            image.get_array().tolist()
+            == rows.pivot(index="row", columns="column", values="cosine").values.tolist()
+        )
         assert image.get_clim() == (np.floor(10 * table["cosine"].min()) / 10, 1)
-    assert [panel.get_title(loc="left") for panel in figure.axes[:2]] == ["SimCSE, layer 12", "SSCL-SimCSE, layer 12"]
+    assert [panel.get_title(loc="left") for panel in figure.axes[:2]] == [
+        "SimCSE, layer 12",
+        "SSCL-SimCSE, layer 12",
+    ]
 
 
 def test_nothing_passes_for_a_reproduction(suite, smoke):
@@ -228,7 +280,8 @@ def test_nothing_passes_for_a_reproduction(suite, smoke):
             picture = draw(smoke, figure, measured)
         assert "comparable with each other, with no paper" in text_of(picture)
         whole = text_of(picture) + "".join(
-            panel.get_title(loc="left") + "".join(text.get_text() for text in panel.texts) for panel in picture.axes
+            panel.get_title(loc="left") + "".join(text.get_text() for text in panel.texts)
+            for panel in picture.axes
         )
         assert "(ours: toy-bert)" in whole
     figure, _ = drawn("S6", suite)
@@ -255,7 +308,9 @@ def covered(figure: Figure) -> list[tuple[str, str]]:
     """Pairs of overlapping texts, and texts that exceed the figure."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in shown(figure)]
+    boxes = [
+        (text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in shown(figure)
+    ]
     page = figure.bbox
     found = [
         (text, "the edge")
@@ -281,7 +336,11 @@ def test_covering_is_seen(suite):
     figure, _ = drawn("S6", suite)
     figure.text(0.02, 0.98, "on the title", va="top")
     figure.text(0.99, 0.5, "over the edge")
-    assert {other for pair in covered(figure) for other in pair} >= {"on the title", "over the edge", "the edge"}
+    assert {other for pair in covered(figure) for other in pair} >= {
+        "on the title",
+        "over the edge",
+        "the edge",
+    }
 
 
 @pytest.mark.parametrize("name", ["S6", "I8", "S11"])
@@ -298,20 +357,26 @@ def test_odd_labels_are_texts(name, suite):
         assert found == []
 
 
-def rendered(suite: SuiteResults, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+def rendered(
+    suite: SuiteResults, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch
+) -> dict[str, bytes]:
     """The bytes of the papers' figures `names` by file."""
     monkeypatch.setattr("bench.report.figures.read_suite", lambda _: suite)
     monkeypatch.setattr("bench.report.figures.cells", lambda _: None)
     monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     monkeypatch.setattr("bench.report.figures.leaderboards", lambda _: {})
-    monkeypatch.setattr("bench.report.figures.papers.load_figures", lambda: [FIGURES[name] for name in names])
+    monkeypatch.setattr(
+        "bench.report.figures.papers.load_figures", lambda: [FIGURES[name] for name in names]
+    )
     render_figures(out, out)
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "names", [("G5", "I8"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow)], ids=["two", "all"]
+    "names",
+    [("G5", "I8"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow)],
+    ids=["two", "all"],
 )
 def test_files_hold_the_numbers_and_bytes_are_equal(suite, tmp_path, monkeypatch, names):
     files = rendered(suite, tmp_path / "one", names, monkeypatch)

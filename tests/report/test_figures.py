@@ -25,7 +25,12 @@ ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory) -> Path:
-    entry = {"method": "untrained", "setting": "paper", "seed": None, "scores": dict.fromkeys(STS_TASKS, 56.7)}
+    entry = {
+        "method": "untrained",
+        "setting": "paper",
+        "seed": None,
+        "scores": dict.fromkeys(STS_TASKS, 56.7),
+    }
     runs = [*seeds("simcse", ROWS), *seeds("simcse", ROWS[:3], setting="paper"), entry]
     return write_suite(tmp_path_factory.mktemp("suite"), runs)
 
@@ -46,7 +51,13 @@ def test_seeds_stand_around_the_printed_stroke(suite):
     with matplotlib.rc_context(STYLE):
         figure = comparison(read_suite(suite), table)
     panels = {panel.get_title(loc="left"): panel for panel in figure.axes}
-    assert list(panels) == ["glove", "bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large"]
+    assert list(panels) == [
+        "glove",
+        "bert-base-uncased",
+        "bert-large-uncased",
+        "roberta-base",
+        "roberta-large",
+    ]
     panel = panels["bert-base-uncased"]
     names = [label.get_text() for label in panel.get_yticklabels()]
     y = names.index("SimCSE")
@@ -70,10 +81,14 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
         name="smoke", data="world", stand_ins={"bert-base-uncased": "toy-bert"},
     )  # fmt: skip
     with matplotlib.rc_context(STYLE):
-        figure = comparison(read_suite(tmp_path), figure_stems(cells(read_suite(tmp_path)))["sscl_table-7"])
+        figure = comparison(
+            read_suite(tmp_path), figure_stems(cells(read_suite(tmp_path)))["sscl_table-7"]
+        )
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == "bert-base-uncased  (ours: toy-bert)"
-    drawn = [line for line in panel.get_lines() if line.get_marker() == "o" and len(line.get_xdata())]
+    drawn = [
+        line for line in panel.get_lines() if line.get_marker() == "o" and len(line.get_xdata())
+    ]
     assert drawn
     assert {line.get_markerfacecolor() for line in drawn} == {"none"}
     assert "≠ not comparable" in [text.get_text() for text in panel.texts]
@@ -103,7 +118,9 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
     write_suite(tmp_path, seeds("simcse", ROWS, label=long))
     with matplotlib.rc_context(STYLE):
         whole, other = read_suite(suite), read_suite(tmp_path)
-        drawn = {stem: comparison(whole, table) for stem, table in figure_stems(cells(whole)).items()}
+        drawn = {
+            stem: comparison(whole, table) for stem, table in figure_stems(cells(whole)).items()
+        }
         other = replace(other, name="an-unusually-long-name-of-a-suite" * 2)
         drawn["leaderboard"] = board_figure(other, leaderboard(other))
         drawn["compare"] = versus_figure(replace(whole, name=other.name), *against(whole, "simcse"))
@@ -131,7 +148,9 @@ def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
     render_figures(suite, tmp_path / "one")
     stems = {"leaderboard", *drawn}
     files = sorted((tmp_path / "one").iterdir())
-    assert {path.name for path in files} == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}
+    assert {path.name for path in files} == {
+        f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")
+    }
     monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     render_figures(suite, tmp_path / "two")
     for path in (tmp_path / "two").iterdir():

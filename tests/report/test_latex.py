@@ -1,4 +1,5 @@
-"""Tables in LaTeX: they compile, fit a page, and print their texts unchanged, whatever these contain."""
+"""Tables in LaTeX: they compile, fit a page, and print their texts unchanged, whatever these
+contain."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from bench.report.tables import (
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 
-needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+needs_latex = pytest.mark.skipif(
+    shutil.which("pdflatex") is None, reason="pdflatex is not installed"
+)
 
 # A typical article: A4, one column, with the packages that the tables need.
 HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}\\usepackage{booktabs,graphicx}\n"
@@ -43,18 +46,23 @@ ODD = [
 def compiled(folder: Path, tables: Iterable[str]) -> str:
     """Compile tables in one article and return LaTeX's log."""
     body = "\n\\clearpage\n".join(tables)
-    (folder / "all.tex").write_text(f"{HEAD}\\begin{{document}}\n{body}\n\\end{{document}}\n", encoding="utf-8")
+    (folder / "all.tex").write_text(
+        f"{HEAD}\\begin{{document}}\n{body}\n\\end{{document}}\n", encoding="utf-8"
+    )
     ended = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"],
         cwd=folder, env=os.environ | {"max_print_line": "1000"}, capture_output=True, timeout=120,
     )  # fmt: skip
     log = (folder / "all.log").read_text(encoding="utf-8", errors="replace")
-    assert ended.returncode == 0, "\n".join(line for line in log.splitlines() if line.startswith(("!", "l.")))
+    assert ended.returncode == 0, "\n".join(
+        line for line in log.splitlines() if line.startswith(("!", "l."))
+    )
     return log
 
 
 def complaints(log: str) -> list[str]:
-    """Warnings about overfull boxes and missing characters. "Label(s) may have changed" follows every first pass."""
+    """Warnings about overfull boxes and missing characters. "Label(s) may have changed" follows
+    every first pass."""
     words = r"Overfull|Float too large|Missing character|LaTeX Font Warning|LaTeX Warning(?!: Label\(s\))"
     return [line for line in log.splitlines() if re.search(words, line)]
 
@@ -118,7 +126,11 @@ def read_back(text: str) -> str:
         kind = found.lastgroup
         piece = found[kind]
         printed += (
-            MEANINGS[piece] if kind in ("command", "symbol") else chr(int(piece, 16)) if kind == "code" else piece
+            MEANINGS[piece]
+            if kind in ("command", "symbol")
+            else chr(int(piece, 16))
+            if kind == "code"
+            else piece
         )
         place = found.end()
     return printed

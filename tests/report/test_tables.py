@@ -64,10 +64,17 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory) -> tuple[Path, Path]:
-    """A suite with SimCSE in both settings and one row with a nasty label, and its rendered tables."""
+    """A suite with SimCSE in both settings and one row with a nasty label, and its rendered
+    tables."""
     folder = tmp_path_factory.mktemp("suite")
     rows = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.4, 75.8, 76.2, 76.6)]
-    nasty = {"method": "word-overlap", "setting": "paper", "backbone": "none", "label": NASTY, "seed": None}
+    nasty = {
+        "method": "word-overlap",
+        "setting": "paper",
+        "backbone": "none",
+        "label": NASTY,
+        "seed": None,
+    }
     write_suite(
         folder,
         [
@@ -90,22 +97,34 @@ def only(monkeypatch: pytest.MonkeyPatch, *stems: str) -> None:
     for module in ("tables", "page_data"):
         monkeypatch.setattr(
             f"bench.report.{module}.printed_tables",
-            lambda all_cells: {stem: table for stem, table in printed_tables(all_cells).items() if stem in stems},
+            lambda all_cells: {
+                stem: table for stem, table in printed_tables(all_cells).items() if stem in stems
+            },
         )
 
 
 def test_every_printed_table_in_four_formats(rendered):
     _, out = rendered
     stems = {path.stem for path in out.glob("*.csv")} - {"cells"}
-    assert {"sts", "gs-infonce-v1_table-2", "is-cse_table-1", "sscl_table-7", "simcse-zh-noise_figure-7"} <= stems
+    assert {
+        "sts",
+        "gs-infonce-v1_table-2",
+        "is-cse_table-1",
+        "sscl_table-7",
+        "simcse-zh-noise_figure-7",
+    } <= stems
     for suffix in ("md", "tex", "html"):
         assert {path.stem for path in out.glob(f"*.{suffix}")} == stems
 
 
-def test_rendering_again_gives_the_same_bytes_and_reads_a_suite_once(rendered, tmp_path, monkeypatch):
+def test_rendering_again_gives_the_same_bytes_and_reads_a_suite_once(
+    rendered, tmp_path, monkeypatch
+):
     folder, out = rendered
     read = []
-    monkeypatch.setattr(suite_results, "read_scores", lambda path: read.append(path) or read_scores(path))
+    monkeypatch.setattr(
+        suite_results, "read_scores", lambda path: read.append(path) or read_scores(path)
+    )
     render_tables(folder, tmp_path)
     assert sorted(read) == sorted((folder / "scores").iterdir())
     for path in out.iterdir():
@@ -117,11 +136,17 @@ def test_lines_of_a_printed_row(all_cells):
     lines = shown_table(table).to_numpy().tolist()
     assert lines[0] == ["bert-base-uncased", "SimCSE", "printed, quoted", "68.40", "82.41", "74.38", "80.91", "78.56",
                         "76.85", "72.23", "76.25", ""]  # fmt: skip
-    # 0.8 is the mean square deviation's root over the five seeds: sqrt((2 * 0.64 + 2 * 0.16) / 4) = 0.6325
+    # 0.8 is the mean square deviation's root over the five seeds: sqrt((2 * 0.64 + 2 * 0.16) / 4) =
+    # 0.6325
     assert lines[1][:3] == ["", "", "ours, official, n = 5"]
     assert lines[1][-2:] == ["75.80 ± 0.63 =", "= reproduced"]
     assert lines[1][3] == "75.80 ± 0.63 ↑"  # 68.40 is printed for STS12
-    assert lines[2][2:4] + lines[2][-2:] == ["ours, paper, n = 2", "75.20 ± 0.28", "75.20 ± 0.28", ""]
+    assert lines[2][2:4] + lines[2][-2:] == [
+        "ours, paper, n = 2",
+        "75.20 ± 0.28",
+        "75.20 ± 0.28",
+        "",
+    ]
     assert lines[3][2] == "printed"
     assert lines[3][-1] == "– not run: no scores in this suite"
 
@@ -131,8 +156,12 @@ def test_csv_keeps_unrounded_numbers_that_read_back(rendered, all_cells):
     read = pd.read_csv(out / "cells.csv")
     assert len(read) == len(all_cells)
     assert read["mean"].dropna().tolist() == all_cells["mean"].dropna().tolist()
-    row = read.query("source == 'sscl' and table == 'Table 2' and method == 'SimCSE' and task == 'Avg'").iloc[0]
-    assert [float(value) for value in row["ours"].split()] == pytest.approx([75.0, 75.4, 75.8, 76.2, 76.6])
+    row = read.query(
+        "source == 'sscl' and table == 'Table 2' and method == 'SimCSE' and task == 'Avg'"
+    ).iloc[0]
+    assert [float(value) for value in row["ours"].split()] == pytest.approx(
+        [75.0, 75.4, 75.8, 76.2, 76.6]
+    )
 
 
 def test_all_formats_show_the_same_cells(rendered):
@@ -157,7 +186,9 @@ def test_foreign_text_is_escaped_everywhere(rendered):
     page = (out / "sts.html").read_text()
     assert "<script>" not in page
     assert NASTY in [text for row in Reader(page).rows for text in row]
-    written = NASTY.replace("{\\", "{\\\\").replace("|", "\\|").replace("&", "&amp;").replace("<", "&lt;")
+    written = (
+        NASTY.replace("{\\", "{\\\\").replace("|", "\\|").replace("&", "&amp;").replace("<", "&lt;")
+    )
     assert written in (out / "sts.md").read_text()
     tex = (out / "sts.tex").read_text()
     assert "\\& 50\\% of\\_it" in tex
@@ -176,7 +207,9 @@ def test_a_number_of_fewer_seeds_than_its_row_says_so(tmp_path):
     board = leaderboard(read_suite(write_suite(tmp_path, runs)))
     assert board[["n", "STS-B n", "SICK-R n", "Avg n"]].to_numpy().tolist() == [[3, 3, 1, 0]]
     shown = shown_leaderboard(board)
-    assert shown[["n", "STS-B", "SICK-R", "Avg"]].to_numpy().tolist() == [["3", "71.00 ± 1.00", "60.00 (n = 1)", "–"]]
+    assert shown[["n", "STS-B", "SICK-R", "Avg"]].to_numpy().tolist() == [
+        ["3", "71.00 ± 1.00", "60.00 (n = 1)", "–"]
+    ]
 
 
 def test_a_pipe_does_not_split_a_markdown_cell():
@@ -185,7 +218,11 @@ def test_a_pipe_does_not_split_a_markdown_cell():
 
 
 def test_latex_caption_and_label():
-    text = latex(pd.DataFrame([["50%", "1.00"]], columns=["Method", "Avg"]), "All of it & more, 100 %", "some")
+    text = latex(
+        pd.DataFrame([["50%", "1.00"]], columns=["Method", "Avg"]),
+        "All of it & more, 100 %",
+        "some",
+    )
     assert "\\caption{All of it \\& more, 100 \\%}" in text
     assert "\\label{tab:some}" in text
     assert "50\\% & 1.00" in text
@@ -200,7 +237,10 @@ def test_score_text():
 
 def test_differences_and_steps_in_print(tmp_path):
     rows = [dict.fromkeys(STS_TASKS, value) for value in (76.0, 77.0)]
-    steps = [{**entry, "outcome": {"best_step": 1250 + 250 * entry["seed"]}} for entry in seeds("sscl", rows)]
+    steps = [
+        {**entry, "outcome": {"best_step": 1250 + 250 * entry["seed"]}}
+        for entry in seeds("sscl", rows)
+    ]
     suite = read_suite(write_suite(tmp_path, [*seeds("simcse", [rows[0], rows[0]]), *steps]))
     tables = printed_tables(cells(suite))
     gains = tables["sscl_introduction"]
@@ -219,9 +259,13 @@ def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered
     suite = read_suite(rendered[0])
     tables = printed_tables(all_cells)
     # IS-CSE's Table 4 has an average of the two dev sets under the name of that of seven test sets.
-    assert "All scores are of dev sets; Avg is of two, STS-B and SICK-R." in captioned(suite, tables["is-cse_table-4"])
+    assert "All scores are of dev sets; Avg is of two, STS-B and SICK-R." in captioned(
+        suite, tables["is-cse_table-4"]
+    )
     assert "All scores are of dev sets." in captioned(suite, tables["is-cse_table-5"])
-    assert "Printed as of the dev sets; ours are of the test sets." in captioned(suite, tables["sscl_table-5"])
+    assert "Printed as of the dev sets; ours are of the test sets." in captioned(
+        suite, tables["sscl_table-5"]
+    )
     assert " sets" not in captioned(suite, tables["is-cse_table-1"]).replace("data sets", "")
 
 
@@ -239,7 +283,12 @@ def test_the_verdict_is_of_the_cell_that_the_heading_names(all_cells):
 
 @pytest.mark.parametrize(
     ("variant", "name"),
-    [("", "M"), ("cls", "M (cls)"), ("(cls)", "M (cls)"), ("K-means (64 groups)", "M (K-means (64 groups))")],
+    [
+        ("", "M"),
+        ("cls", "M (cls)"),
+        ("(cls)", "M (cls)"),
+        ("K-means (64 groups)", "M (K-means (64 groups))"),
+    ],
 )
 def test_row_names(variant, name):
     assert row_name("M", variant) == name
@@ -247,7 +296,12 @@ def test_row_names(variant, name):
 
 @pytest.mark.parametrize(
     ("quoted", "told"),
-    [(["", ""], ""), (["A", "A"], "quoted"), (["unknown", "unknown"], "origin unknown"), (["A", ""], "")],
+    [
+        (["", ""], ""),
+        (["A", "A"], "quoted"),
+        (["unknown", "unknown"], "origin unknown"),
+        (["A", ""], ""),
+    ],
 )
 def test_origins(quoted, told):
     assert origin(pd.Series(quoted)) == told
@@ -267,13 +321,17 @@ def test_a_toy_suite_says_that_it_proves_nothing(tmp_path, monkeypatch):
     )  # fmt: skip
     render_tables(tmp_path, tmp_path / "tables")
     for name in ("sts.md", "sts.html", "sts.tex", "sscl_table-2.md"):
-        assert "comparable with each other, with no paper" in (tmp_path / "tables" / name).read_text()
+        assert (
+            "comparable with each other, with no paper" in (tmp_path / "tables" / name).read_text()
+        )
     rows = list(csv.DictReader(io.StringIO((tmp_path / "tables" / "cells.csv").read_text())))
     assert {row["verdict"] for row in rows} == {"not run", "not comparable"}
 
 
 @pytest.mark.slow
-def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_ones_own_have_tables_figures_and_comparisons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = {"task": "probing:negation", "split": "test", "metric": "accuracy", "aggregation": "all"}
     tasks = ["sts:weather", "sts:law", "probing:negation"]
     folder = write_suite(
@@ -282,7 +340,11 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, m
             run | {"tasks": tasks, "records": [own | {"value": 80.0 + (run["method"] == "sscl")}]}
             for method, low in (("simcse", 50.0), ("sscl", 60.0))
             for run in seeds(
-                method, [{"sts:weather": low, "sts:law": low + 4}, {"sts:weather": low + 2, "sts:law": low}]
+                method,
+                [
+                    {"sts:weather": low, "sts:law": low + 4},
+                    {"sts:weather": low + 2, "sts:law": low},
+                ],
             )
         ],
         data="mine",
@@ -292,11 +354,16 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(tmp_path: Path, m
     board = pd.read_csv(tmp_path / "tables" / "own_sts.csv").set_index("method")
     assert list(board.index) == ["sscl", "simcse"]
     assert board.loc["sscl", ["sts:weather", "sts:law", "Avg"]].to_list() == [61.0, 62.0, 61.5]
-    assert pd.read_csv(tmp_path / "tables" / "own_probing.csv")["probing:negation"].to_list() == [81.0, 80.0]
+    assert pd.read_csv(tmp_path / "tables" / "own_probing.csv")["probing:negation"].to_list() == [
+        81.0,
+        80.0,
+    ]
     lines = (tmp_path / "tables" / "own_probing.md").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "| Backbone | Method | Setting | n | probing:negation |"
     assert not (tmp_path / "tables" / "own_probing_mlp.csv").exists()
-    assert "Spearman x 100 on STS sets of its own" in (tmp_path / "tables" / "own_sts.md").read_text(encoding="utf-8")
+    assert "Spearman x 100 on STS sets of its own" in (
+        tmp_path / "tables" / "own_sts.md"
+    ).read_text(encoding="utf-8")
     assert "{lllrrrr}" in (tmp_path / "tables" / "own_sts.tex").read_text(encoding="utf-8")
     frame, _ = against(read_suite(folder), "simcse")
     found = frame.set_index(["board", "task"])["difference"]

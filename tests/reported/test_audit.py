@@ -1,4 +1,5 @@
-"""The audit of printed numbers: its findings in the papers, detection of planted faults, and no false alarms."""
+"""The audit of printed numbers: its findings in the papers, detection of planted faults, and no
+false alarms."""
 
 from __future__ import annotations
 
@@ -61,11 +62,17 @@ def test_findings_stand_in_the_order_of_kinds(found):
 
 LARGE, BASE = "bert-large-uncased", "bert-base-uncased"
 
-# All known inconsistencies of the papers' numbers that the numbers alone show: kind, source, table, part of the name of
-# a row, part of the text.
+# All known inconsistencies of the papers' numbers that the numbers alone show: kind, source, table,
+# part of the name of a row, part of the text.
 KNOWN = [
     # Averages that are not the mean of their row ...
-    ("average", "gs-infonce-v2", "Table 2", f"GS-InfoNCE (M=3x), {LARGE}", "78.96, the mean of the row is 79.1329"),
+    (
+        "average",
+        "gs-infonce-v2",
+        "Table 2",
+        f"GS-InfoNCE (M=3x), {LARGE}",
+        "78.96, the mean of the row is 79.1329",
+    ),
     (
         "average",
         "gs-infonce-v2",
@@ -73,14 +80,38 @@ KNOWN = [
         "GS-InfoNCE (M=3x), roberta-large",
         "79.21, the mean of the row is 79.1757",
     ),
-    ("average", "is-cse", "Table 1", "BERT (first-last avg)", "56.80, the mean of the row is 56.7000"),
-    ("average", "is-cse", "Table 1", "CARDS (ours), roberta-large", "80.46, the mean of the row is 80.4271"),
+    (
+        "average",
+        "is-cse",
+        "Table 1",
+        "BERT (first-last avg)",
+        "56.80, the mean of the row is 56.7000",
+    ),
+    (
+        "average",
+        "is-cse",
+        "Table 1",
+        "CARDS (ours), roberta-large",
+        "80.46, the mean of the row is 80.4271",
+    ),
     ("average", "sscl", "Table 2", f"SSCL-SimCSE, {BASE}", "77.90, the mean of the row is 77.7486"),
-    ("average", "sscl", "Table 2", f"SSCL-SimCSE, {LARGE}", "79.69, the mean of the row is 79.5943"),
+    (
+        "average",
+        "sscl",
+        "Table 2",
+        f"SSCL-SimCSE, {LARGE}",
+        "79.69, the mean of the row is 79.5943",
+    ),
     ("average", "sscl", "Table 3", f"BERT (avg), {BASE}", "82.86, the mean of the row is 82.7429"),
     ("average", "sscl", "Table 3", f"SimCSE, {BASE}", "85.11, the mean of the row is 85.3300"),
     ("average", "sscl", "Table 3", f"SSCL-SimCSE, {BASE}", "85.61, the mean of the row is 85.5900"),
-    ("average", "sscl", "Table 3", f"SSCL-BERT (cls), {LARGE}", "85.83, the mean of the row is 84.8086"),
+    (
+        "average",
+        "sscl",
+        "Table 3",
+        f"SSCL-BERT (cls), {LARGE}",
+        "85.83, the mean of the row is 84.8086",
+    ),
     ("average", "sscl", "Table 3", f"SimCSE, {LARGE}", "87.17, the mean of the row is 87.2971"),
     ("average", "sscl", "Table 7", "SSCL-SimCSE (bs=64)", "77.90, the mean of the row is 77.7486"),
     # ... and those that rounding or truncation explains
@@ -93,7 +124,13 @@ KNOWN = [
     ("rounding", "sscl", "Table 3", f"BERT (cls), {BASE}", "(-0.0057)"),
     ("rounding", "sscl", "Table 7", "SimCSE (bs=128)", "(+0.0086)"),
     # Two versions of one paper
-    ("cells", "gs-infonce-v2", "Table 2", f"GS-InfoNCE (M=3x), {LARGE}", "79.13 [gs-infonce-v1 Table 2] and 78.96"),
+    (
+        "cells",
+        "gs-infonce-v2",
+        "Table 2",
+        f"GS-InfoNCE (M=3x), {LARGE}",
+        "79.13 [gs-infonce-v1 Table 2] and 78.96",
+    ),
     (
         "cells",
         "gs-infonce-v2",
@@ -104,17 +141,41 @@ KNOWN = [
     ("difference", "gs-infonce-v2", "Introduction", LARGE, "gives 0.72"),
     ("difference", "gs-infonce-v2", "Introduction", "roberta-large", "gives 0.28"),
     ("resting", "gs-infonce-v2", "Main results", LARGE, "between the means of the rows it is 0.72"),
-    ("resting", "gs-infonce-v2", "Main results", "roberta-large", "between the means of the rows it is 0.28"),
+    (
+        "resting",
+        "gs-infonce-v2",
+        "Main results",
+        "roberta-large",
+        "between the means of the rows it is 0.28",
+    ),
     # Figures that other papers print otherwise
     ("cells", "is-cse", "Table 1", "BERT (first-last avg)", "56.80 [is-cse Table 1] and 56.70"),
     ("label", "is-cse", "Table 1", "BERT-whitening", "SICK-R is 63.74 [is-cse Table 1] and 63.73"),
-    ("label", "sscl", "Table 2", f"SimCSE, {LARGE}", "8 of 8 figures are not the same everywhere; Avg is 78.41"),
-    ("label", "sscl", "Table 3", f"SimCSE, {BASE}", "between them, in sscl Table 3: SSCL-SimCSE (85.61)"),
+    (
+        "label",
+        "sscl",
+        "Table 2",
+        f"SimCSE, {LARGE}",
+        "8 of 8 figures are not the same everywhere; Avg is 78.41",
+    ),
+    (
+        "label",
+        "sscl",
+        "Table 3",
+        f"SimCSE, {BASE}",
+        "between them, in sscl Table 3: SSCL-SimCSE (85.61)",
+    ),
     ("label", "sscl", "Table 3", f"BERT (cls), {BASE}", "Avg is 84.66"),
     ("label", "sscl", "Table 3", f"BERT (avg), {BASE}", "Avg is 84.94"),
     # Rows that equal others, or others less a constant
     ("copy", "sscl", "Table 3", f"BERT (cls), {LARGE}", f"BERT (cls), {BASE} [is-cse Table 8]"),
-    ("partial", "sscl", "Table 3", f"SSCL-BERT (cls), {LARGE}", "IS-BERT, bert-base-uncased [is-cse Table 8]"),
+    (
+        "partial",
+        "sscl",
+        "Table 3",
+        f"SSCL-BERT (cls), {LARGE}",
+        "IS-BERT, bert-base-uncased [is-cse Table 8]",
+    ),
     (
         "partial",
         "sscl",
@@ -123,9 +184,21 @@ KNOWN = [
         "MR (73.93, there 81.09); the average, 85.83, is the same",
     ),
     ("partial", "sscl", "Table 3", f"SSCL-BERT (cls), {LARGE}", "fits is-cse Table 8 alone"),
-    ("shift", "sscl", "Table 2", f"BERT (cls), {BASE}", "is 10.00 below that of BERT (first-last avg)"),
+    (
+        "shift",
+        "sscl",
+        "Table 2",
+        f"BERT (cls), {BASE}",
+        "is 10.00 below that of BERT (first-last avg)",
+    ),
     ("shift", "sscl", "Table 2", "sscl Table 7: BERT (bs=64, cls)", "and so is the average"),
-    ("untrained", "sscl", "Table 7", "BERT (bs=128, cls)", "46.70 [sscl Table 2 and sscl Table 7] and 47.89"),
+    (
+        "untrained",
+        "sscl",
+        "Table 7",
+        "BERT (bs=128, cls)",
+        "46.70 [sscl Table 2 and sscl Table 7] and 47.89",
+    ),
     # Contradictions inside a paper
     (
         "text",
@@ -136,10 +209,34 @@ KNOWN = [
     ),
     ("text", "simcse-zh-noise", "Abstract", "SimCSE", "Section 5 has 73.70 and 68.10"),
     ("difference", "sscl", "Introduction", "SSCL-BERT minus BERT", "62.42 - 46.70 = 15.72"),
-    ("resting", "sscl", "Introduction", "SSCL-BERT minus BERT", "rests on sscl Table 2: BERT (cls)"),
-    ("resting", "sscl", "Introduction", "SSCL-SimCSE minus SimCSE", "between the means of the rows it is 1.50"),
-    ("sweep", "sscl", "Table 5", "SSCL-BERT (dimension=768)", "dimension=256 (62.42, as in Table 2 and Table 7; with"),
-    ("split", "sscl", "Table 5", "BERT (dimension=768)", "are printed for dev here and for test in Table 2"),
+    (
+        "resting",
+        "sscl",
+        "Introduction",
+        "SSCL-BERT minus BERT",
+        "rests on sscl Table 2: BERT (cls)",
+    ),
+    (
+        "resting",
+        "sscl",
+        "Introduction",
+        "SSCL-SimCSE minus SimCSE",
+        "between the means of the rows it is 1.50",
+    ),
+    (
+        "sweep",
+        "sscl",
+        "Table 5",
+        "SSCL-BERT (dimension=768)",
+        "dimension=256 (62.42, as in Table 2 and Table 7; with",
+    ),
+    (
+        "split",
+        "sscl",
+        "Table 5",
+        "BERT (dimension=768)",
+        "are printed for dev here and for test in Table 2",
+    ),
     # Figures that the stated measurement cannot give
     ("chance", "sscl", "Table 4", "BERT", "34.00, below what"),
     ("chance", "sscl", "Table 4", "SSCL-BERT", "42.10, below what"),
@@ -167,14 +264,17 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "source", "table", "row", "text"), KNOWN, ids=lambda word: word.replace(" ", "_"))
+@pytest.mark.parametrize(
+    ("kind", "source", "table", "row", "text"), KNOWN, ids=lambda word: word.replace(" ", "_")
+)
 def test_what_is_known_is_found(found, kind, source, table, row, text):
     here = [one for one in found if (one.kind, one.source, one.table) == (kind, source, table)]
     assert [one for one in here if any(row in name for name in one.rows) and text in one.text]
 
 
 def test_all_findings_are_known(found):
-    """Each is covered by a case above, except rows repeated in another paper and a difference stated twice."""
+    """Each is covered by a case above, except rows repeated in another paper and a difference
+    stated twice."""
     known = {
         one
         for kind, source, table, row, text in KNOWN
@@ -184,19 +284,26 @@ def test_all_findings_are_known(found):
         and text in one.text
     }
     rest = Counter((one.kind, one.source, one.table) for one in found if one not in known)
-    # The cells of IS-BERT under SSCL-BERT-large (`partial`), and the differences of the introduction.
+    # The cells of IS-BERT under SSCL-BERT-large (`partial`), and the differences of the
+    # introduction.
     assert rest == {("runs", "sscl", "Table 3"): 3, ("resting", "gs-infonce-v2", "Introduction"): 2}
 
 
 def test_own_accuracies_of_is_cse_are_attainable(found):
-    own = [one for one in found if one.kind in ("runs", "unattainable") and "IS-CSE" in " ".join(one.rows)]
+    own = [
+        one
+        for one in found
+        if one.kind in ("runs", "unattainable") and "IS-CSE" in " ".join(one.rows)
+    ]
     assert own == []
 
 
 # --- No false alarms ---
 
 
-@settings(max_examples=20, phases=[Phase.generate])  # shrinking is pointless: a smaller seed is no simpler table
+@settings(
+    max_examples=20, phases=[Phase.generate]
+)  # shrinking is pointless: a smaller seed is no simpler table
 @given(seed=SEEDS, style=st.sampled_from([*STYLES, "any"]))
 def test_consistent_tables_raise_nothing(seed, style):
     """Except `rounding`, for averages of unrounded or truncated numbers."""
@@ -234,7 +341,9 @@ def test_a_planted_fault_is_found_and_only_it(name):
 def test_three_figures_of_seven_may_be_alike():
     tables = Tables(seed=3)
     figures = tables.values("third", "Table 1", "Other-third")
-    tables.change({task: figures[task] for task in STS_TASKS[:3]}, "second", "Table 1", "Other-second")
+    tables.change(
+        {task: figures[task] for task in STS_TASKS[:3]}, "second", "Table 1", "Other-second"
+    )
     assert findings(tables.numbers) == []
 
 
@@ -243,7 +352,10 @@ def test_two_places_of_the_text_do_not_confirm_each_other():
     for place in ("Abstract", "Figure 1 text"):
         tables.change({"Avg": 68.3}, "first", place, "Own-first", average=False)
     found = findings(tables.numbers)
-    assert {(one.kind, one.table) for one in found} == {("text", "Abstract"), ("text", "Figure 1 text")}
+    assert {(one.kind, one.table) for one in found} == {
+        ("text", "Abstract"),
+        ("text", "Figure 1 text"),
+    }
 
 
 def test_two_methods_may_have_defaults_of_their_own():
@@ -261,7 +373,12 @@ def test_a_setting_that_was_not_tried_says_nothing():
 
 
 def test_own_rows_between_two_prints_of_a_baseline_are_named():
-    rows = [("x", "B", "", 80.0, "Z"), ("x", "Own", "", 81.0, ""), ("x", "C", "", 81.5, "Z"), ("x", "Best", "", 83, "")]
+    rows = [
+        ("x", "B", "", 80.0, "Z"),
+        ("x", "Own", "", 81.0, ""),
+        ("x", "C", "", 81.5, "Z"),
+        ("x", "Best", "", 83, ""),
+    ]
     rows += [("y", "B", "", 82.0, "Z"), ("y", "Other", "", 81.2, "")]
     lines = [
         [x, "Table 1", method, "b", variant, "Avg", "test", "spearman", value, by]
@@ -284,7 +401,8 @@ def test_attainable_in_one_run_is_what_counting_gives(n, data, places):
     unit = Fraction(1, 10**places)
     value = unit * data.draw(st.integers(0, 100 * 10**places))
     counted = any(
-        value in (rounding(Fraction(100 * j, n), places) for rounding in (half_up, round, truncated))
+        value
+        in (rounding(Fraction(100 * j, n), places) for rounding in (half_up, round, truncated))
         for j in range(max(0, int(value * n // 100) - 1), min(n, int(value * n // 100) + 2) + 1)
     )
     assert attainable(value, unit, n) == counted
@@ -301,14 +419,24 @@ def test_means_of_runs_are_attainable_however_they_are_rounded(n, counts):
 
 @pytest.mark.parametrize(
     ("value", "runs", "able"),
-    [("89.2", 1, True), ("89.1", 1, False), ("89.13", 3, True), ("89.10", 3, False), ("88.64", 5, True)],
+    [
+        ("89.2", 1, True),
+        ("89.1", 1, False),
+        ("89.13", 3, True),
+        ("89.10", 3, False),
+        ("88.64", 5, True),
+    ],
 )
 def test_attainable_on_500_questions(value, runs, able):
     assert attainable(Fraction(value), Fraction(1, 100), 500, runs) is able
 
 
 def test_sizes_and_majorities():
-    assert {task: items(task) for task in TRANSFER_TASKS if items(task)} == {"SST2": 1821, "TREC": 500, "MRPC": 1725}
+    assert {task: items(task) for task in TRANSFER_TASKS if items(task)} == {
+        "SST2": 1821,
+        "TREC": 500,
+        "MRPC": 1725,
+    }
     shares = {task: round(float(majority(task)), 2) for task in TRANSFER_TASKS}
     assert shares == {
         "MR": 50.0, "CR": 63.76, "SUBJ": 50.0, "MPQA": 68.77, "SST2": 50.08, "TREC": 27.6, "MRPC": 66.49
@@ -343,7 +471,10 @@ def test_majorities_are_those_of_the_files(task):
 )
 def test_bounds_of_an_average(average, kinds):
     values = dict.fromkeys(STS_TASKS, 80.0) | {"STS12": 80.01, "STS13": 79.99, "Avg": average}
-    lines = [["x", "Table 1", "M", "b", "", task, "test", "spearman", value, ""] for task, value in values.items()]
+    lines = [
+        ["x", "Table 1", "M", "b", "", task, "test", "spearman", value, ""]
+        for task, value in values.items()
+    ]
     numbers = pd.DataFrame(lines, columns=printed().columns)
     assert {one.kind for one in findings(numbers)} == kinds
 
@@ -361,7 +492,10 @@ def test_items_are_those_of_the_test_set():
 
 
 def _kinds_of(values: dict[str, float], split: str = "test") -> set[str]:
-    lines = [["x", "Table 1", "M", "b", "", task, split, "accuracy", value, ""] for task, value in values.items()]
+    lines = [
+        ["x", "Table 1", "M", "b", "", task, split, "accuracy", value, ""]
+        for task, value in values.items()
+    ]
     return {one.kind for one in findings(pd.DataFrame(lines, columns=printed().columns))}
 
 
@@ -378,7 +512,9 @@ def test_frame_and_report_hold_every_finding(found):
         assert "\n" not in one.text
     titles = [line for line in text.split("\n") if line and not line.startswith(" ")][:-1]
     counts = Counter(one.kind for one in found)
-    assert titles == [f"{FINDING_KINDS[kind]} ({counts[kind]})" for kind in FINDING_KINDS if counts[kind]]
+    assert titles == [
+        f"{FINDING_KINDS[kind]} ({counts[kind]})" for kind in FINDING_KINDS if counts[kind]
+    ]
     assert text.endswith(f"{len(found)} findings about printed numbers.")
 
 

@@ -1,7 +1,7 @@
 """One test for each printed score: does the suite reproduce it?
 
-The suite is the folder in SENTBENCH_RESULTS, by default results/paper. What says nothing either way is skipped with
-its reason, so `pytest -m reported -rs` is the account of what is missing.
+The suite is the folder in SENTBENCH_RESULTS, by default results/paper. What says nothing either way
+is skipped with its reason, so `pytest -m reported -rs` is the account of what is missing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from pathlib import Path
 
 import pytest
 
-RESULTS = Path(os.environ.get("SENTBENCH_RESULTS") or Path(__file__).parents[2] / "results" / "paper")
+RESULTS = Path(
+    os.environ.get("SENTBENCH_RESULTS") or Path(__file__).parents[2] / "results" / "paper"
+)
 
 
 def _parameters() -> list[object]:
     if not (RESULTS / "plan.json").is_file():
         # Nothing to import or compare: the default test run pays nothing for this file.
-        missing = pytest.mark.skip(reason=f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS")
+        missing = pytest.mark.skip(
+            reason=f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
+        )
         return [pytest.param(None, marks=missing, id="no-results")]
     from bench.comparison.reproduction import cells
     from bench.results.suite_results import read_suite
@@ -25,7 +29,18 @@ def _parameters() -> list[object]:
     parameters = []
     for cell in cells(read_suite(RESULTS)).itertuples():
         name = "-".join(
-            filter(None, (cell.source, cell.table, cell.method, cell.backbone, cell.variant, cell.task, cell.split))
+            filter(
+                None,
+                (
+                    cell.source,
+                    cell.table,
+                    cell.method,
+                    cell.backbone,
+                    cell.variant,
+                    cell.task,
+                    cell.split,
+                ),
+            )
         )
         silent = cell.verdict in ("inconclusive", "not comparable", "not run")
         skip = [pytest.mark.skip(reason=f"{cell.verdict}: {cell.reason}")] if silent else []

@@ -8,7 +8,17 @@ import pytest
 import yaml
 
 from bench.datasets.tasks import STS_TASKS
-from bench.reported import COLUMNS, FOLDER, LABEL, MEASURES, SOURCES, load_recipes, mapped, printed, prior_sd
+from bench.reported import (
+    COLUMNS,
+    FOLDER,
+    LABEL,
+    MEASURES,
+    SOURCES,
+    load_recipes,
+    mapped,
+    printed,
+    prior_sd,
+)
 from bench.utils.errors import UserError
 
 
@@ -16,7 +26,9 @@ def test_nothing_got_lost():
     numbers = printed()
     assert list(numbers.columns) == COLUMNS
     assert len(numbers) == 967
-    assert len([path for path in FOLDER.glob("*.csv") if path.name.startswith(tuple(SOURCES))]) == 27
+    assert (
+        len([path for path in FOLDER.glob("*.csv") if path.name.startswith(tuple(SOURCES))]) == 27
+    )
     assert set(numbers["source"]) == set(SOURCES)
     assert not numbers.isna().any().any()
     assert not numbers.duplicated([*LABEL, "task", "split", "metric"]).any()
@@ -44,7 +56,8 @@ def test_known_numbers(source, table, method, backbone, task, value):
 
 
 def test_averages_that_are_not_the_mean_of_their_row():
-    """Contradictions in print, to the hundredth; a change means a typo of ours or a correction of the paper."""
+    """Contradictions in print, to the hundredth; a change means a typo of ours or a correction of
+    the paper."""
     numbers = printed().query("metric == 'spearman' and split == 'test'")
     odd = {}
     for label, row in numbers.groupby(LABEL, sort=False):
@@ -67,7 +80,10 @@ def test_averages_that_are_not_the_mean_of_their_row():
 
 def test_two_versions_of_one_paper_share_their_cells():
     numbers = printed().query("table == 'Table 2' and task != 'Avg'")
-    versions = [numbers[numbers["source"] == f"gs-infonce-{version}"]["value"].tolist() for version in ("v1", "v2")]
+    versions = [
+        numbers[numbers["source"] == f"gs-infonce-{version}"]["value"].tolist()
+        for version in ("v1", "v2")
+    ]
     assert len(versions[0]) == 56
     assert versions[0] == versions[1]
 
@@ -83,7 +99,11 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     for entry in load_recipes():
         found = rows
         for field in set(entry) & set(LABEL):
-            found = found[found[field].isin(entry[field] if isinstance(entry[field], list) else [entry[field]])]
+            found = found[
+                found[field].isin(
+                    entry[field] if isinstance(entry[field], list) else [entry[field]]
+                )
+            ]
         assert len(found), f"{entry} matches nothing"
 
 
@@ -91,9 +111,15 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
     from bench.runs.resolve import resolve
 
     chosen = mapped().query("run != ''")
-    texts = [chosen[[name, "suite_backbone", "backbone"]].drop_duplicates() for name in ("run", "minus")]
-    for run, on, backbone in (row for frame in texts for row in frame.itertuples(index=False) if row[0]):
-        resolved = resolve(run, backbone_name=on or backbone, corpus="wiki1m", data="senteval", seed=1)
+    texts = [
+        chosen[[name, "suite_backbone", "backbone"]].drop_duplicates() for name in ("run", "minus")
+    ]
+    for run, on, backbone in (
+        row for frame in texts for row in frame.itertuples(index=False) if row[0]
+    ):
+        resolved = resolve(
+            run, backbone_name=on or backbone, corpus="wiki1m", data="senteval", seed=1
+        )
         assert (f"{resolved.text}@{resolved.setting}", resolved.skip) == (run, None)
 
 
@@ -104,7 +130,9 @@ def test_released_code_is_judged_on_the_official_setting():
 
     for run in {*mapped()["run"], *mapped()["minus"]} - {""}:
         text, _, setting = run.partition("@")
-        ingredients = [name for name, _ in parse(text)[0][1:] if not issubclass(method_class(name), Transform)]
+        ingredients = [
+            name for name, _ in parse(text)[0][1:] if not issubclass(method_class(name), Transform)
+        ]
         released = method_class(parse(text)[0][0][0]).official is not None and not ingredients
         assert setting == ("official" if released else "paper"), run
 
@@ -114,7 +142,12 @@ def test_a_difference_has_two_runs_and_nothing_else_has():
     two = numbers["method"].str.contains(" minus ")
     assert two.sum() == 30
     assert ((numbers["minus"] != "") == two).all()
-    bases = {"IS-CSE": "is-cse", "GS-InfoNCE": "gs-infonce", "SimCSE": "simcse", "SSCL-SimCSE": "sscl"}
+    bases = {
+        "IS-CSE": "is-cse",
+        "GS-InfoNCE": "gs-infonce",
+        "SimCSE": "simcse",
+        "SSCL-SimCSE": "sscl",
+    }
     bases |= {"SSCL-BERT": "sscl[positive=self]", "BERT": "untrained[pooler=cls_before_pooler]"}
     for row in numbers[two].itertuples():
         runs = [run.partition("@")[0] for run in (row.run, row.minus)]
@@ -123,15 +156,21 @@ def test_a_difference_has_two_runs_and_nothing_else_has():
 
 def test_reasons_are_a_closed_list(tmp_path):
     content = yaml.safe_load((FOLDER / "recipes.yaml").read_text())
-    assert Counter(entry["reason"] for entry in content["entries"] if "reason" in entry).keys() == set(
-        content["reasons"]
-    )
+    assert Counter(
+        entry["reason"] for entry in content["entries"] if "reason" in entry
+    ).keys() == set(content["reasons"])
     broken = tmp_path / "recipes.yaml"
     for entry, message in [
-        ({"method": "GloVe", "reason": "measurement not descirbed"}, "did you mean 'measurement not described'"),
+        (
+            {"method": "GloVe", "reason": "measurement not descirbed"},
+            "did you mean 'measurement not described'",
+        ),
         ({"methd": "GloVe", "reason": content["reasons"][0]}, "did you mean 'method'"),
         ({"method": "GloVe"}, "either 'run' or 'reason'"),
-        ({"method": "GloVe", "reason": content["reasons"][0], "minus": "simcse@official"}, "has 'minus' without 'run'"),
+        (
+            {"method": "GloVe", "reason": content["reasons"][0], "minus": "simcse@official"},
+            "has 'minus' without 'run'",
+        ),
     ]:
         broken.write_text(yaml.safe_dump({"reasons": content["reasons"], "entries": [entry]}))
         with pytest.raises(UserError, match=message):
@@ -140,7 +179,12 @@ def test_reasons_are_a_closed_list(tmp_path):
 
 @pytest.mark.parametrize(
     ("backbone", "sd"),
-    [("bert-base-uncased", 0.84), ("bert-large-uncased", 1.74), ("roberta-base", 0.21), ("roberta-large", 0.50)],
+    [
+        ("bert-base-uncased", 0.84),
+        ("bert-large-uncased", 1.74),
+        ("roberta-base", 0.21),
+        ("roberta-large", 0.50),
+    ],
 )
 def test_spread_of_public_seeds(backbone, sd):
     assert prior_sd(backbone, "Avg") == pytest.approx(sd, abs=0.005)

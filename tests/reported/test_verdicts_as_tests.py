@@ -20,10 +20,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def around(mean: float, sd: float, n: int) -> list[dict[str, float]]:
-    """n rows of scores, equal on all tasks, with exactly this mean and standard deviation (n odd)."""
+    """n rows of scores, equal on all tasks, with exactly this mean and standard deviation (n
+    odd)."""
     half = n // 2
     step = sd * ((n - 1) / (2 * half)) ** 0.5
-    return [dict.fromkeys(STS_TASKS, mean + step * (i % 2 * 2 - 1) * (i < 2 * half)) for i in range(n)]
+    return [
+        dict.fromkeys(STS_TASKS, mean + step * (i % 2 * 2 - 1) * (i < 2 * half)) for i in range(n)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,17 @@ EXPECTED = {
 @pytest.mark.slow
 def test_every_verdict_ends_as_it_should(suite, tmp_path):
     report = tmp_path / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "reported", f"--junitxml={report}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "reported",
+        f"--junitxml={report}",
+    ]
     ended = subprocess.run(
         [*command, "tests/reported/test_cells.py"],
         cwd=ROOT, env=os.environ | {"SENTBENCH_RESULTS": str(suite)}, capture_output=True, text=True, timeout=300,
@@ -73,7 +86,10 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path):
         texts[name] = "" if child is None else child.get("message", "")
     frame = cells(read_suite(suite))
     assert len(outcomes) == len(frame)
-    assert Counter(outcomes.values())["failure"] == frame["verdict"].isin(["lower", "higher", "diverged"]).sum()
+    assert (
+        Counter(outcomes.values())["failure"]
+        == frame["verdict"].isin(["lower", "higher", "diverged"]).sum()
+    )
     tables = {"gs-infonce-v2": "Table 2", "is-cse": "Table 1"}
     averages = frame[(frame["task"] == "Avg") & (frame["split"] == "test")]
     for (source, method, backbone), (verdict, outcome) in EXPECTED.items():
@@ -81,16 +97,31 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path):
             "source == @source and table == @tables[@source] and method == @method and backbone == @backbone"
         )
         assert row["verdict"].tolist() == [verdict]
-        name = "-".join(filter(None, (source, tables[source], method, backbone, row["variant"].item(), "Avg", "test")))
+        name = "-".join(
+            filter(
+                None,
+                (source, tables[source], method, backbone, row["variant"].item(), "Avg", "test"),
+            )
+        )
         assert outcomes[name] == outcome
         assert verdict in texts[name] or outcome == "passed"
 
 
 @pytest.mark.slow
 def test_without_results_there_is_one_skip_and_nothing_else(tmp_path):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/reported/test_cells.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/reported/test_cells.py",
+    ]
     environment = os.environ | {"SENTBENCH_RESULTS": str(tmp_path / "none")}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+    )
     assert ended.returncode == 0
     assert "1 skipped" in ended.stdout
     assert "SENTBENCH_RESULTS" in ended.stdout

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS, average, canonical_task, expand_tasks
+from bench.datasets.tasks import (
+    PROBING_TASKS,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    average,
+    canonical_task,
+    expand_tasks,
+)
 from bench.results.records import read_scores, write_scores
 from bench.utils.errors import UserError, did_you_mean
 
@@ -36,14 +43,26 @@ def test_task_labels_of_papers_have_one_canonical_name() -> None:
 def test_known_tasks_are_listed_groups_first() -> None:
     with pytest.raises(UserError) as caught:
         expand_tasks(["STSb"])
-    listed = str(caught.value).removeprefix("unknown task 'STSb'; did you mean 'STS-B'? (known: ").removesuffix(")")
+    listed = (
+        str(caught.value)
+        .removeprefix("unknown task 'STSb'; did you mean 'STS-B'? (known: ")
+        .removesuffix(")")
+    )
     groups, *kinds = (part.split(", ") for part in listed.split("; "))
     assert groups == ["sts", "transfer", "probing", "all", "xprobe", "chinese"]
     assert kinds == [list(STS_TASKS), list(TRANSFER_TASKS), list(PROBING_TASKS)]
 
 
 def test_scores_round_trip(tmp_path: Path) -> None:
-    records = [{"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all", "value": 1 / 3}]
+    records = [
+        {
+            "task": "STS12",
+            "split": "test",
+            "metric": "spearman",
+            "aggregation": "all",
+            "value": 1 / 3,
+        }
+    ]
     write_scores(tmp_path / "s.json", {"seed": 1}, records)
     assert read_scores(tmp_path / "s.json") == ({"seed": 1}, records)
     (tmp_path / "s.json").write_text("[]")
@@ -62,14 +81,23 @@ def test_scores_round_trip(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_records_are_rejected(change: dict[str, Any], told: str, tmp_path: Path) -> None:
-    record = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all", "value": 1.0}
+    record = {
+        "task": "STS12",
+        "split": "test",
+        "metric": "spearman",
+        "aggregation": "all",
+        "value": 1.0,
+    }
     write_scores(tmp_path / "s.json", {}, [record | change])
     with pytest.raises(UserError, match=re.escape(told)):
         read_scores(tmp_path / "s.json")
 
 
 def test_a_guess_is_given_only_if_it_is_close() -> None:
-    assert did_you_mean("simsce", ["simcse", "sscl"]) == "; did you mean 'simcse'? (known: simcse, sscl)"
+    assert (
+        did_you_mean("simsce", ["simcse", "sscl"])
+        == "; did you mean 'simcse'? (known: simcse, sscl)"
+    )
     assert did_you_mean("xyz", ["simcse"]) == " (known: simcse)"
     many = did_you_mean("a7", [f"a{i}" for i in range(14)])
     assert many.startswith("; did you mean 'a7'? (known: a7, ")

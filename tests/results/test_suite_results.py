@@ -21,20 +21,31 @@ ALIGNMENT = {"STS-B": {"all": {"alignment": 0.2, "uniformity": -2.5}}}
 
 
 def finished(folder: Path, **more: Any) -> Path:
-    entry = {"method": "simcse", "seed": 1, "scores": ROWS, "outcome": {"curve": CURVE, "best_step": 125}}
+    entry = {
+        "method": "simcse",
+        "seed": 1,
+        "scores": ROWS,
+        "outcome": {"curve": CURVE, "best_step": 125},
+    }
     return write_suite(folder, [entry | {"analyses": {"alignment": ALIGNMENT}} | more])
 
 
 def test_valid_results_are_read(tmp_path):
     (run,) = read_suite(finished(tmp_path)).runs
-    assert (run.status, run.provenance["outcome"]["curve"], run.analyses["alignment"]) == ("finished", CURVE, ALIGNMENT)
+    assert (run.status, run.provenance["outcome"]["curve"], run.analyses["alignment"]) == (
+        "finished",
+        CURVE,
+        ALIGNMENT,
+    )
     assert run.scores["STS12", "test", "spearman"] == 70.0
     assert run.scores["STS-B", "dev", "best_step"] == 125
     assert run.scores["uniformity", "", "uniformity"] == -2.5
 
 
 def test_a_failed_analysis_gives_no_score(tmp_path):
-    (run,) = read_suite(finished(tmp_path, analyses={"alignment": {"reason": "the data has no STS-B"}})).runs
+    (run,) = read_suite(
+        finished(tmp_path, analyses={"alignment": {"reason": "the data has no STS-B"}})
+    ).runs
     assert ("uniformity", "", "uniformity") not in run.scores
 
 
@@ -51,11 +62,20 @@ def twice(records: list[dict[str, Any]]) -> None:
         (lambda c: c["provenance"]["outcome"].update(status=["finished"]), "not a scores file"),
         (lambda c: c["provenance"]["outcome"].update(curve=[1]), "not a scores file"),
         (lambda c: c["provenance"]["outcome"].update(curve=[{"loss": 1}]), "not a scores file"),
-        (lambda c: c["provenance"]["outcome"].update(curve=[{"step": 1, "dev": {"STS-B": 1}}]), "more than numbers"),
+        (
+            lambda c: c["provenance"]["outcome"].update(curve=[{"step": 1, "dev": {"STS-B": 1}}]),
+            "more than numbers",
+        ),
         (lambda c: c["provenance"].update(data="world"), "not a scores file"),
         (lambda c: c["provenance"]["run"].update(id="run001"), "holds those of run001"),
-        (lambda c: c["provenance"]["run"].update(seed=77), "it says that its seed is 77, which is 1 in the plan"),
-        (lambda c: c["provenance"]["run"].update(method="sscl"), "it says that its method is 'sscl'"),
+        (
+            lambda c: c["provenance"]["run"].update(seed=77),
+            "it says that its seed is 77, which is 1 in the plan",
+        ),
+        (
+            lambda c: c["provenance"]["run"].update(method="sscl"),
+            "it says that its method is 'sscl'",
+        ),
         (lambda c: twice(c["records"]), "STS12 test spearman is in it twice"),
         (lambda c: c["records"][0].update(value=101), "outside -100 to 100"),
         (lambda c: c["records"][0].update(value="many"), "not a scores file"),
@@ -83,7 +103,13 @@ def test_nan_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [[], {"analyses": None}, {"analyses": {"alignment": None}}, {"analyses": {"alignment": {"STS-B": []}}}]
+    "content",
+    [
+        [],
+        {"analyses": None},
+        {"analyses": {"alignment": None}},
+        {"analyses": {"alignment": {"STS-B": []}}},
+    ],
 )
 def test_damaged_analyses_are_reported_with_their_file(tmp_path, content):
     path = finished(tmp_path) / "analyses" / "run000.json"
@@ -115,8 +141,9 @@ def test_damaged_plans_are_reported(tmp_path, change):
     write_json(tmp_path / "plan.json", plan)
     with pytest.raises(UserError, match="is not a plan") as caught:
         read_suite(tmp_path)
-    assert f"write it again with: python -m bench plan --config FILE --out {tmp_path / 'plan.json'}" in str(
-        caught.value
+    assert (
+        f"write it again with: python -m bench plan --config FILE --out {tmp_path / 'plan.json'}"
+        in str(caught.value)
     )
 
 

@@ -19,7 +19,10 @@ from bench.utils.errors import UserError
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted(path for path in (ROOT / "config").glob("*.yaml") if path.name != "schema.yaml")
 SEEDS = {"bert-base-uncased": 5, "bert-large-uncased": 3, "roberta-base": 5, "roberta-large": 3}
-SWEEP = {"method": "is-cse[alpha={a},buffer={b}]", "sweep": {"a": [*range(100)], "b": [*range(200)]}}
+SWEEP = {
+    "method": "is-cse[alpha={a},buffer={b}]",
+    "sweep": {"a": [*range(100)], "b": [*range(200)]},
+}
 
 
 def suite(**changes: Any) -> dict[str, Any]:
@@ -53,11 +56,15 @@ def runs(**changes: Any) -> list[Run]:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}, {"recipe": {"select_on": "sts:other"}}]
+    "changes",
+    [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}, {"recipe": {"select_on": "sts:other"}}],
 )
-def test_tasks_missing_in_the_data_are_reported_before_anything_runs(changes: dict[str, Any], tiny_data: Path) -> None:
+def test_tasks_missing_in_the_data_are_reported_before_anything_runs(
+    changes: dict[str, Any], tiny_data: Path
+) -> None:
     with pytest.raises(
-        UserError, match=r"the data set \S+ has no task (MR|sts:other); choose another task or data set"
+        UserError,
+        match=r"the data set \S+ has no task (MR|sts:other); choose another task or data set",
     ):
         runs(**{"data": str(tiny_data), "tasks": ["STS-B"]} | changes)
 
@@ -142,7 +149,9 @@ def test_schema_errors_name_the_key(changes: dict[str, Any], message: str, tmp_p
         ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "'toy-bert' is a transformer; choose another"),
     ],
 )  # fmt: skip
-def test_content_errors_name_the_key(changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_errors_name_the_key(
+    changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("BENCH_DATA", raising=False)
     with pytest.raises(UserError) as caught:
         runs(**changes)
@@ -169,7 +178,10 @@ def test_unreadable_files_are_reported(tmp_path: Path) -> None:
 
 
 def test_the_largest_seed_is_valid() -> None:
-    assert [run.seed for run in runs(seeds=[0, 2**63 - 1], backbones={"toy-bert": None})] == [0, 2**63 - 1]
+    assert [run.seed for run in runs(seeds=[0, 2**63 - 1], backbones={"toy-bert": None})] == [
+        0,
+        2**63 - 1,
+    ]
 
 
 def test_xprobe_tasks_need_other_data_than_the_world() -> None:
@@ -186,7 +198,9 @@ def test_xprobe_tasks_need_other_data_than_the_world() -> None:
         ("recipe: {[a]: 2}", "a key is not a string; put it in quotes"),
     ],
 )
-def test_duplicate_and_non_string_keys_are_reported_with_their_line(line: str, sentence: str, tmp_path: Path) -> None:
+def test_duplicate_and_non_string_keys_are_reported_with_their_line(
+    line: str, sentence: str, tmp_path: Path
+) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(f"suite: mine\nseeds: [1]\n{line}\n")
     with pytest.raises(UserError) as caught:
@@ -197,11 +211,17 @@ def test_duplicate_and_non_string_keys_are_reported_with_their_line(line: str, s
 def test_aliases_and_merged_maps_are_read(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: *a\n")
-    assert suites.read(path) == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}, "c": {"x": 1, "y": 2}}
+    assert suites.read(path) == {
+        "a": {"x": 1, "y": 2},
+        "b": {"x": 1, "y": 3},
+        "c": {"x": 1, "y": 2},
+    }
 
 
 def test_yaml_runs_no_code(tmp_path: Path) -> None:
-    (tmp_path / "evil.yaml").write_text(f"suite: !!python/object/apply:os.mkdir ['{tmp_path / 'ran'}']\n")
+    (tmp_path / "evil.yaml").write_text(
+        f"suite: !!python/object/apply:os.mkdir ['{tmp_path / 'ran'}']\n"
+    )
     with pytest.raises(UserError, match="is not YAML"):
         suites.load(tmp_path / "evil.yaml")
     assert not (tmp_path / "ran").exists()
@@ -213,7 +233,9 @@ def test_yaml_runs_no_code(tmp_path: Path) -> None:
 def test_backbones_and_their_seeds() -> None:
     found = [(run.backbone.name, run.seed) for run in runs()]
     assert found == [("toy-bert", 1), ("toy-bert", 2), ("toy-roberta", 7)]
-    found = [(run.backbone.name, run.seed) for run in runs(methods=[{"method": "simcse", "seeds": [9]}])]
+    found = [
+        (run.backbone.name, run.seed) for run in runs(methods=[{"method": "simcse", "seeds": [9]}])
+    ]
     assert found == [("toy-bert", 9), ("toy-roberta", 9)]
     one = runs(methods=[{"method": "simcse", "backbones": ["toy-roberta"]}])
     assert [(run.backbone.name, run.seed) for run in one] == [("toy-roberta", 7)]
@@ -222,7 +244,12 @@ def test_backbones_and_their_seeds() -> None:
 
 def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
     both = {"toy-glove": None, "toy-bert": None, "toy-roberta": None}
-    entries = ["glove", {"method": "simcse", "seeds": [1]}, {"method": "untrained", "backbones": "all"}, "word-overlap"]
+    entries = [
+        "glove",
+        {"method": "simcse", "seeds": [1]},
+        {"method": "untrained", "backbones": "all"},
+        "word-overlap",
+    ]
     found = [(run.text, run.backbone.name) for run in runs(backbones=both, methods=entries)]
     assert found == [
         ("glove", "toy-glove"),
@@ -238,7 +265,9 @@ def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
         "toy-bert",
         "toy-roberta",
     ]
-    assert len(runs(backbones={"toy-glove": None}, methods=["word-overlap", "skip-thought"])) == 1 + 2
+    assert (
+        len(runs(backbones={"toy-glove": None}, methods=["word-overlap", "skip-thought"])) == 1 + 2
+    )
 
 
 def test_sweeps_expand_to_every_combination() -> None:
@@ -250,19 +279,27 @@ def test_sweeps_expand_to_every_combination() -> None:
         "backbones": ["toy-bert"],
     }
     found = runs(methods=[entry])
-    wanted = {(s, a, b) for s in ("paper", "official") for a in (0.01, 0.05) for b in (64, 256, 512)}
-    assert {(run.setting, run.parts[0][2]["alpha"], run.parts[0][2]["buffer"]) for run in found} == wanted
+    wanted = {
+        (s, a, b) for s in ("paper", "official") for a in (0.01, 0.05) for b in (64, 256, 512)
+    }
+    assert {
+        (run.setting, run.parts[0][2]["alpha"], run.parts[0][2]["buffer"]) for run in found
+    } == wanted
     assert len(found) == 12
 
 
 def test_duplicate_entries_run_once() -> None:
-    assert len(runs(methods=["simcse", "simcse[temperature=0.05]", "simcse@official"])) == len(runs())
+    assert len(runs(methods=["simcse", "simcse[temperature=0.05]", "simcse@official"])) == len(
+        runs()
+    )
     assert len(runs(methods=["untrained"])) == 2  # no seed
     assert len(runs(methods=["word-overlap"])) == 1  # no backbone either
 
 
 def test_the_recipe_of_a_suite_applies_to_every_run() -> None:
-    found = runs(recipe={"batch_size": 7, "learning_rate": 1}, methods=["simcse", "gs-infonce", "sscl@paper"])
+    found = runs(
+        recipe={"batch_size": 7, "learning_rate": 1}, methods=["simcse", "gs-infonce", "sscl@paper"]
+    )
     assert {(run.recipe.batch_size, run.recipe.learning_rate) for run in found} == {(7, 1.0)}
     assert all(run.recipe_changes == {"batch_size": 7, "learning_rate": 1.0} for run in found)
 
@@ -282,13 +319,18 @@ def test_entries_that_resolve_to_one_run_are_merged() -> None:
         ]
     )
     suites.validate(content)
-    found = {(run.run.text, run.run.backbone.name, run.run.seed): run for run in suites.planned(content)}
+    found = {
+        (run.run.text, run.run.backbone.name, run.run.seed): run for run in suites.planned(content)
+    }
     assert len(found) == len(suites.runs(content)) == 3 + 1 + 2
     both = found["simcse", "toy-bert", 2]
     assert (both.tasks, both.analyses) == (("sts", "TREC"), ("layers", "memory"))
     alone = found["simcse", "toy-bert", 1]
     assert (alone.tasks, alone.analyses) == (("sts",), ("layers", "memory"))
-    assert (found["sscl", "toy-bert", 1].tasks, found["simcse", "toy-roberta", 7].analyses) == (("probing",), ())
+    assert (found["sscl", "toy-bert", 1].tasks, found["simcse", "toy-roberta", 7].analyses) == (
+        ("probing",),
+        (),
+    )
     entry = next(run for run in suites.plan(content)["runs"] if run["id"] == both.run.id)
     assert (entry["tasks"], entry["analyses"]) == (["sts", "TREC"], ["layers", "memory"])
 
@@ -296,11 +338,20 @@ def test_entries_that_resolve_to_one_run_are_merged() -> None:
 def test_a_plan_is_json_serialisable() -> None:
     import json
 
-    content = suite(stand_ins={"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", "roberta-large"]})
+    content = suite(
+        stand_ins={
+            "toy-bert": "bert-base-uncased",
+            "toy-roberta": ["roberta-base", "roberta-large"],
+        }
+    )
     suites.validate(content)
     plan = suites.plan(content)
     assert json.loads(json.dumps(plan)) == plan
-    toys = {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta", "roberta-large": "toy-roberta"}
+    toys = {
+        "bert-base-uncased": "toy-bert",
+        "roberta-base": "toy-roberta",
+        "roberta-large": "toy-roberta",
+    }
     assert plan["stand_ins"] == toys
     assert [run["id"] for run in plan["runs"]] == [run.id for run in suites.runs(content)]
 
@@ -319,7 +370,9 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_no_network")
 @pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
-def test_shipped_suites_resolve_without_network(path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_shipped_suites_resolve_without_network(
+    path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     # wiki-mini's backbone is a user's; any folder of that name will do here.
     (tmp_path / "wiki-minilm").symlink_to(tiny_bert)
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
@@ -335,23 +388,41 @@ def test_shipped_suites_resolve_without_network(path: Path, tiny_bert: Path, tmp
 def test_the_paper_suite_covers_the_papers() -> None:
     found = suites.runs(suites.load(ROOT / "config" / "paper.yaml"))
     per_row = Counter((run.text, run.setting, run.backbone.name) for run in found if run.trained)
-    ten = [(text, "official", "roberta-large") for text in ("simcse", "dclr", "is-cse")]  # IS-CSE, Figure 5
+    ten = [
+        (text, "official", "roberta-large") for text in ("simcse", "dclr", "is-cse")
+    ]  # IS-CSE, Figure 5
     assert all(count == (10 if row in ten else SEEDS[row[2]]) for row, count in per_row.items())
     for text in ("simcse", "gs-infonce", "is-cse"):
         for setting in ("official", "paper"):
-            assert {name for run_text, own, name in per_row if (run_text, own) == (text, setting)} == set(SEEDS)
-    assert {name for text, _, name in per_row if text.startswith("sscl")} == {"bert-base-uncased", "bert-large-uncased"}
+            assert {
+                name for run_text, own, name in per_row if (run_text, own) == (text, setting)
+            } == set(SEEDS)
+    assert {name for text, _, name in per_row if text.startswith("sscl")} == {
+        "bert-base-uncased",
+        "bert-large-uncased",
+    }
     multiples = {
-        run.parts[0][2]["multiple"] for run in found if run.parts[0][0] == "gs-infonce" and run.setting == "official"
+        run.parts[0][2]["multiple"]
+        for run in found
+        if run.parts[0][0] == "gs-infonce" and run.setting == "official"
     }
     assert multiples == {0, 0.5, 1, 1.5, 2, 3, 4, 8, 16}  # Table 3; 1.5 is roberta-large's own
-    texts = {text for text, setting, name in per_row if (setting, name) == ("official", "bert-base-uncased")}
+    texts = {
+        text
+        for text, setting, name in per_row
+        if (setting, name) == ("official", "bert-base-uncased")
+    }
     # Figures 3a and 3b of SSCL; 0 of either is SimCSE, a stack of 1 is layer 11, of 2 the default.
-    assert texts >= {f"sscl[layer={layer}]" for layer in range(1, 12)} | {f"sscl[stack={k}]" for k in range(3, 12)}
+    assert texts >= {f"sscl[layer={layer}]" for layer in range(1, 12)} | {
+        f"sscl[stack={k}]" for k in range(3, 12)
+    }
     assert not texts & {"sscl[layer=0]", "sscl[stack=0]", "sscl[stack=1]", "sscl[stack=2]"}
     assert not any(run.recipe_changes for run in found)  # its runs are the papers', unchanged
     assert {run.corpus for run in found if run.trained and not run.own_corpus} == {"wiki1m"}
-    assert {run.corpus for run in found if run.trained and run.own_corpus} == {"nli", "sts"}  # IS-BERT, ConSERT
+    assert {run.corpus for run in found if run.trained and run.own_corpus} == {
+        "nli",
+        "sts",
+    }  # IS-BERT, ConSERT
 
 
 def test_the_smoke_suite_sets_every_key_of_the_paper_suite() -> None:
@@ -362,10 +433,18 @@ def test_the_smoke_suite_sets_every_key_of_the_paper_suite() -> None:
     found = suites.runs(smoke)
     assert {run.backbone.source for run in found} == {"toy", "none"}
     assert {run.data for run in found} == {"world"}
-    assert {run.corpus for run in found if run.trained} == {"world", "sts", "cnsd"}  # the last two are made of it
+    assert {run.corpus for run in found if run.trained} == {
+        "world",
+        "sts",
+        "cnsd",
+    }  # the last two are made of it
     methods = {name for run in found for name, _, _ in run.parts}
-    assert methods == set(method_classes()) - {"published"}  # what others trained cannot be made here
-    compositions = {"+".join(name for name, _, _ in run.parts) for run in found if len(run.parts) > 1}
+    assert methods == set(method_classes()) - {
+        "published"
+    }  # what others trained cannot be made here
+    compositions = {
+        "+".join(name for name, _, _ in run.parts) for run in found if len(run.parts) > 1
+    }
     assert compositions == {
         "gs-infonce+is-cse",
         "gs-infonce+sscl",

@@ -1,4 +1,5 @@
-"""Estimated hours: FLOP by hand, measured and published times, times from results, and the printed table."""
+"""Estimated hours: FLOP by hand, measured and published times, times from results, and the printed
+table."""
 
 from __future__ import annotations
 
@@ -14,7 +15,17 @@ from bench.__main__ import main
 from bench.evaluation import classifier, protocols
 from bench.runs import config, cost
 from bench.runs.config import Planned
-from bench.runs.cost import PEAKS, UTILISATION, Measured, estimate, predict, report, scoring_work, steps, training_flop
+from bench.runs.cost import (
+    PEAKS,
+    UTILISATION,
+    Measured,
+    estimate,
+    predict,
+    report,
+    scoring_work,
+    steps,
+    training_flop,
+)
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
@@ -31,7 +42,9 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_MODELS", raising=False)
 
 
-def run_of(text: str = "simcse", name: str = "bert-base-uncased", corpus: str = "wiki1m", **recipe: Any) -> Run:
+def run_of(
+    text: str = "simcse", name: str = "bert-base-uncased", corpus: str = "wiki1m", **recipe: Any
+) -> Run:
     return resolve(text, backbone_name=name, corpus=corpus, data="senteval", seed=42, recipe=recipe)
 
 
@@ -50,7 +63,9 @@ def run_of(text: str = "simcse", name: str = "bert-base-uncased", corpus: str = 
 def test_weights_of_known_backbones(name: str, published: int, embedded: int) -> None:
     run = run_of(name=name)
     width = run.shape.width
-    assert cost.weights(run) == pytest.approx(published - embedded * width, rel=0.002)  # biases and norms
+    assert cost.weights(run) == pytest.approx(
+        published - embedded * width, rel=0.002
+    )  # biases and norms
 
 
 def test_a_training_does_the_work_that_was_estimated(
@@ -58,7 +73,12 @@ def test_a_training_does_the_work_that_was_estimated(
 ) -> None:
     recipe = {"batch_size": 8, "max_length": 12, "pooler": "avg"}
     run = resolve(
-        "simcse", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=1, recipe=recipe
+        "simcse",
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=1,
+        recipe=recipe,
     )
     context = RunContext(run, tmp_path, "cpu")
     method = run.build()
@@ -87,14 +107,19 @@ def test_flop_of_bert_base_on_a_million_sentences_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("name", "published"),
-    [("bert-base-uncased", 3835), ("bert-large-uncased", 9226)],  # seconds in the logs that SimCSE's authors released
+    [
+        ("bert-base-uncased", 3835),
+        ("bert-large-uncased", 9226),
+    ],  # seconds in the logs that SimCSE's authors released
 )
 def test_published_times_are_met_within_a_factor_of_three(
     name: str, published: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # NVIDIA's data sheet of the RTX 3090: dense float16 with float32 accumulation, and float32.
     monkeypatch.setitem(PEAKS, "rtx3090", (71e12, 35.6e12))
-    assert published / 3 < estimate(run_of(name=name), "train", (), "test", "rtx3090") < 3 * published
+    assert (
+        published / 3 < estimate(run_of(name=name), "train", (), "test", "rtx3090") < 3 * published
+    )
 
 
 def test_measured_times_are_met_within_a_factor_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,9 +129,13 @@ def test_measured_times_are_met_within_a_factor_of_ten(monkeypatch: pytest.Monke
         origin = json.loads(path.read_text())["provenance"]
         work, recipe = origin["outcome"]["work"], origin["run"]["recipe"]
         monkeypatch.setattr(cost, "peak", lambda *_, work=work: work["peak"])
-        run = run_of(**{key: recipe[key] for key in ("sentences", "batch_size", "select_every", "precision")})
+        run = run_of(
+            **{key: recipe[key] for key in ("sentences", "batch_size", "select_every", "precision")}
+        )
         assert steps(run) == origin["outcome"]["steps"]
-        assert work["seconds"] / 10 < estimate(run, "train", (), "test", "cpu") < 10 * work["seconds"]
+        assert (
+            work["seconds"] / 10 < estimate(run, "train", (), "test", "cpu") < 10 * work["seconds"]
+        )
 
 
 def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu() -> None:
@@ -133,7 +162,9 @@ def test_steps_of_a_corpus_file(tiny_corpus: Path, tmp_path: Path) -> None:
     copy.write_bytes(tiny_corpus.read_bytes())
     run = run_of(corpus=str(copy))
     copy.unlink()
-    with pytest.raises(UserError, match=r"the size of the corpus '.*' is unknown; give a file or one of wiki1m"):
+    with pytest.raises(
+        UserError, match=r"the size of the corpus '.*' is unknown; give a file or one of wiki1m"
+    ):
         steps(run)
 
 
@@ -142,14 +173,21 @@ def test_each_task_is_encoded_once() -> None:
     weights = 12 * 12 * 768**2
     assert scoring_work(run_of(), ["MR"], settings)[0] == 2 * weights * 16 * 10_662
     assert scoring_work(run_of(), ["STS13"], settings) == (2 * weights * 16 * 2 * 1500, 0)
-    assert scoring_work(run_of(), ["sts", "STS-B"], settings) == scoring_work(run_of(), ["sts"], settings)
-    words = resolve("glove", backbone_name="glove.6B.300d", corpus="wiki1m", data="senteval", seed=None)
+    assert scoring_work(run_of(), ["sts", "STS-B"], settings) == scoring_work(
+        run_of(), ["sts"], settings
+    )
+    words = resolve(
+        "glove", backbone_name="glove.6B.300d", corpus="wiki1m", data="senteval", seed=None
+    )
     assert scoring_work(words, ["sts"], settings) == (0, 0)
 
 
 @pytest.mark.parametrize("task", ["MR", "TREC", "Length"])
-def test_classifiers_take_the_steps_that_were_estimated(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On separable samples, which every head classifies correctly at the first check, so that it stops early."""
+def test_classifiers_take_the_steps_that_were_estimated(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On separable samples, which every head classifies correctly at the first check, so that it
+    stops early."""
     settings, taken = classifier.MODES["test"], 0
 
     def counted(original: Any) -> Any:
@@ -177,7 +215,9 @@ def test_classifiers_take_the_steps_that_were_estimated(task: str, monkeypatch: 
     kind = "probing" if task == "Length" else "transfer"
     monkeypatch.setattr(cost, "read_json", lambda path: {kind: {task: sizes}})
     _, estimated = scoring_work(run_of(), [task], settings)
-    assert estimated / 1.5 <= taken <= 1.5 * estimated  # folds train on less; dropout may delay a network
+    assert (
+        estimated / 1.5 <= taken <= 1.5 * estimated
+    )  # folds train on less; dropout may delay a network
 
 
 # The estimate of a plan
@@ -233,14 +273,19 @@ def test_the_printed_table_adds_up_and_is_reproducible() -> None:
 def test_the_paper_suite_takes_days_of_one_device() -> None:
     content = config.load(config.SCHEMA.with_name("paper.yaml"))
     planned = config.planned(content)
-    hours = {name: sum(line.seconds for line in predict(planned, "test", name, NOTHING)) / 3600 for name in PEAKS}
+    hours = {
+        name: sum(line.seconds for line in predict(planned, "test", name, NOTHING)) / 3600
+        for name in PEAKS
+    }
     assert 50 < hours["h200"] == hours["h100"] < hours["a100"] < 1000
 
 
 # Times from results
 
 
-def leave(folder: Path, run: Run, device: str, seconds: float, tasks: Sequence[str] = ("MR",)) -> Path:
+def leave(
+    folder: Path, run: Run, device: str, seconds: float, tasks: Sequence[str] = ("MR",)
+) -> Path:
     """Write the scores of a run whose training and scoring took some seconds each."""
     outcome = {"status": "finished", "steps": 100, "work": {"seconds": seconds}}
     provenance = {
@@ -259,20 +304,31 @@ def test_times_come_from_the_device_asked_for(tmp_path: Path) -> None:
     leave(tmp_path, run_of("is-cse"), "NVIDIA A100-SXM4-80GB", 900.0)
     measured = Measured.read(tmp_path, "h200")
     assert Measured.read(tmp_path, "h100") == NOTHING
-    other_seed = resolve("simcse", backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=1)
+    other_seed = resolve(
+        "simcse", backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=1
+    )
     assert measured.seconds(other_seed, "train", ()) == 300.0
-    assert measured.seconds(run_of("is-cse", sentences=640), "train", ()) == pytest.approx(10 * (3.0 + 5.0) / 2)
+    assert measured.seconds(run_of("is-cse", sentences=640), "train", ()) == pytest.approx(
+        10 * (3.0 + 5.0) / 2
+    )
     assert measured.seconds(run_of(batch_size=32), "train", ()) is None
     assert measured.seconds(run_of(name="roberta-base"), "train", ()) is None
     assert measured.seconds(run_of(), "score", ["MR"]) == 400.0
     assert measured.seconds(run_of(), "score", ["sts"]) is None
     lines = predict([Planned(run_of(), ("MR",), ())], "test", "h200", measured)
-    assert {(line.stage, line.seconds, line.measured) for line in lines} == {("train", 300.0, 1), ("score", 400.0, 1)}
+    assert {(line.stage, line.seconds, line.measured) for line in lines} == {
+        ("train", 300.0, 1),
+        ("score", 400.0, 1),
+    }
 
 
 def test_results_without_times_are_skipped(tmp_path: Path) -> None:
-    world = resolve("simcse", backbone_name="bert-base-uncased", corpus="wiki1m", data="world", seed=1)
-    leave(tmp_path, world, "NVIDIA H200", 3.0)  # its tasks have SentEval's names, but not their sizes
+    world = resolve(
+        "simcse", backbone_name="bert-base-uncased", corpus="wiki1m", data="world", seed=1
+    )
+    leave(
+        tmp_path, world, "NVIDIA H200", 3.0
+    )  # its tasks have SentEval's names, but not their sizes
     path = leave(tmp_path, run_of(), "NVIDIA H200", 300.0)
     content = json.loads(path.read_text())
     del content["provenance"]["seconds"]  # scored by an earlier version
@@ -302,9 +358,15 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
     ("words", "sentence"),
     [
         (["--suite", "papre", "--device", "h200"], "unknown suite 'papre'; did you mean 'paper'?"),
-        (["--suite", "chinese", "--device", "h2000"], "unknown device 'h2000'; did you mean 'h200'?"),
+        (
+            ["--suite", "chinese", "--device", "h2000"],
+            "unknown device 'h2000'; did you mean 'h200'?",
+        ),
         (["--suite", "chinese"], "plan has nothing to do; add --out FILE.json"),
-        (["--suite", "chinese", "--device", "h200", "--gpus", "0"], "--gpus is 0; give the number of devices"),
+        (
+            ["--suite", "chinese", "--device", "h200", "--gpus", "0"],
+            "--gpus is 0; give the number of devices",
+        ),
         (["--suite", "smoke", "--device", "h200"], "the suite 'smoke' is on the embedded world"),
     ],
 )

@@ -21,8 +21,12 @@ from bench.utils.errors import UserError
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 
 
-def run(text: str, backbone: str = "bert-base-uncased", seed: int | None = 42, **recipe: Any) -> Run:
-    return resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=seed, recipe=recipe)
+def run(
+    text: str, backbone: str = "bert-base-uncased", seed: int | None = 42, **recipe: Any
+) -> Run:
+    return resolve(
+        text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=seed, recipe=recipe
+    )
 
 
 # Spelling
@@ -38,7 +42,10 @@ def run(text: str, backbone: str = "bert-base-uncased", seed: int | None = 42, *
         ("gs-infonce[std=0.1,multiple=1.0]", "gs-infonce[multiple=1,std=0.1]"),
         ("gs-infonce+sscl+is-cse", "gs-infonce+is-cse+sscl"),
         ("sscl+gs-infonce", "sscl+gs-infonce"),  # the first part stays first
-        ("gs-infonce+sscl[stack=3]+is-cse[buffer=256]", "gs-infonce+is-cse[buffer=256]+sscl[stack=3]"),
+        (
+            "gs-infonce+sscl[stack=3]+is-cse[buffer=256]",
+            "gs-infonce+is-cse[buffer=256]+sscl[stack=3]",
+        ),
         ("sscl[average=TRUE]", "sscl"),
         ("sscl[average=false]", "sscl[average=false]"),
         ("sscl[average=false,positive=self]", "sscl[positive=self]"),  # one loss anyway
@@ -51,7 +58,10 @@ def run(text: str, backbone: str = "bert-base-uncased", seed: int | None = 42, *
         ("simcse[scored_layers=10,layers=10]", "simcse[layers=10]"),
         ("simcse[layers=12]", "simcse"),  # all there are
         ("simcse[layers=none,scored_layers=12]", "simcse"),
-        ("simcse[dimension=768]", "simcse[dimension=768]"),  # of the same width, but scored with the head
+        (
+            "simcse[dimension=768]",
+            "simcse[dimension=768]",
+        ),  # of the same width, but scored with the head
         ("sscl[layers=3]", "sscl[layers=3]"),
         ("sscl[layers=3,stack=9]", "sscl[layers=3]"),  # as many as the cut backbone has
         ("skip-thought[dimension=9,layers=2,scored_layers=1]", "skip-thought"),  # no transformer
@@ -65,7 +75,10 @@ def test_one_spelling(text: str, canonical: str) -> None:
 def test_parts_and_setting_are_parsed() -> None:
     assert parse("a[x=1,y=b+c]+d@paper") == ([("a", {"x": "1", "y": "b+c"}), ("d", {})], "paper")
     assert parse("simcse") == ([("simcse", {})], None)
-    assert parse("a[x=b@c+d]+e[y=f@g]@official") == ([("a", {"x": "b@c+d"}), ("e", {"y": "f@g"})], "official")
+    assert parse("a[x=b@c+d]+e[y=f@g]@official") == (
+        [("a", {"x": "b@c+d"}), ("e", {"y": "f@g"})],
+        "official",
+    )
     assert parse("a[x=b@c]") == ([("a", {"x": "b@c"})], None)
 
 
@@ -73,12 +86,18 @@ def test_a_checkpoint_name_may_contain_a_revision() -> None:
     named = run("published[model=a/b@refs/pr/1,pooler=avg]@paper", "none")
     assert named.parts[0][2] == {"model": "a/b@refs/pr/1", "pooler": "avg"}
     assert named.arguments[0] == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
-    assert run(named.arguments[0], "none").id == named.id != run("published[model=a/b,pooler=avg]", "none").id
+    assert (
+        run(named.arguments[0], "none").id
+        == named.id
+        != run("published[model=a/b,pooler=avg]", "none").id
+    )
 
 
 def test_the_default_setting_depends_on_released_code() -> None:
     assert run("gs-infonce+sscl").setting == "official"
-    assert run("untrained").setting == run("word-overlap").setting == "paper"  # nothing was released for these
+    assert (
+        run("untrained").setting == run("word-overlap").setting == "paper"
+    )  # nothing was released for these
 
 
 def test_the_suite_overrides_the_method_and_the_text_overrides_both() -> None:
@@ -107,7 +126,8 @@ def test_untrained_encoders_have_no_seed_and_word_overlap_no_backbone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pooler", "scored"), [("cls_mlp", "cls_before_pooler"), ("avg", "avg"), ("avg_top2", "avg_top2")]
+    ("pooler", "scored"),
+    [("cls_mlp", "cls_before_pooler"), ("avg", "avg"), ("avg_top2", "avg_top2")],
 )
 def test_the_training_head_is_dropped_for_scoring(pooler: str, scored: str) -> None:
     assert run(f"simcse[pooler={pooler}]").evaluation_pooler == scored
@@ -151,7 +171,10 @@ OTHER_RECIPE: dict[str, Any] = {
 
 def test_every_field_of_the_recipe_is_part_of_the_identity() -> None:
     assert OTHER_RECIPE.keys() == RECIPE_FIELDS.keys()
-    ids = [run("simcse").id, *(run("simcse", **{key: value}).id for key, value in OTHER_RECIPE.items())]
+    ids = [
+        run("simcse").id,
+        *(run("simcse", **{key: value}).id for key, value in OTHER_RECIPE.items()),
+    ]
     assert len(set(ids)) == len(ids)
 
 
@@ -188,13 +211,26 @@ OTHER_HYPER: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", OTHER_HYPER)
 def test_every_hyper_parameter_is_part_of_the_identity(name: str) -> None:
     assert OTHER_HYPER[name].keys() == asdict(method_classes()[name].Hyper()).keys()
-    ids = [run(name).id, *(run(f"{name}[{key}={value}]").id for key, value in OTHER_HYPER[name].items())]
-    assert len({one.rpartition("_")[2] for one in ids}) == len(ids)  # the hash alone tells them apart
+    ids = [
+        run(name).id,
+        *(run(f"{name}[{key}={value}]").id for key, value in OTHER_HYPER[name].items()),
+    ]
+    assert len({one.rpartition("_")[2] for one in ids}) == len(
+        ids
+    )  # the hash alone tells them apart
 
 
-def test_corpus_data_seed_and_version_are_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corpus_data_seed_and_version_are_part_of_the_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def digest(**changes: Any) -> str:
-        options = {"backbone_name": "bert-base-uncased", "corpus": "wiki1m", "data": "senteval", "seed": 1, **changes}
+        options = {
+            "backbone_name": "bert-base-uncased",
+            "corpus": "wiki1m",
+            "data": "senteval",
+            "seed": 1,
+            **changes,
+        }
         return resolve("simcse", **options).id.rpartition("_")[2]
 
     digests = [
@@ -211,7 +247,9 @@ def test_corpus_data_seed_and_version_are_part_of_the_identity(tmp_path: Path, m
 
 def test_a_corpus_given_by_path_is_identified_by_its_bytes(tmp_path: Path) -> None:
     def identify(path: Path) -> str:
-        return resolve("simcse", backbone_name="toy-bert", corpus=str(path), data="world", seed=1).id
+        return resolve(
+            "simcse", backbone_name="toy-bert", corpus=str(path), data="world", seed=1
+        ).id
 
     for name, text in (("a", "one\n"), ("b", "one\n"), ("c", "two\n")):
         (tmp_path / name).write_text(text)
@@ -241,25 +279,41 @@ def test_clamped_stacks_are_one_run_on_a_shallow_backbone() -> None:
 
 def test_impossible_runs_are_skipped_with_a_reason() -> None:
     assert run("sscl[layer=11]").skip is None
-    assert run("sscl[layer=11]", "toy-bert").skip == "layer 11 is not an intermediate layer of a backbone with 4 layers"
+    assert (
+        run("sscl[layer=11]", "toy-bert").skip
+        == "layer 11 is not an intermediate layer of a backbone with 4 layers"
+    )
 
 
 def test_layer_cuts_of_a_suite_apply_to_trained_runs_only() -> None:
     cut = run("sscl", layers=3, dimension=8)
     assert (cut.shape.depth, cut.shape.width, cut.parts[0][2]["stack"]) == (3, 8, 2)
     assert cut.recipe_changes == {"layers": 3, "dimension": 8}
-    assert run("sscl[layer=3]", layers=3).skip == "layer 3 is not an intermediate layer of a backbone with 3 layers"
-    assert run("dclr", layers=3).parts[0][2]["complement"] == "backbone"  # no SimCSE is published for that depth
+    assert (
+        run("sscl[layer=3]", layers=3).skip
+        == "layer 3 is not an intermediate layer of a backbone with 3 layers"
+    )
+    assert (
+        run("dclr", layers=3).parts[0][2]["complement"] == "backbone"
+    )  # no SimCSE is published for that depth
     whole = run("simcse[layers=12]", layers=3)  # the text lies over the suite
     assert (whole.id, whole.text, whole.recipe_changes) == (run("simcse").id, "simcse", {})
     plain = run("untrained", layers=3, dimension=8)
-    assert (plain.id, plain.shape, plain.recipe.layers) == (run("untrained").id, run("untrained").shape, None)
+    assert (plain.id, plain.shape, plain.recipe.layers) == (
+        run("untrained").id,
+        run("untrained").shape,
+        None,
+    )
     assert run("simcse", scored_layers=12).id == run("simcse").id
 
 
 KEYS = {
     "simcse": {"temperature": ("0.05", "0.001", "1e+06", "0.30000000000000004")},
-    "gs-infonce": {"multiple": ("0", "0.5", "3", "16"), "std": ("0.1", "1"), "weight": ("0", "2.5")},
+    "gs-infonce": {
+        "multiple": ("0", "0.5", "3", "16"),
+        "std": ("0.1", "1"),
+        "weight": ("0", "2.5"),
+    },
     "is-cse": {
         "alpha": ("0.05", "0.1"),
         "alpha_start": ("none", "0.005"),
@@ -287,23 +341,36 @@ RECIPES = {
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    names = draw(st.permutations(["simcse", "gs-infonce", "is-cse", "sscl"]))[: draw(st.integers(1, 4))]
+    names = draw(st.permutations(["simcse", "gs-infonce", "is-cse", "sscl"]))[
+        : draw(st.integers(1, 4))
+    ]
     if "simcse" in names[1:]:
         names = [names[0], *(name for name in names[1:] if name != "simcse")]
     parts = []
     for position, name in enumerate(names):
-        keys = {key: draw(st.sampled_from(values)) for key, values in KEYS[name].items() if draw(st.booleans())}
+        keys = {
+            key: draw(st.sampled_from(values))
+            for key, values in KEYS[name].items()
+            if draw(st.booleans())
+        }
         if position == 0 and draw(st.booleans()):
             keys |= {"batch_size": draw(st.sampled_from(["16", "64"])), "select_on": "STS-B+SICK-R"}
-        parts.append(name + (f"[{','.join(f'{key}={value}' for key, value in keys.items())}]" if keys else ""))
+        parts.append(
+            name
+            + (f"[{','.join(f'{key}={value}' for key, value in keys.items())}]" if keys else "")
+        )
     return "+".join(parts) + draw(st.sampled_from(["", "@paper", "@official"]))
 
 
-recipes = st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in RECIPES.items()})
+recipes = st.fixed_dictionaries(
+    {}, optional={key: st.sampled_from(values) for key, values in RECIPES.items()}
+)
 
 
 @given(texts(), recipes, st.sampled_from([*BACKBONES, "toy-bert"]), st.integers(0, 10**6))
-def test_a_run_resolves_from_its_own_arguments(text: str, recipe: dict[str, Any], backbone: str, seed: int) -> None:
+def test_a_run_resolves_from_its_own_arguments(
+    text: str, recipe: dict[str, Any], backbone: str, seed: int
+) -> None:
     once = run(text, backbone, seed, **recipe)
     words = iter(once.arguments)
     options: dict[str, Any] = {"recipe": {}}
@@ -312,7 +379,9 @@ def test_a_run_resolves_from_its_own_arguments(text: str, recipe: dict[str, Any]
         if word == "--recipe":
             options["recipe"] = dict(pair.split("=", 1) for pair in words)
         else:
-            options[{"--backbone": "backbone_name"}.get(word, word.removeprefix("--"))] = next(words)
+            options[{"--backbone": "backbone_name"}.get(word, word.removeprefix("--"))] = next(
+                words
+            )
     again = resolve(text_again, **{**options, "seed": int(options["seed"])})
     assert again.id == once.id
     # The label alone may also say what was asked for where the backbone has less.
@@ -330,11 +399,17 @@ def test_a_run_resolves_from_its_own_arguments(text: str, recipe: dict[str, Any]
     [
         ("simsce", "unknown method 'simsce'; did you mean 'simcse'?"),
         ("simcse+gs-infonse", "unknown method 'gs-infonse'; did you mean 'gs-infonce'?"),
-        ("simcse@oficial", "unknown setting 'oficial' in 'simcse@oficial'; did you mean 'official'?"),
+        (
+            "simcse@oficial",
+            "unknown setting 'oficial' in 'simcse@oficial'; did you mean 'official'?",
+        ),
         ("simcse@", "unknown setting ''"),
         ("", "cannot read ''"),
         ("simcse+", "cannot read ''"),
-        ("simcse[temperature=0.1", "'simcse[temperature=0.1' has an unmatched bracket; write method[key="),
+        (
+            "simcse[temperature=0.1",
+            "'simcse[temperature=0.1' has an unmatched bracket; write method[key=",
+        ),
         ("published[model=a/b@c", "has an unmatched bracket"),
         ("simcse[temperature=0.1]]@paper", "has an unmatched bracket"),
         ("simcse+whitening]", "has an unmatched bracket"),
@@ -342,9 +417,15 @@ def test_a_run_resolves_from_its_own_arguments(text: str, recipe: dict[str, Any]
             "published[model=a/b@c]@papr",
             "unknown setting 'papr' in 'published[model=a/b@c]@papr'; did you mean 'paper'?",
         ),
-        ("simcse[temperature]", "cannot read 'temperature' in 'simcse[temperature]'; write key=value"),
+        (
+            "simcse[temperature]",
+            "cannot read 'temperature' in 'simcse[temperature]'; write key=value",
+        ),
         ("simcse[temperature=0.1,temperature=0.2]", "'temperature' is given twice"),
-        ("simcse[temprature=0.1]", "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?"),
+        (
+            "simcse[temprature=0.1]",
+            "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?",
+        ),
         ("simcse[bach_size=3]", "did you mean 'batch_size'?"),
         ("simcse[temperature=hot]", "'temperature' should be a number, not 'hot'"),
         ("simcse[temperature=nan]", "'temperature' should be a number"),
@@ -371,21 +452,39 @@ def test_a_run_resolves_from_its_own_arguments(text: str, recipe: dict[str, Any]
         ("untrained[batch_size=32]", "unknown key 'batch_size' of 'untrained'"),
         ("untrained[pooler=avgg]", "avgg"),
         ("untrained@official", "has no released code"),
-        ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; omit it to keep all layers"),
+        (
+            "simcse[layers=13]",
+            "'layers' is 13, but 'bert-base-uncased' has 12; omit it to keep all layers",
+        ),
         ("simcse[layers=0]", "'layers' should be at least 1, not 0"),
         ("simcse[scored_layers=13]", "'scored_layers' is 13, but only 12 are trained"),
         ("simcse[layers=9,scored_layers=10]", "'scored_layers' is 10, but only 9 are trained"),
         ("simcse[dimension=0]", "'dimension' should be at least 1, not 0"),
-        ("simcse[dimension=128,pooler=avg]", "the training head of pooler 'cls_mlp'; 'avg' has none"),
+        (
+            "simcse[dimension=128,pooler=avg]",
+            "the training head of pooler 'cls_mlp'; 'avg' has none",
+        ),
         ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp'; 'avg' has none"),
-        ("promptbert[dimension=128]", "'promptbert' builds its own encoder, which 'dimension' does not affect"),
-        ("ct-bert[scored_layers=3]", "'ct-bert' builds its own encoder, which 'scored_layers' does not affect"),
+        (
+            "promptbert[dimension=128]",
+            "'promptbert' builds its own encoder, which 'dimension' does not affect",
+        ),
+        (
+            "ct-bert[scored_layers=3]",
+            "'ct-bert' builds its own encoder, which 'scored_layers' does not affect",
+        ),
         ("simcse+gs-infonce[layers=3]", "'layers' is a recipe field"),
         ("untrained[layers=3]", "unknown key 'layers' of 'untrained'"),
         ("sscl[layer=-1]", "or 0 for no negatives, not -1"),
-        ("untrained+projection[kind=svd]", "'kind' of 'projection' is one of pca, random, not 'svd'"),
+        (
+            "untrained+projection[kind=svd]",
+            "'kind' of 'projection' is one of pca, random, not 'svd'",
+        ),
         ("untrained+projection[dimensions=0]", "'projection' keeps at least 1 dimension, not 0"),
-        ("untrained+projection[source=target]", "'projection' is one map for all tasks; name a corpus"),
+        (
+            "untrained+projection[source=target]",
+            "'projection' is one map for all tasks; name a corpus",
+        ),
     ],
 )
 def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
@@ -428,20 +527,27 @@ def test_errors_in_a_recipe_are_reported(recipe: dict[str, Any], message: str) -
 
 def test_an_unknown_backbone_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_MODELS", raising=False)
-    with pytest.raises(UserError, match=r"unknown backbone 'bert-base-uncase'; did you mean 'bert-base-uncased'\?"):
+    with pytest.raises(
+        UserError, match=r"unknown backbone 'bert-base-uncase'; did you mean 'bert-base-uncased'\?"
+    ):
         run("simcse", "bert-base-uncase")
 
 
 def test_a_backbone_folder_must_hold_a_model(tmp_path: Path) -> None:
     with pytest.raises(
-        UserError, match=r"backbone 'princeton-nlp/x' is not a local folder; .*Download a model of the hub"
+        UserError,
+        match=r"backbone 'princeton-nlp/x' is not a local folder; .*Download a model of the hub",
     ):
         run("simcse", "princeton-nlp/x")
-    with pytest.raises(UserError, match=r"has no config.json; give a folder in Hugging Face format"):
+    with pytest.raises(
+        UserError, match=r"has no config.json; give a folder in Hugging Face format"
+    ):
         run("simcse", str(tmp_path))
 
 
-def test_backbones_are_found_by_folder_and_by_name(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backbones_are_found_by_folder_and_by_name(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     by_path = run("simcse", str(tiny_bert))
     monkeypatch.setenv("BENCH_MODELS", str(tiny_bert.parent))
     by_name = run("simcse", "tiny-bert")
@@ -511,9 +617,10 @@ def test_gs_infonce_as_published_and_as_released() -> None:
         (64, 1e-5, None, 1, 3, 1),
         (64, 3e-5, None, 1, 3, 1),
     ]
-    assert [batch * multiple for batch, multiple in values("gs-infonce@official", "batch_size", "multiple")] == [
-        192
-    ] * 4
+    assert [
+        batch * multiple
+        for batch, multiple in values("gs-infonce@official", "batch_size", "multiple")
+    ] == [192] * 4
 
 
 def test_is_cse_as_published_and_as_released() -> None:
@@ -527,7 +634,9 @@ def test_is_cse_as_published_and_as_released() -> None:
             (0.05, 0.005, 1024, 16, 2, first),
         ]
     precisions = [("float32",), ("mixed",), ("float32",), ("mixed",)]
-    assert values("is-cse@official", "precision", "select_every") == [(*one, 125) for one in precisions]
+    assert values("is-cse@official", "precision", "select_every") == [
+        (*one, 125) for one in precisions
+    ]
 
 
 def test_sscl_as_published_and_as_released() -> None:
@@ -535,24 +644,32 @@ def test_sscl_as_published_and_as_released() -> None:
     names = ("stack", "layer", "positive", "negatives", "sides", "detach", "average")
     assert values("sscl@official", *names) == [(2, None, "dropout", "all", "both", False, True)] * 4
     assert values("sscl@paper", *names) == [(2, None, "dropout", "own", "one", False, False)] * 4
-    assert values("sscl[positive=self]@official", *names) == [(2, None, "self", "all", "both", False, False)] * 4
+    assert (
+        values("sscl[positive=self]@official", *names)
+        == [(2, None, "self", "all", "both", False, False)] * 4
+    )
     assert values("sscl@official", "batch_size", "learning_rate")[:2] == [(64, 3e-5), (64, 1e-5)]
 
 
-@pytest.mark.parametrize("text", ["simcse", "gs-infonce", "is-cse", "sscl", "gs-infonce@paper", "is-cse@paper"])
+@pytest.mark.parametrize(
+    "text", ["simcse", "gs-infonce", "is-cse", "sscl", "gs-infonce@paper", "is-cse@paper"]
+)
 def test_other_backbones_use_the_values_of_bert_base(text: str) -> None:
     theirs, own = run(text, "toy-roberta"), run(text, "bert-base-uncased")
     assert (theirs.recipe, theirs.parts) == (own.recipe, own.parts)
 
 
-def test_a_folder_cannot_take_the_name_of_a_published_backbone(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_folder_cannot_take_the_name_of_a_published_backbone(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     shutil.copytree(tiny_bert, tmp_path / "bert-base-uncased")
     with pytest.raises(UserError, match="has the name of a published backbone"):
         backbones.backbone(str(tmp_path / "bert-base-uncased"))
 
 
 @pytest.mark.parametrize(
-    "text", ["simcse+whitening[source=target]+whitening[source=world]", "simcse+is-cse[alpha=0.1]+is-cse"]
+    "text",
+    ["simcse+whitening[source=target]+whitening[source=world]", "simcse+is-cse[alpha=0.1]+is-cse"],
 )
 def test_a_repeated_part_is_rejected_even_with_other_keys(text: str) -> None:
     with pytest.raises(UserError, match="appears twice"):

@@ -1,4 +1,5 @@
-"""Analyses of an Encoder: each number by an independent path, the texts by their rules, and what cannot be measured."""
+"""Analyses of an Encoder: each number by an independent path, the texts by their rules, and what
+cannot be measured."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ from methods.base import stream
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import make_sentences
-from tests.evaluation.test_geometry import alignment_by_loop, cosine, token_similarity_by_loop, uniformity_by_loop
+from tests.evaluation.test_geometry import (
+    alignment_by_loop,
+    cosine,
+    token_similarity_by_loop,
+    uniformity_by_loop,
+)
 
 Materials = Callable[..., Material]
 
@@ -90,7 +96,9 @@ def write_pairs(tmp_path: Path) -> Callable[..., Path]:
         folder = tmp_path / "data" / "downstream" / "STS" / "STSBenchmark"
         folder.mkdir(parents=True)
         for split, rows in splits.items():
-            lines = (f"main\tfile\tyear\t{i}\t{gold}\t{a}\t{b}\n" for i, (a, b, gold) in enumerate(rows))
+            lines = (
+                f"main\tfile\tyear\t{i}\t{gold}\t{a}\t{b}\n" for i, (a, b, gold) in enumerate(rows)
+            )
             (folder / f"sts-{split}.csv").write_text("".join(lines))
         sizes = {split: len(rows) for split, rows in splits.items()}
         write_json(tmp_path / "data" / "manifest.json", {"name": "own", "sts": {"STS-B": sizes}})
@@ -99,14 +107,17 @@ def write_pairs(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-# --- alignment and uniformity -----------------------------------------------------------------------------------------
+# --- alignment and uniformity
+# -----------------------------------------------------------------------------------------
 
 
 def test_alignment_of_each_split_and_of_all(material_of: Materials, tiny_data: Path) -> None:
     encoder = Letters()
     found = analyse(encoder, material_of(), ["alignment"])["alignment"]["STS-B"]
     assert list(found) == ["dev", "test", "all"]
-    read = {split: sts.read("STS-B", tiny_data, split).subsets[0] for split in ("train", "dev", "test")}
+    read = {
+        split: sts.read("STS-B", tiny_data, split).subsets[0] for split in ("train", "dev", "test")
+    }
     for name, splits in (("dev", ["dev"]), ("test", ["test"]), ("all", ["train", "dev", "test"])):
         first = [text for split in splits for text in read[split].first]
         second = [text for split in splits for text in read[split].second]
@@ -118,20 +129,26 @@ def test_alignment_of_each_split_and_of_all(material_of: Materials, tiny_data: P
             "uniformity": pytest.approx(uniformity_by_loop(vectors), abs=1e-6),
             "pairs": near,
             "sentences": len(vectors),
-            "uniformity_dclr": pytest.approx(uniformity_by_loop(vectors), abs=1e-6),  # a single batch
+            "uniformity_dclr": pytest.approx(
+                uniformity_by_loop(vectors), abs=1e-6
+            ),  # a single batch
             "uniformity_distinct": pytest.approx(uniformity_by_loop(single), abs=1e-6),
             "distinct": len(single),
         }
         if near:
             value = alignment_by_loop(vectors[: len(first)], vectors[len(first) :], gold)
-            expected |= dict.fromkeys(("alignment", "alignment_dclr"), pytest.approx(value, abs=1e-6))
+            expected |= dict.fromkeys(
+                ("alignment", "alignment_dclr"), pytest.approx(value, abs=1e-6)
+            )
         assert {key: value for key, value in found[name].items() if key in expected} == expected
         assert set(found[name]) == set(expected) | {"alignment", "alignment_dclr"}
     assert found["all"]["pairs"] > 0
     assert found["all"]["distinct"] < found["all"]["sentences"]
 
 
-def test_without_positive_pairs_there_is_no_alignment(material_of: Materials, write_pairs: Any) -> None:
+def test_without_positive_pairs_there_is_no_alignment(
+    material_of: Materials, write_pairs: Any
+) -> None:
     data = write_pairs(test=[("a dog", "a cat", 4.0), ("the man", "the man", 0.5)])
     found = analyse(Letters(), material_of(data=data), ["alignment"])["alignment"]["STS-B"]
     assert list(found) == ["test", "all"]
@@ -141,7 +158,8 @@ def test_without_positive_pairs_there_is_no_alignment(material_of: Materials, wr
     assert found["test"]["distinct"] == 3
 
 
-# --- layers and tokens ------------------------------------------------------------------------------------------------
+# --- layers and tokens
+# ------------------------------------------------------------------------------------------------
 
 
 def states_of(encoder: TransformerEncoder, text: str) -> list[np.ndarray]:
@@ -165,11 +183,15 @@ def test_layers_equal_one_sentence_at_a_time(
     firsts = [[layer[0].tolist() for layer in layers] for layers in states]
     means = [[layer.mean(axis=0).tolist() for layer in layers] for layers in states]
     for pooling, vectors in (("cls", firsts), ("mean", means)):
-        adjacent = np.mean([[cosine(one[i], one[i + 1]) for i in range(4)] for one in vectors], axis=0)
+        adjacent = np.mean(
+            [[cosine(one[i], one[i + 1]) for i in range(4)] for one in vectors], axis=0
+        )
         assert found["setsim_embedding"][pooling] == pytest.approx(adjacent[0], abs=1e-5)
         assert found["setsim"][pooling] == pytest.approx(adjacent[1:], abs=1e-5)
     whole = [[token_similarity_by_loop(layer.tolist()) for layer in layers] for layers in states]
-    inner = [[token_similarity_by_loop(layer[1:-1].tolist()) for layer in layers] for layers in states]
+    inner = [
+        [token_similarity_by_loop(layer[1:-1].tolist()) for layer in layers] for layers in states
+    ]
     assert found["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
     assert found["toksim"]["without_special"] == pytest.approx(np.mean(inner, axis=0), abs=1e-5)
     assert (found["depth"], found["pairs"]) == (4, [[1, 2], [2, 3], [3, 4]])
@@ -184,10 +206,16 @@ def test_a_sentence_of_one_token_has_no_pair_of_tokens(
     data = write_pairs(test=[("dog", "the big red house", 1.0), ("dog", "cat", 3.0)])
     found = analyse(encoder, material_of(data=data), ["layers"])["layers"]
     assert (found["sentences"], found["one_token"]) == (4, 3)
-    alone = [token_similarity_by_loop(layer[1:-1].tolist()) for layer in states_of(encoder, "the big red house")]
+    alone = [
+        token_similarity_by_loop(layer[1:-1].tolist())
+        for layer in states_of(encoder, "the big red house")
+    ]
     assert found["toksim"]["without_special"] == pytest.approx(alone, abs=1e-5)
     texts = ["dog", "dog", "the big red house", "cat"]
-    whole = [[token_similarity_by_loop(layer.tolist()) for layer in states_of(encoder, text)] for text in texts]
+    whole = [
+        [token_similarity_by_loop(layer.tolist()) for layer in states_of(encoder, text)]
+        for text in texts
+    ]
     assert found["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
 
 
@@ -213,7 +241,8 @@ def test_tokens_of_the_first_sentence_of_a_middle_length(
     assert other["tokens"] == ["[CLS]", "a", "dog", "[SEP]"]
 
 
-# --- in-batch similarity ----------------------------------------------------------------------------------------------
+# --- in-batch similarity
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -237,12 +266,20 @@ def test_in_batch_equals_the_loop(material_of: Materials, tiny_corpus: Path) -> 
     for place, size in enumerate(found["sizes"]):
         mean, noise = [], []
         for repeat in range(3):
-            rows = torch.randperm(len(pool), generator=stream(0, "in-batch", size, repeat)).tolist()[:size]
+            rows = torch.randperm(
+                len(pool), generator=stream(0, "in-batch", size, repeat)
+            ).tolist()[:size]
             batch = [Letters.vector(pool[row]) for row in rows]
-            drawn = torch.randn(size, len(batch[0]), generator=stream(0, "in-batch noise", size, repeat)).tolist()
+            drawn = torch.randn(
+                size, len(batch[0]), generator=stream(0, "in-batch noise", size, repeat)
+            ).tolist()
             for others, kept in ((batch, mean), (drawn, noise)):
                 for i, one in enumerate(batch):
-                    kept.append(sorted((cosine(one, o) for j, o in enumerate(others) if j != i), reverse=True)[:4])
+                    kept.append(
+                        sorted(
+                            (cosine(one, o) for j, o in enumerate(others) if j != i), reverse=True
+                        )[:4]
+                    )
         assert found["mean"][place] == pytest.approx(np.mean(mean, axis=0), abs=1e-5)
         assert found["noise"][place] == pytest.approx(np.mean(noise, axis=0), abs=1e-5)
 
@@ -270,7 +307,8 @@ def test_a_large_corpus_is_a_pool_of_limited_size(
     assert encoder.given != read_sentences(corpus)[:40]
 
 
-# --- cosines, memory, nearest -----------------------------------------------------------------------------------------
+# --- cosines, memory, nearest
+# -----------------------------------------------------------------------------------------
 
 
 def test_cosines_give_the_score(material_of: Materials, tiny_bert: Path, tiny_data: Path) -> None:
@@ -278,7 +316,9 @@ def test_cosines_give_the_score(material_of: Materials, tiny_bert: Path, tiny_da
     found = analyse(encoder, material_of(), ["cosines"])["cosines"]
     (task, _) = read_tasks(["STS-B"], tiny_data)
     (record,) = [r for r in score_tasks(encoder, [task]) if r["task"] == "STS-B"]
-    assert 100 * spearmanr(found["gold"], found["cosine"]).statistic == pytest.approx(record["value"], abs=1e-9)
+    assert 100 * spearmanr(found["gold"], found["cosine"]).statistic == pytest.approx(
+        record["value"], abs=1e-9
+    )
     assert (found["task"], found["split"], len(found["gold"])) == ("STS-B", "test", 12)
 
 
@@ -290,11 +330,15 @@ def test_a_map_of_each_task_is_fitted_as_for_its_score(
     found = analyse(encoder, material_of(), ["cosines"])["cosines"]
     (task, _) = read_tasks(["STS-B"], tiny_data)
     (record,) = [r for r in score_tasks(encoder, [task]) if r["task"] == "STS-B"]
-    assert 100 * spearmanr(found["gold"], found["cosine"]).statistic == pytest.approx(record["value"], abs=1e-9)
+    assert 100 * spearmanr(found["gold"], found["cosine"]).statistic == pytest.approx(
+        record["value"], abs=1e-9
+    )
     near = analyse(encoder, material_of(), ["alignment"])["alignment"]["STS-B"]
     (pairs,) = sts.read("STS-B", tiny_data, "dev").subsets
     vectors = encoder.through(base.encode(pairs.first + pairs.second))  # of dev alone
-    assert near["dev"]["uniformity"] == pytest.approx(uniformity_by_loop(vectors.tolist()), abs=1e-6)
+    assert near["dev"]["uniformity"] == pytest.approx(
+        uniformity_by_loop(vectors.tolist()), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(("step", "held"), [(1, 8), (2, 16), (6, 20), (9, 20)])
@@ -309,7 +353,9 @@ def test_memory_holds_the_newest_of_the_training_order(
     encoder = Letters()
     material = material_of("simcse", best_step=step, seed=10, batch_size=8, epochs=2)
     found = analyse(encoder, material, ["memory"])["memory"]
-    epochs = [torch.randperm(44, generator=stream(10, "order", epoch)).tolist() for epoch in range(2)]
+    epochs = [
+        torch.randperm(44, generator=stream(10, "order", epoch)).tolist() for epoch in range(2)
+    ]
     seen = [epoch[start : start + 8] for epoch in epochs for start in range(0, 44, 8)][:step]
     texts = read_sentences(tiny_corpus)
     rows = [texts[row] for batch in seen for row in batch][-held:]
@@ -318,16 +364,26 @@ def test_memory_holds_the_newest_of_the_training_order(
     places = [place for place in range(held - 1, -1, -1) if len(rows[place].split()) >= 4][:2]
     assert [query["sentence"] for query in found["query"]] == [rows[place] for place in places]
     for query, place in zip(found["query"], places, strict=True):
-        others = {j: cosine(Letters.vector(rows[place]), Letters.vector(rows[j])) for j in range(held) if j != place}
+        others = {
+            j: cosine(Letters.vector(rows[place]), Letters.vector(rows[j]))
+            for j in range(held)
+            if j != place
+        }
         expected = sorted(others, key=lambda j: (-round(others[j], 6), j))[:3]
         assert [one["sentence"] for one in query["retrieved"]] == [rows[j] for j in expected]
-        assert [one["cosine"] for one in query["retrieved"]] == pytest.approx([others[j] for j in expected], abs=1e-6)
+        assert [one["cosine"] for one in query["retrieved"]] == pytest.approx(
+            [others[j] for j in expected], abs=1e-6
+        )
     assert "without dropout" in found["reading"]
 
 
-def test_memory_is_of_the_sentences_that_were_trained_on(material_of: Materials, tiny_corpus: Path) -> None:
+def test_memory_is_of_the_sentences_that_were_trained_on(
+    material_of: Materials, tiny_corpus: Path
+) -> None:
     encoder = Letters()
-    found = analyse(encoder, material_of("simcse", best_step=3, sentences=10, batch_size=4), ["memory"])["memory"]
+    found = analyse(
+        encoder, material_of("simcse", best_step=3, sentences=10, batch_size=4), ["memory"]
+    )["memory"]
     assert found["rows"] == 10
     assert set(encoder.given) == set(read_sentences(tiny_corpus)[:10])
 
@@ -335,7 +391,11 @@ def test_memory_is_of_the_sentences_that_were_trained_on(material_of: Materials,
 def test_memory_of_a_training(material_of: Materials, train_tiny: Callable[..., Path]) -> None:
     folder = train_tiny("is-cse[buffer=20,neighbours=3]")
     encoder = load_encoder(folder)
-    found = analyse(encoder, material_of("is-cse[buffer=20,neighbours=3]", best_step=4, batch_size=8), ["memory"])
+    found = analyse(
+        encoder,
+        material_of("is-cse[buffer=20,neighbours=3]", best_step=4, batch_size=8),
+        ["memory"],
+    )
     assert found["memory"]["rows"] == 32
     assert all(len(query["retrieved"]) == 3 for query in found["memory"]["query"])
 
@@ -345,17 +405,22 @@ def test_nearest_equals_brute_force(material_of: Materials, tiny_data: Path) -> 
     (pairs,) = sts.read("STS-B", tiny_data, "test").subsets
     texts = list(dict.fromkeys(pairs.first + pairs.second))
     assert (found["among"], found["of"]) == (len(texts), "STS-B")
-    assert [query["sentence"] for query in found["queries"]] == [pairs.first[row] for row in (0, 4, 8)]
+    assert [query["sentence"] for query in found["queries"]] == [
+        pairs.first[row] for row in (0, 4, 8)
+    ]
     for query in found["queries"]:
         own = Letters.vector(query["sentence"])
-        others = {text: cosine(own, Letters.vector(text)) for text in texts if text != query["sentence"]}
+        others = {
+            text: cosine(own, Letters.vector(text)) for text in texts if text != query["sentence"]
+        }
         expected = sorted(others.values(), reverse=True)[:5]
         assert [one["cosine"] for one in query["found"]] == pytest.approx(expected, abs=1e-6)
         for one in query["found"]:
             assert one["cosine"] == pytest.approx(others[one["sentence"]], abs=1e-6)
 
 
-# --- all of them ------------------------------------------------------------------------------------------------------
+# --- all of them
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_names_are_those_of_the_records() -> None:
@@ -371,17 +436,27 @@ def test_every_result_is_plain_json(
     assert tuple(found) == NAMES
     assert not any("reason" in result for result in found.values())
     write_json(tmp_path / "analyses.json", found)  # refuses NaN and numpy's types
-    again = analyse(load_encoder(tiny_bert, pooler="avg"), material_of("simcse", best_step=2, batch_size=8), NAMES)
+    again = analyse(
+        load_encoder(tiny_bert, pooler="avg"),
+        material_of("simcse", best_step=2, batch_size=8),
+        NAMES,
+    )
     assert again == found
 
 
 def test_a_sentence_is_encoded_once(material_of: Materials) -> None:
     encoder = Letters()
-    analyse(encoder, material_of("simcse", best_step=2), ["alignment", "cosines", "nearest", "in-batch", "memory"])
+    analyse(
+        encoder,
+        material_of("simcse", best_step=2),
+        ["alignment", "cosines", "nearest", "in-batch", "memory"],
+    )
     assert len(encoder.given) == len(set(encoder.given))
     material = material_of()
     one, other = Letters(), BagOfWords(64)
-    assert analyse(one, material, ["cosines"]) != analyse(other, material, ["cosines"])  # not another's vectors
+    assert analyse(one, material, ["cosines"]) != analyse(
+        other, material, ["cosines"]
+    )  # not another's vectors
 
 
 @pytest.mark.parametrize(
@@ -403,9 +478,14 @@ def test_what_cannot_be_measured_says_why(
     assert "gold" in found["cosines"]
 
 
-def test_other_data(material_of: Materials, write_pairs: Any, tiny_bert: Path, tmp_path: Path) -> None:
+def test_other_data(
+    material_of: Materials, write_pairs: Any, tiny_bert: Path, tmp_path: Path
+) -> None:
     encoder = load_encoder(tiny_bert, pooler="avg")
-    data = write_pairs(dev=[("dog", "cat", 1.0), ("man", "cat", 2.0)], test=[("dog", "cat", 1.0), ("man", "cat", 2.0)])
+    data = write_pairs(
+        dev=[("dog", "cat", 1.0), ("man", "cat", 2.0)],
+        test=[("dog", "cat", 1.0), ("man", "cat", 2.0)],
+    )
     found = analyse(encoder, material_of(data=data), ["tokens", "layers"])
     assert found["tokens"]["reason"] == "no test sentence of STS-B has 8 to 14 words to compare"
     assert found["layers"]["reason"] == "no test sentence of STS-B has two tokens"
@@ -419,7 +499,9 @@ def test_other_data(material_of: Materials, write_pairs: Any, tiny_bert: Path, t
     corpus = tmp_path / "short.txt"
     corpus.write_text("a dog\na dog\n \na cat\n")
     found = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
-    assert found["reason"] == f"corpus '{corpus}' has 2 distinct sentences, fewer than a batch of 16"
+    assert (
+        found["reason"] == f"corpus '{corpus}' has 2 distinct sentences, fewer than a batch of 16"
+    )
 
 
 def test_mistakes_are_not_reasons(material_of: Materials, write_pairs: Any) -> None:
@@ -444,7 +526,9 @@ def test_vectors_that_are_not_finite_are_refused(material_of: Materials, name: s
 
 
 @pytest.mark.parametrize("name", ["layers", "tokens"])
-def test_states_that_are_not_finite_are_refused(material_of: Materials, tiny_bert: Path, name: str) -> None:
+def test_states_that_are_not_finite_are_refused(
+    material_of: Materials, tiny_bert: Path, name: str
+) -> None:
     encoder = load_encoder(tiny_bert, pooler="avg")
     assert isinstance(encoder, TransformerEncoder)
     with torch.no_grad():
@@ -457,7 +541,8 @@ def test_states_that_are_not_finite_are_refused(material_of: Materials, tiny_ber
 @pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
 @pytest.mark.skipif(not os.environ.get("BENCH_MODELS"), reason="BENCH_MODELS is not set")
 def test_a_real_backbone_on_real_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What must hold of any sensible encoder: positive pairs are near, larger batches hold nearer neighbours."""
+    """What must hold of any sensible encoder: positive pairs are near, larger batches hold nearer
+    neighbours."""
     monkeypatch.setattr(module, "POOL", 2048)
     monkeypatch.setattr(module, "REPEATS", 20)
     run = resolve(
@@ -480,16 +565,24 @@ def test_a_real_backbone_on_real_text(tmp_path: Path, monkeypatch: pytest.Monkey
     assert noise[-1, 0] == pytest.approx(3.24 / math.sqrt(384), rel=0.05)
     assert found["tokens"]["sentence"] == "a group of men play soccer on the beach ."
     cosines = found["cosines"]
-    assert 100 * spearmanr(cosines["gold"], cosines["cosine"]).statistic == pytest.approx(66.99, abs=0.05)
+    assert 100 * spearmanr(cosines["gold"], cosines["cosine"]).statistic == pytest.approx(
+        66.99, abs=0.05
+    )
     assert found["memory"]["reason"].startswith("nothing was trained")
 
 
 def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     run = resolve(
-        "untrained[pooler=avg]", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=None
+        "untrained[pooler=avg]",
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=None,
     )
     # The suite's own data are others than this run's.
-    write_json(tmp_path / "inputs" / "data.json", {"kind": "data", "name": "world", "sha256": "0" * 64})
+    write_json(
+        tmp_path / "inputs" / "data.json", {"kind": "data", "name": "world", "sha256": "0" * 64}
+    )
     out = tmp_path / "analyses" / "run.json"
     analyse_run(run, tmp_path, ["cosines"], out, "cpu")
     first = read_json(out)
@@ -501,7 +594,13 @@ def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_c
 
 
 def test_an_analysis_carries_the_sums_of_what_it_read(tiny_bert, tiny_data, tiny_corpus, tmp_path):
-    run = resolve("untrained", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=None)
+    run = resolve(
+        "untrained",
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=None,
+    )
     parts = [sts.read("STS-B", tiny_data, split) for split in sts.SPLITS]
     corpus = [corpus_identity(tiny_corpus)]
     for names, tasks, corpora in (

@@ -1,4 +1,5 @@
-"""Leases: one device, one job, whatever happens to the jobs. Devices are pretended, processes and locks are real."""
+"""Leases: one device, one job, whatever happens to the jobs. Devices are pretended, processes and
+locks are real."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from bench.utils.errors import UserError
 
 EIGHT = [f"GPU-{number:08x}" for number in range(8)]
 
-# A job: leases, writes an open line, holds, writes a close line. One append is atomic, so the log is in true order.
+# A job: leases, writes an open line, holds, writes a close line. One append is atomic, so the log
+# is in true order.
 JOB = """
 import os, sys, time
 from bench.stages import gpu_lease
@@ -46,7 +48,9 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def start(log: Path, kind: str = "plain", seconds: float = 0.0) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", JOB, str(log), kind, str(seconds)], start_new_session=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", JOB, str(log), kind, str(seconds)], start_new_session=True
+    )
 
 
 def events(log: Path) -> list[tuple[int, str, str]]:
@@ -87,7 +91,9 @@ def test_only_what_cuda_visible_devices_allows(
     assert gpu_lease.visible() == expected
 
 
-def test_without_a_device_it_is_the_cpu_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_device_it_is_the_cpu_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with gpu_lease.lease() as device:
         assert device == "cpu"
@@ -103,7 +109,9 @@ def test_without_a_device_it_is_the_cpu_at_once(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize("name", gpu_lease.ALLOCATED)
-def test_inside_an_allocation_none_is_taken(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_inside_an_allocation_none_is_taken(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(name, "77")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     with gpu_lease.lease() as device, gpu_lease.lease() as again:
@@ -119,24 +127,34 @@ def test_inside_an_allocation_none_is_taken(name: str, monkeypatch: pytest.Monke
         ('echo "No devices were found"; exit 6', []),
     ],
 )
-def test_nvidia_smi_is_asked(script: str, expected: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nvidia_smi_is_asked(
+    script: str, expected: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("SENTBENCH_DEVICES")
-    (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\n[ "$1" = --query-gpu=index,uuid ] || exit 9\n{script}\n')
+    (tmp_path / "nvidia-smi").write_text(
+        f'#!/bin/sh\n[ "$1" = --query-gpu=index,uuid ] || exit 9\n{script}\n'
+    )
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert gpu_lease.listed() == expected
 
 
-def test_a_broken_driver_is_no_reason_to_train_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_broken_driver_is_no_reason_to_train_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("SENTBENCH_DEVICES")
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho Driver/library version mismatch >&2; exit 18\n")
+    (tmp_path / "nvidia-smi").write_text(
+        "#!/bin/sh\necho Driver/library version mismatch >&2; exit 18\n"
+    )
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(UserError, match=r"version mismatch.*CUDA_VISIBLE_DEVICES= "):
         gpu_lease.visible()
 
 
-def test_the_block_sees_its_device_alone_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_sees_its_device_alone_and_leaves_no_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "6,7")
     with gpu_lease.lease() as device:
         assert (device, os.environ["CUDA_VISIBLE_DEVICES"]) == ("cuda", EIGHT[6])
@@ -149,13 +167,17 @@ def test_the_block_sees_its_device_alone_and_leaves_no_trace(monkeypatch: pytest
     assert not gpu_lease._held
 
 
-def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_of_somebody_else_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     with pytest.raises(UserError, match="another user"):
         gpu_lease.lease_folder()
 
 
-def test_a_lock_on_a_file_that_was_cleaned_away_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_lock_on_a_file_that_was_cleaned_away_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path, lock = tmp_path / "a", gpu_lease.lock_descriptor
 
     def cleaned_meanwhile(descriptor: int, blocking: bool) -> bool:
@@ -173,8 +195,11 @@ def test_a_lock_on_a_file_that_was_cleaned_away_is_none(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", ["plain", "fork", "exec"])
-def test_a_killed_job_gives_its_device_back(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Killed outright, and with a child that lives on: neither a fork nor an exec may keep the lock."""
+def test_a_killed_job_gives_its_device_back(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Killed outright, and with a child that lives on: neither a fork nor an exec may keep the
+    lock."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     log = tmp_path / "log"
     first = start(log, kind, 60)
@@ -190,18 +215,23 @@ def test_a_killed_job_gives_its_device_back(kind: str, monkeypatch: pytest.Monke
     finally:
         os.killpg(first.pid, signal.SIGKILL)  # with the child
         first.wait()
-    assert [(what, uuid) for _, what, uuid in events(log)] == [("take", EIGHT[3])] * 2 + [("give", EIGHT[3])]
+    assert [(what, uuid) for _, what, uuid in events(log)] == [("take", EIGHT[3])] * 2 + [
+        ("give", EIGHT[3])
+    ]
 
 
 def compete(log: Path, jobs: int, kills: int, seconds: float) -> None:
-    """Start jobs, kill some that hold a device, and check from the log that no device ever had two holders."""
+    """Start jobs, kill some that hold a device, and check from the log that no device ever had two
+    holders."""
     processes = [start(log, seconds=seconds) for _ in range(jobs)]
     killed: list[int] = []
     try:
         while len(killed) < kills:
             assert any(process.poll() is None for process in processes)
             over = {pid for pid, what, _ in events(log) if what == "give"} | set(killed)
-            victim = next((pid for pid, what, _ in events(log) if what == "take" and pid not in over), None)
+            victim = next(
+                (pid for pid, what, _ in events(log) if what == "take" and pid not in over), None
+            )
             if victim is not None:
                 os.kill(victim, signal.SIGKILL)
                 next(process for process in processes if process.pid == victim).wait(20)
@@ -218,7 +248,9 @@ def compete(log: Path, jobs: int, kills: int, seconds: float) -> None:
     holders: dict[str, int] = {}
     for pid, what, uuid in events(log):
         if what == "take":
-            assert uuid not in holders or holders[uuid] in killed, f"{uuid} had two holders: {json.dumps(holders)}"
+            assert uuid not in holders or holders[uuid] in killed, (
+                f"{uuid} had two holders: {json.dumps(holders)}"
+            )
             holders[uuid] = pid
         elif what == "give":
             assert holders.pop(uuid) == pid

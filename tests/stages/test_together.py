@@ -33,7 +33,9 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("statuses", "expected"), [([0, 0], 0), ([0, 75], 75), ([75], 75), ([], 0)])
+@pytest.mark.parametrize(
+    ("statuses", "expected"), [([0, 0], 0), ([0, 75], 75), ([75], 75), ([], 0)]
+)
 def test_the_status_of_all(as_given: Path, statuses: list[int], expected: int) -> None:
     assert run_together([["sh", "-c", f"exit {status}"] for status in statuses]) == expected
 
@@ -54,11 +56,18 @@ def test_one_that_fails_does_not_keep_the_others_from_their_end(
     assert (tmp_path / "late").exists()
 
 
-def test_the_threads_of_a_job_are_shared(as_given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_threads_of_a_job_are_shared(
+    as_given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Snakemake gives a job's threads by these names, and sums of floats depend on them."""
     monkeypatch.setenv("OMP_NUM_THREADS", "6")
     monkeypatch.setenv("MKL_NUM_THREADS", "1")
-    run_together([["sh", "-c", f"echo $OMP_NUM_THREADS $MKL_NUM_THREADS > {tmp_path}/{name}"] for name in "abc"])
+    run_together(
+        [
+            ["sh", "-c", f"echo $OMP_NUM_THREADS $MKL_NUM_THREADS > {tmp_path}/{name}"]
+            for name in "abc"
+        ]
+    )
     assert [(tmp_path / name).read_text().split() for name in "abc"] == [["2", "1"]] * 3
 
 
@@ -80,7 +89,8 @@ def test_real_commands_run_and_their_mistakes_are_said(capfd: pytest.CaptureFixt
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_they_end_with_their_parent(as_given: Path, tmp_path: Path, number: int) -> None:
-    """SIGTERM reaches them as SIGTERM, so that they write a checkpoint; a killed parent's kernel sends it."""
+    """SIGTERM reaches them as SIGTERM, so that they write a checkpoint; a killed parent's kernel
+    sends it."""
     child = f"trap 'echo told > {tmp_path}/told; exit 75' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
     program = (
         f"import sys; sys.executable = {str(as_given)!r}\n"
@@ -88,7 +98,9 @@ def test_they_end_with_their_parent(as_given: Path, tmp_path: Path, number: int)
         f"with interrupts.handle_signals(): run_together([['sh', '-c', {child!r}]])\n"
     )
     real = Path(sys.prefix) / "bin" / "python"
-    parent = subprocess.Popen([real, "-c", program], cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL)
+    parent = subprocess.Popen(
+        [real, "-c", program], cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL
+    )
     until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip().isdigit())
     parent.send_signal(number)
     parent.wait()
@@ -102,4 +114,6 @@ def _runs(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").is_dir() else True
+    return (
+        Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").is_dir() else True
+    )

@@ -1,4 +1,5 @@
-"""Faults to plant in consistent tables: what `plant_<kind>` changes, the audit must find as that kind."""
+"""Faults to plant in consistent tables: what `plant_<kind>` changes, the audit must find as that
+kind."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ class Tables:
         rows = self.numbers[self.at(*place, **more)]
         return dict(zip(rows["task"], rows["value"], strict=True))
 
-    def change(self, changes: dict[str, float], *place: str, average: bool = True, **more: str) -> None:
+    def change(
+        self, changes: dict[str, float], *place: str, average: bool = True, **more: str
+    ) -> None:
         """Put figures into a row, and the average that belongs to them."""
         for task, value in changes.items():
             chosen = self.at(*place, **more) & (self.numbers["task"] == task)
@@ -33,15 +36,21 @@ class Tables:
             self.numbers.loc[chosen, "value"] = round(value, 2)
         if average:
             values = self.values(*place, **more)
-            center = mean([Fraction(repr(value)) for task, value in values.items() if task != "Avg"])
+            center = mean(
+                [Fraction(repr(value)) for task, value in values.items() if task != "Avg"]
+            )
             self.change({"Avg": float(round(center, 2))}, *place, average=False, **more)
 
     def print_everywhere(self, method: str) -> None:
         """Have a quoted row, which is left out of some papers, in all of them."""
-        rows = self.numbers[(self.numbers["method"] == method) & (self.numbers["table"] == "Table 1")]
+        rows = self.numbers[
+            (self.numbers["method"] == method) & (self.numbers["table"] == "Table 1")
+        ]
         pattern = rows[rows["source"] == rows["source"].iloc[0]]
         rest = self.numbers.drop(rows.index)
-        self.numbers = pd.concat([rest, *(pattern.assign(source=source) for source in PAPERS)], ignore_index=True)
+        self.numbers = pd.concat(
+            [rest, *(pattern.assign(source=source) for source in PAPERS)], ignore_index=True
+        )
 
 
 def _tasks(values: dict[str, float]) -> dict[str, float]:
@@ -114,7 +123,11 @@ def plant_swap(t: Tables) -> None:
 
 def plant_cells(t: Tables) -> None:
     # Both averages fit the row: one is rounded, one truncated.
-    figures = dict.fromkeys(STS_TASKS, 80.0) | {"STS12": 80.05, "STS13": 79.36, "STS14": 81.12}  # mean 80.0757
+    figures = dict.fromkeys(STS_TASKS, 80.0) | {
+        "STS12": 80.05,
+        "STS13": 79.36,
+        "STS14": 81.12,
+    }  # mean 80.0757
     for source, average in (("first", 80.08), ("second", 80.07), ("third", 80.08)):
         t.change(figures | {"Avg": average}, source, "Table 1", "Beta", average=False)
 
@@ -176,11 +189,19 @@ def plant_difference(t: Tables) -> None:
 
 
 def plant_resting(t: Tables) -> None:
-    claim, row = ("third", "Introduction", "Own-third minus Alpha"), ("third", "Table 1", "Own-third")
+    claim, row = (
+        ("third", "Introduction", "Own-third minus Alpha"),
+        ("third", "Table 1", "Own-third"),
+    )
     large = {"backbone": "large"}
     average = t.values(*row, **large)["Avg"] + 0.5
     t.change({"Avg": average}, *row, average=False, **large)
-    t.change({"Avg": average - t.values("third", "Table 1", "Alpha", **large)["Avg"]}, *claim, average=False, **large)
+    t.change(
+        {"Avg": average - t.values("third", "Table 1", "Alpha", **large)["Avg"]},
+        *claim,
+        average=False,
+        **large,
+    )
 
 
 # What follows of necessity from the fault that is planted.
@@ -190,4 +211,8 @@ ALONGSIDE = {
     "copy_of_a_row_that_is_quoted_from_elsewhere": {"resting"},
     "partial_of_a_row_that_is_quoted": {"resting"},
 }
-FAULTS = {name.removeprefix("plant_"): plant for name, plant in list(globals().items()) if name.startswith("plant_")}
+FAULTS = {
+    name.removeprefix("plant_"): plant
+    for name, plant in list(globals().items())
+    if name.startswith("plant_")
+}

@@ -1,6 +1,8 @@
-"""Printed tables of three invented papers, consistent with themselves and each other: what an audit must not object to.
+"""Printed tables of three invented papers, consistent with themselves and each other: what an audit
+must not object to.
 
-Figures are drawn with a seed and not by hypothesis, which likes equal ones: rows that agree are what is looked for.
+Figures are drawn with a seed and not by hypothesis, which likes equal ones: rows that agree are
+what is looked for.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import pandas as pd
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.reported import COLUMNS
 
-# How a row's figures and average are rounded. "printed": the average is the rounded mean of the figures as printed.
+# How a row's figures and average are rounded. "printed": the average is the rounded mean of the
+# figures as printed.
 STYLES = ("printed", "unrounded", "half up", "truncated average", "truncated")
 ITEMS = {"SST2": 1821, "TREC": 500, "MRPC": 1725}
 PAPERS = ("first", "second", "third")
@@ -38,11 +41,20 @@ class Row:
 
     def __init__(self, draw: Random, tasks: tuple[str, ...], style: str, places: int = 2) -> None:
         true = [self._figure(draw, task) for task in tasks]
-        cells = [truncated(value, places) if style == "truncated" else round(value, places) for value in true]
+        cells = [
+            truncated(value, places) if style == "truncated" else round(value, places)
+            for value in true
+        ]
         if style == "half up":
             cells = [half_up(value, places) for value in true]
         self.true = mean(cells if style == "printed" else true)
-        average = truncated if style in ("truncated average", "truncated") else half_up if style == "half up" else round
+        average = (
+            truncated
+            if style in ("truncated average", "truncated")
+            else half_up
+            if style == "half up"
+            else round
+        )
         if style == "truncated" and draw.random() < 0.5:
             average = round
         self.cells = dict(zip(tasks, cells, strict=True)) | {"Avg": average(self.true, places)}
@@ -55,19 +67,37 @@ class Row:
 
 
 def consistent(seed: int, style: str = "printed") -> pd.DataFrame:
-    """The printed numbers of three papers in the form of `bench.reported.printed`; `style` "any" mixes `STYLES`."""
+    """The printed numbers of three papers in the form of `bench.reported.printed`; `style` "any"
+    mixes `STYLES`."""
     draw = Random(seed)
     lines: list[list[object]] = []
 
     def print_row(
-        source: str, table: str, label: tuple[str, str, str], cells: dict[str, Fraction], **more: str
+        source: str,
+        table: str,
+        label: tuple[str, str, str],
+        cells: dict[str, Fraction],
+        **more: str,
     ) -> None:
         tasks = list(cells)
         draw.shuffle(tasks)
-        metric = more.get("metric", "accuracy" if set(tasks) & {*TRANSFER_TASKS, "Depth"} else "spearman")
+        metric = more.get(
+            "metric", "accuracy" if set(tasks) & {*TRANSFER_TASKS, "Depth"} else "spearman"
+        )
         for task in tasks:
             split = more.get("split", "test")
-            lines.append([source, table, *label, task, split, metric, float(cells[task]), more.get("quoted", "")])
+            lines.append(
+                [
+                    source,
+                    table,
+                    *label,
+                    task,
+                    split,
+                    metric,
+                    float(cells[task]),
+                    more.get("quoted", ""),
+                ]
+            )
 
     def new_row(tasks: tuple[str, ...], places: int = 2) -> Row:
         return Row(draw, tasks, draw.choice(STYLES) if style == "any" else style, places)
@@ -96,29 +126,52 @@ def consistent(seed: int, style: str = "printed") -> pd.DataFrame:
                 print_row(source, "Table 2", label, transfer.cells, quoted=QUOTED)
         if firsts is not None:
             # The source that a row names may call it otherwise.
-            print_row(source, "Table 1", ("First's", "base", ""), firsts.cells, quoted="Somebody 2021 (first)")
+            print_row(
+                source,
+                "Table 1",
+                ("First's", "base", ""),
+                firsts.cells,
+                quoted="Somebody 2021 (first)",
+            )
         firsts = firsts or own
         print_row(source, "Table 1", (name, "base", "k=3"), own.cells)
         print_row(source, "Table 1", (name, "large", "k=3"), large.cells)
         print_row(source, "Table 1", (f"Other-{source}", "base", "(ours)"), other.cells)
         print_row(source, "Table 2", (name, "base", "k=3"), new_row(TRANSFER_TASKS).cells)
-        print_row(source, "Table 2", (f"Other-{source}", "base", "(ours)"), new_row(TRANSFER_TASKS).cells)
+        print_row(
+            source, "Table 2", (f"Other-{source}", "base", "(ours)"), new_row(TRANSFER_TASKS).cells
+        )
 
         alpha = public["Alpha", "base", ""][0]
         for tau in ("0.01", "0.05", "0.1"):
             for label, row in ((name, own), ("Alpha", alpha), (f"Other-{source}", other)):
                 shown = row if tau == "0.05" else new_row(STS_TASKS)
-                print_row(source, "Table 3", (label, "base", f"tau={tau}"), {"Avg": shown.cells["Avg"]})
+                print_row(
+                    source, "Table 3", (label, "base", f"tau={tau}"), {"Avg": shown.cells["Avg"]}
+                )
         for size in (64, 128):
             # What is not trained has no batch size, what is trained has the default one in Table 1.
-            print_row(source, "Table 4", ("BERT", "base", f"bs={size}, cls"), public["BERT", "base", "cls"][0].cells)
+            print_row(
+                source,
+                "Table 4",
+                ("BERT", "base", f"bs={size}, cls"),
+                public["BERT", "base", "cls"][0].cells,
+            )
             shown = own if size == 64 else new_row(STS_TASKS)
             print_row(source, "Table 4", (name, "base", f"bs={size}"), shown.cells)
         for k in (1, 2, 3, 4):
             dev = new_row(STS_TASKS).cells
-            print_row(source, "Table 5", (name, "base", f"k={k}"), {t: dev[t] for t in ("STS-B", "Avg")}, split="dev")
+            print_row(
+                source,
+                "Table 5",
+                (name, "base", f"k={k}"),
+                {t: dev[t] for t in ("STS-B", "Avg")},
+                split="dev",
+            )
         print_row(source, "Table 6", ("BERT", "base", ""), probed)
-        own_probed = {task: Fraction(draw.randint(10 * at, 10 * at + 90), 10) for task, at in low.items()}
+        own_probed = {
+            task: Fraction(draw.randint(10 * at, 10 * at + 90), 10) for task, at in low.items()
+        }
         print_row(source, "Table 6", (name, "base", ""), own_probed)
 
         # The text repeats, rounds, truncates and subtracts.

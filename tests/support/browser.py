@@ -1,4 +1,5 @@
-"""A browser for tests: headless Chromium through Debian's chromedriver, in W3C WebDriver over HTTP."""
+"""A browser for tests: headless Chromium through Debian's chromedriver, in W3C WebDriver over
+HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-MISSING = None if CHROMIUM and DRIVER else "no chromium and chromedriver (Debian: chromium, chromium-driver)"
+MISSING = (
+    None
+    if CHROMIUM and DRIVER
+    else "no chromium and chromedriver (Debian: chromium, chromium-driver)"
+)
 SWITCHES = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 # How WebDriver writes keys that print nothing: https://www.w3.org/TR/webdriver2/#keyboard-actions
@@ -30,7 +35,10 @@ class Browser:
     def __init__(self, server: str, profile: str) -> None:
         self.at = f"{server}/session"
         options = {"binary": CHROMIUM, "args": [*SWITCHES, f"--user-data-dir={profile}"]}
-        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        wanted = {
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }
         answer = self._ask("POST", "", {"capabilities": {"alwaysMatch": wanted}})
         self.at += f"/{answer['sessionId']}"
 
@@ -63,13 +71,23 @@ class Browser:
 
     def press(self, *keys: str) -> None:
         """Keys, one after another, to whatever has the focus."""
-        strokes = [{"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")]
-        self._ask("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
+        strokes = [
+            {"type": kind, "value": KEYS.get(key, key)}
+            for key in keys
+            for kind in ("keyDown", "keyUp")
+        ]
+        self._ask(
+            "POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}
+        )
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
         """The size of what is seen, and the preferred colours."""
         self.command(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.command("Emulation.setEmulatedMedia", features=features)
@@ -85,10 +103,13 @@ class Browser:
     def requests(self) -> list[str]:
         """The addresses that were asked for since this was asked last."""
         entries = [
-            json.loads(entry["message"])["message"] for entry in self._ask("POST", "/se/log", {"type": "performance"})
+            json.loads(entry["message"])["message"]
+            for entry in self._ask("POST", "/se/log", {"type": "performance"})
         ]
         return [
-            entry["params"]["request"]["url"] for entry in entries if entry["method"] == "Network.requestWillBeSent"
+            entry["params"]["request"]["url"]
+            for entry in entries
+            if entry["method"] == "Network.requestWillBeSent"
         ]
 
 
@@ -100,7 +121,11 @@ def chromium() -> Iterator[Browser]:
         driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True)
         assert driver.stdout is not None
         try:
-            port = next(found[1] for line in driver.stdout if (found := re.search(r"successfully on port (\d+)", line)))
+            port = next(
+                found[1]
+                for line in driver.stdout
+                if (found := re.search(r"successfully on port (\d+)", line))
+            )
             browser = Browser(f"http://127.0.0.1:{port}", profile)
             try:
                 yield browser

@@ -76,9 +76,9 @@ class FakeHub:
         branches = {"main": self.repositories[key]} | {
             name: files for (owner, name), files in self.revisions.items() if owner == key
         }
-        return branches.get(revision) or {self.commit(key, name): files for name, files in branches.items()}.get(
-            revision
-        )
+        return branches.get(revision) or {
+            self.commit(key, name): files for name, files in branches.items()
+        }.get(revision)
 
     def fault(self, name: str) -> Fault:
         """The fault of the next answer about a file."""
@@ -91,7 +91,11 @@ class FakeHub:
 
 def _entry(name: str, content: bytes) -> dict[str, Any]:
     # The hub lists a SHA-256 for files in LFS only; here that is everything but JSON.
-    lfs = None if name.endswith(".json") else {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    lfs = (
+        None
+        if name.endswith(".json")
+        else {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    )
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
     return {"name": name, "size": len(content), "oid": blob, "lfs": lfs}
 
@@ -126,7 +130,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._list(key, what, revision or "main", fault)
         if match := FILE.fullmatch(path):
             dataset, repository, revision, file = match.groups()
-            return self._file(f"datasets/{repository}" if dataset else repository, revision, file, fault)
+            return self._file(
+                f"datasets/{repository}" if dataset else repository, revision, file, fault
+            )
         if path in self.hub.raw:
             return self._content(name, self.hub.raw[path], {}, fault)
         return self._answer(404, b"{}", {}, Fault())
@@ -196,7 +202,9 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         return self._answer(status, content[start:], headers, fault, name)
 
-    def _answer(self, status: int, body: bytes, headers: dict[str, str], fault: Fault, name: str = "") -> None:
+    def _answer(
+        self, status: int, body: bytes, headers: dict[str, str], fault: Fault, name: str = ""
+    ) -> None:
         self.send_response(status)
         for header, value in {"Content-Length": str(len(body)), **headers, **fault.headers}.items():
             if value:
@@ -232,7 +240,9 @@ def fake_hub() -> Iterator[FakeHub]:
     hub = FakeHub()
     handler = type("Handler", (_Handler,), {"hub": hub})
     server = _Server(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     try:
@@ -243,11 +253,18 @@ def fake_hub() -> Iterator[FakeHub]:
 
 
 def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Give a test its own caches, lock of pins and token file, and no server; retries do not wait."""
+    """Give a test its own caches, lock of pins and token file, and no server; retries do not
+    wait."""
     environment = {"SENTBENCH_CACHE": str(folder / "cache"), "HF_HUB_CACHE": str(folder / "models")}
     for name, value in (environment | {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}).items():
         monkeypatch.setenv(name, value)
-    for name in ("BENCH_DATA", "BENCH_MODELS", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "TRANSFORMERS_OFFLINE"):
+    for name in (
+        "BENCH_DATA",
+        "BENCH_MODELS",
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "TRANSFORMERS_OFFLINE",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pins, "LOCK", folder / "lock.json")
     # huggingface_hub reads the environment when it is imported.
@@ -264,4 +281,8 @@ def use_endpoint(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
     """Set HF_ENDPOINT, here and in processes that the test starts."""
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(
+        constants,
+        "HUGGINGFACE_CO_URL_TEMPLATE",
+        endpoint + "/{repo_id}/resolve/{revision}/{filename}",
+    )

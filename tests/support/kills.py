@@ -1,9 +1,11 @@
-"""Trainings that are killed: a process that has trained once forks one for each, and real signals end it.
+"""Trainings that are killed: a process that has trained once forks one for each, and real signals
+end it.
 
-What they share is what was imported. A training counts what Python does in each of its phases, and sends itself SIGKILL
-at a chosen event of a phase: before a rename, between two syncs, within a step. Or the kill comes from outside at a
-chosen time, which also hits the middle of a write. `python kills.py` is the process that forks; a request is a line of
-JSON.
+What they share is what was imported. A training counts what Python does in each of its phases, and
+sends itself SIGKILL
+at a chosen event of a phase: before a rename, between two syncs, within a step. Or the kill comes
+from outside at a chosen time, which also hits the middle of a write. `python kills.py` is the
+process that forks; a request is a line of JSON.
 """
 
 from __future__ import annotations
@@ -61,7 +63,11 @@ class Watch:
 
     def __call__(self, frame: FrameType, kind: str, argument: Any) -> None:
         code = frame.f_code
-        found = PHASES.get((code.co_filename.rpartition("/")[2], code.co_name)) if kind == "call" else None
+        found = (
+            PHASES.get((code.co_filename.rpartition("/")[2], code.co_name))
+            if kind == "call"
+            else None
+        )
         if found and (found != "end" or not self.stack):  # an export writes JSON too
             self.stack.append((frame, found))
             self._show()
@@ -126,7 +132,12 @@ def serve() -> None:
         with open(reading, "rb") as stream:
             counts = json.loads(stream.read() or b"{}")
         phase = bytes(seen[:16]).rstrip(b"\0").decode()
-        answer = {"status": status, "phase": phase, "counts": counts, "seconds": time.monotonic() - started}
+        answer = {
+            "status": status,
+            "phase": phase,
+            "counts": counts,
+            "seconds": time.monotonic() - started,
+        }
         print(json.dumps(answer), flush=True)
 
 
@@ -140,7 +151,11 @@ class Trainings:
 
     def __init__(self, first: Sequence[str], output: Path) -> None:
         self.output = output
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": "1",
+        }
         command = [sys.executable, str(Path(__file__))]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -167,12 +182,22 @@ class Trainings:
         Args:
             interval: seconds between checkpoints.
         """
-        request = {"words": list(words), "interval": interval, "phase": phase, "event": event, "delay": delay}
+        request = {
+            "words": list(words),
+            "interval": interval,
+            "phase": phase,
+            "event": event,
+            "delay": delay,
+        }
         assert self._process.stdin
         assert self._process.stdout
-        print(json.dumps(request | {"output": str(self.output)}), file=self._process.stdin, flush=True)
+        print(
+            json.dumps(request | {"output": str(self.output)}), file=self._process.stdin, flush=True
+        )
         answer = json.loads(self._process.stdout.readline())
-        return Sitting(answer["status"], answer["phase"], Counter(answer["counts"]), answer["seconds"])
+        return Sitting(
+            answer["status"], answer["phase"], Counter(answer["counts"]), answer["seconds"]
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Writing without fsync, for tests that render hundreds of files. Durability is tested in tests/utils."""
+"""Writing without fsync, for tests that render hundreds of files. Durability is tested in
+tests/utils."""
 
 from __future__ import annotations
 

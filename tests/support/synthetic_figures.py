@@ -19,9 +19,17 @@ from tests.support.synthetic_suite import write_suite
 SENTENCE = "[CLS] a man with a hard hat is un ##load ##ing boxes from the truck near the station . [SEP]".split()  # noqa: SIM905
 
 
-def curve(run: random.Random, draw: random.Random, steps: int, every: int = 125) -> list[dict[str, float]]:
-    """A training that rises quickly, then wavers; `run` decides where it goes, `draw` what the seed adds."""
-    rate, best, gain, low = run.uniform(3, 6), run.uniform(79, 84), run.uniform(0.04, 0.14), run.uniform(-2.9, -2.1)
+def curve(
+    run: random.Random, draw: random.Random, steps: int, every: int = 125
+) -> list[dict[str, float]]:
+    """A training that rises quickly, then wavers; `run` decides where it goes, `draw` what the seed
+    adds."""
+    rate, best, gain, low = (
+        run.uniform(3, 6),
+        run.uniform(79, 84),
+        run.uniform(0.04, 0.14),
+        run.uniform(-2.9, -2.1),
+    )
     return [
         {
             "step": every * i,
@@ -52,13 +60,18 @@ def geometry(run: random.Random, draw: random.Random) -> dict[str, Any]:
 
 def layers(run: random.Random, draw: random.Random, depth: int) -> dict[str, Any]:
     def rising(count: int, top: float) -> list[float]:
-        return [0.5 + (top - 0.5) * i / max(count - 1, 1) + draw.gauss(0, 0.01) for i in range(count)]
+        return [
+            0.5 + (top - 0.5) * i / max(count - 1, 1) + draw.gauss(0, 0.01) for i in range(count)
+        ]
 
     top = run.uniform(0.7, 0.96)
     return {
         "depth": depth,
         "setsim": {"cls": rising(depth - 1, top), "mean": rising(depth - 1, top - 0.05)},
-        "toksim": {"without_special": rising(depth + 1, top), "with_special": rising(depth + 1, top - 0.08)},
+        "toksim": {
+            "without_special": rising(depth + 1, top),
+            "with_special": rising(depth + 1, top - 0.08),
+        },
         "sentences": 2758,
     }
 
@@ -67,15 +80,27 @@ def tokens(draw: random.Random, depth: int) -> dict[str, Any]:
     size = len(SENTENCE)
     base = draw.uniform(0.3, 0.8)
     half = [[draw.uniform(base, 1.0) for _ in range(size)] for _ in range(size)]
-    cosines = [[1.0 if i == j else half[min(i, j)][max(i, j)] for j in range(size)] for i in range(size)]
+    cosines = [
+        [1.0 if i == j else half[min(i, j)][max(i, j)] for j in range(size)] for i in range(size)
+    ]
     return {"sentence": " ".join(SENTENCE), "tokens": SENTENCE, "layer": depth, "cosines": cosines}
 
 
 def in_batch(draw: random.Random) -> dict[str, Any]:
     sizes = [16, 32, 64, 128, 256, 512, 1024]
-    mean = [[0.3 + 0.05 * math.log2(size) - 0.04 * rank + draw.gauss(0, 0.003) for rank in range(4)] for size in sizes]
+    mean = [
+        [0.3 + 0.05 * math.log2(size) - 0.04 * rank + draw.gauss(0, 0.003) for rank in range(4)]
+        for size in sizes
+    ]
     noise = [[0.03 + 0.008 * math.log2(size) - 0.006 * rank for rank in range(4)] for size in sizes]
-    return {"sizes": sizes, "ranks": 4, "repeats": 100, "mean": mean, "noise": noise, "corpus": "wiki1m"}
+    return {
+        "sizes": sizes,
+        "ranks": 4,
+        "repeats": 100,
+        "mean": mean,
+        "noise": noise,
+        "corpus": "wiki1m",
+    }
 
 
 def cosines(draw: random.Random, pairs: int = 300) -> dict[str, Any]:
@@ -115,9 +140,11 @@ def write_everything(
     steps: int = 25,
     **more: Any,
 ) -> Path:
-    """Write a suite with the runs of the figures `only` (by id; all by default), each with scores, curve, analyses.
+    """Write a suite with the runs of the figures `only` (by id; all by default), each with scores,
+    curve, analyses.
 
-    `stand_ins` maps a printed backbone to the one that is measured; others are left out where it is given.
+    `stand_ins` maps a printed backbone to the one that is measured; others are left out where it is
+    given.
     """
     figures = [figure for figure in load_figures() if only is None or figure.id in only]
     entries = []
@@ -127,11 +154,20 @@ def write_everything(
             base = random.Random(f"{text} {backbone}").uniform(72, 78)
             for seed in seeds:
                 draw = random.Random(f"{text} {backbone} {seed}")
-                scores = {task: base + 2 * place + draw.gauss(0, 0.5) for place, task in enumerate(STS_TASKS)}
+                scores = {
+                    task: base + 2 * place + draw.gauss(0, 0.5)
+                    for place, task in enumerate(STS_TASKS)
+                }
                 entry = {"method": method, "setting": setting, "seed": seed, "scores": scores}
                 # An average of another kind, which no figure of scores shows.
                 entry["records"] = [
-                    {"task": "Avg", "split": "test", "metric": "accuracy", "aggregation": "all", "value": 9.0}
+                    {
+                        "task": "Avg",
+                        "split": "test",
+                        "metric": "accuracy",
+                        "aggregation": "all",
+                        "value": 9.0,
+                    }
                 ]
                 entries.append(entry | {"backbone": (stand_ins or {}).get(backbone, backbone)})
     write_suite(folder, entries, stand_ins=stand_ins, **more)
@@ -147,7 +183,11 @@ def measured(folder: Path, name: str, entry: Mapping[str, Any], depth: int, step
     content = read_json(path)
     points = curve(run, draw, steps)
     best = max(points, key=lambda point: point["dev"])
-    content["provenance"]["outcome"] |= {"curve": points, "best_step": best["step"], "best_dev": best["dev"]}
+    content["provenance"]["outcome"] |= {
+        "curve": points,
+        "best_step": best["step"],
+        "best_dev": best["dev"],
+    }
     test = next(record for record in content["records"] if record["task"] == "STS-B")
     content["records"].append(test | {"split": "dev", "value": best["dev"], "aggregation": "all"})
     write_json(path, content)

@@ -21,10 +21,11 @@ def write_suite(
 ) -> Path:
     """Write plan.json and scores/ under `folder`.
 
-    Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on the test split; the
-    average is added), or `status` and `reason` where it has none; `scores=None` alone leaves its file out. `corpus`,
-    `label`, `recipe_changes`, `tasks`, `data` and `id` may be given; `records`, more of them (task, split, metric,
-    aggregation and value); `outcome`, more of it; `analyses`, results by name.
+    Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on
+    the test split; the average is added), or `status` and `reason` where it has none; `scores=None`
+    alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`, `data` and `id` may be
+    given; `records`, more of them (task, split, metric, aggregation and value); `outcome`, more of
+    it; `analyses`, results by name.
     """
     plan = []
     for number, entry in enumerate(entries):
@@ -54,12 +55,23 @@ def write_suite(
             "variant": run["setting"],
         }
         common |= {"seed": run["seed"], "split": "test", "metric": "spearman"}
-        records = [common | {"task": task, "aggregation": "all", "value": value} for task, value in scores.items()]
-        records += [common | {"task": task, "aggregation": "mean", "value": 0.0} for task in scores if task != "Avg"]
+        records = [
+            common | {"task": task, "aggregation": "all", "value": value}
+            for task, value in scores.items()
+        ]
+        records += [
+            common | {"task": task, "aggregation": "mean", "value": 0.0}
+            for task in scores
+            if task != "Avg"
+        ]
         records += [common | record for record in entry.get("records", [])]
         provenance = {
             "run": run,
-            "outcome": {"status": status, "reason": entry.get("reason"), "step": 100 if trained else None}
+            "outcome": {
+                "status": status,
+                "reason": entry.get("reason"),
+                "step": 100 if trained else None,
+            }
             | entry.get("outcome", {}),
             "data": {"name": entry.get("data", data)},
             "code": {"version": "0.1.0"},
@@ -69,10 +81,16 @@ def write_suite(
         if "analyses" in entry:
             content = {"provenance": {}, "analyses": entry["analyses"]}
             write_json(folder / "analyses" / f"{run['id']}.json", content)
-    write_json(folder / "plan.json", {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan})
+    write_json(
+        folder / "plan.json",
+        {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan},
+    )
     return folder
 
 
 def seeds(method: str, rows: Sequence[Mapping[str, float]], **more: Any) -> list[dict[str, Any]]:
     """One run for each row of scores, with seeds 0, 1, ..."""
-    return [{"method": method, "seed": seed, "scores": dict(row), **more} for seed, row in enumerate(rows)]
+    return [
+        {"method": method, "seed": seed, "scores": dict(row), **more}
+        for seed, row in enumerate(rows)
+    ]

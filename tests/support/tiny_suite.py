@@ -11,14 +11,19 @@ from bench.runs.run import Run
 SMALL = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, "sentences": 28}  # four steps
 
 
-def tiny_run(text: str, bert: Path, data: Path, corpus: Path, seed: int = 1, **recipe: object) -> Run:
+def tiny_run(
+    text: str, bert: Path, data: Path, corpus: Path, seed: int = 1, **recipe: object
+) -> Run:
     """A run of four steps, unless its text or `recipe` says otherwise."""
     named = {key: value for key, value in {**SMALL, **recipe}.items() if f"{key}=" not in text}
-    return resolve(text, backbone_name=str(bert), corpus=str(corpus), data=str(data), seed=seed, recipe=named)
+    return resolve(
+        text, backbone_name=str(bert), corpus=str(corpus), data=str(data), seed=seed, recipe=named
+    )
 
 
 def tiny_configuration(bert: Path, data: Path, corpus: Path, /, **content: Any) -> dict[str, Any]:
-    """A suite of one seed on one backbone; `content` has at least its methods and may say any of these anew."""
+    """A suite of one seed on one backbone; `content` has at least its methods and may say any of
+    these anew."""
     return {
         "suite": "tiny",
         "data": str(data),

@@ -1,4 +1,5 @@
-"""A training that is stopped ends as if it had not been; a fault is one sentence and leaves nothing half-written."""
+"""A training that is stopped ends as if it had not been; a fault is one sentence and leaves nothing
+half-written."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ Patch = pytest.MonkeyPatch
 Capture = pytest.CaptureFixture[str]
 Make = Callable[..., Run]
 Unstopped = Callable[[Run], dict[str, bytes]]
-# Every kind of memory: buffers, second encoders that follow, that learn and that are frozen, RMSProp, early stopping.
+# Every kind of memory: buffers, second encoders that follow, that learn and that are frozen,
+# RMSProp, early stopping.
 METHODS = [
     "is-cse[buffer=12,clusters=3,group=both,neighbours=3]",
     "esimcse[queue=20]",
@@ -76,7 +78,10 @@ def fit(run: Run, folder: Path) -> dict[str, Any]:
 
 def left(folder: Path) -> dict[str, bytes]:
     """What a training leaves: its log, its encoder, and its outcome without what time decides."""
-    files = [folder / "log.jsonl", *sorted(path for path in (folder / "encoder").rglob("*") if path.is_file())]
+    files = [
+        folder / "log.jsonl",
+        *sorted(path for path in (folder / "encoder").rglob("*") if path.is_file()),
+    ]
     outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
     found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
     return found | {"outcome": json.dumps(timeless(outcome)).encode()}
@@ -102,7 +107,11 @@ def assert_left(folder: Path, expected: dict[str, bytes]) -> None:
     found = left(folder)
     assert expected.keys() == found.keys()
     assert [name for name in expected if expected[name] != found[name]] == []
-    assert sorted(path.name for path in folder.iterdir()) == ["encoder", "log.jsonl", "outcome.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "encoder",
+        "log.jsonl",
+        "outcome.json",
+    ]
 
 
 def stop(run: Run, folder: Path, monkeypatch: Patch, after: int = 1) -> bool:
@@ -125,7 +134,9 @@ def generations(folder: Path) -> list[Path]:
 # Going on
 
 
-def stopped_after_each_step(run: Run, folder: Path, monkeypatch: Patch, unstopped: Unstopped) -> None:
+def stopped_after_each_step(
+    run: Run, folder: Path, monkeypatch: Patch, unstopped: Unstopped
+) -> None:
     sittings = 1
     while stop(run, folder, monkeypatch):
         sittings += 1
@@ -152,7 +163,8 @@ def test_others_stopped_after_each_step(
 def test_the_scale_of_mixed_precision_goes_on(
     make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    """A scaler on the processor, which doubles its scale every other step and loses a step to overflow at first."""
+    """A scaler on the processor, which doubles its scale every other step and loses a step to
+    overflow at first."""
     scalers: list[torch.amp.GradScaler] = []
 
     def scaler(enabled: bool) -> torch.amp.GradScaler:
@@ -188,7 +200,9 @@ def test_checkpoints_change_nothing_and_go_with_the_end(
         fit(make(), tmp_path / "often")
     assert steps == [[1], [1, 2], [2, 3], [3, 4]]  # two generations, whatever comes
     monkeypatch.delenv("SENTBENCH_CHECKPOINT_SECONDS")
-    monkeypatch.setattr(bench.training.checkpoint, "save_file", None)  # a short training writes none
+    monkeypatch.setattr(
+        bench.training.checkpoint, "save_file", None
+    )  # a short training writes none
     fit(make(), tmp_path / "seldom")
     assert_left(tmp_path / "seldom", left(tmp_path / "often"))
     assert_left(tmp_path / "often", unstopped(make()))
@@ -198,7 +212,11 @@ def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch
     now = iter(range(0, 10_000, 50))
     monkeypatch.setattr(bench.training.checkpoint.time, "monotonic", lambda: next(now))
     checkpoints = bench.training.checkpoint.Checkpoints(tmp_path, {})
-    assert [checkpoints.due() for _ in range(3)] == [False, False, True]  # after 50, 100, 150 of 120 seconds
+    assert [checkpoints.due() for _ in range(3)] == [
+        False,
+        False,
+        True,
+    ]  # after 50, 100, 150 of 120 seconds
     checkpoints.save(1, {})
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]
 
@@ -206,7 +224,9 @@ def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch
 @pytest.mark.parametrize("word", ["soon", "-1", "nan", ""])
 def test_an_interval_that_is_no_time_is_a_sentence(word: str, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", word)
-    with pytest.raises(UserError, match=f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; set it to a number of"):
+    with pytest.raises(
+        UserError, match=f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; set it to a number of"
+    ):
         bench.training.checkpoint.interval()
 
 
@@ -228,10 +248,16 @@ def test_seconds_add_up(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
     assert 1000 < fit(make(), tmp_path / "run")["outcome"]["seconds"] < 1100
 
 
-def test_earlier_sittings_elsewhere_are_named(make: Make, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_earlier_sittings_elsewhere_are_named(
+    make: Make, tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
     plain = bench.training.loop.provenance
     with monkeypatch.context() as patch:
-        patch.setattr(bench.training.loop, "provenance", lambda *given: plain(*given) | {"versions": {"torch": "1.0"}})
+        patch.setattr(
+            bench.training.loop,
+            "provenance",
+            lambda *given: plain(*given) | {"versions": {"torch": "1.0"}},
+        )
         assert stop(make(), tmp_path / "run", patch)
         assert stop(make(), tmp_path / "run", patch)
     assert "earlier steps ran with other" not in capsys.readouterr().err
@@ -296,7 +322,10 @@ def test_a_log_that_lost_rows_is_begun_anew(
     assert stop(run, tmp_path / "run", monkeypatch, after=2)
     os.truncate(tmp_path / "run" / "log.jsonl", 10)
     assert stop(run, tmp_path / "run", monkeypatch)
-    assert f"has lost rows since the checkpoint of step 2; {run.id} starts over" in capsys.readouterr().err
+    assert (
+        f"has lost rows since the checkpoint of step 2; {run.id} starts over"
+        in capsys.readouterr().err
+    )
     assert [path.name[:8] for path in generations(tmp_path / "run")] == ["00000001"]
     fit(run, tmp_path / "run")
     assert_left(tmp_path / "run", unstopped(run))
@@ -327,7 +356,9 @@ def test_what_others_put_among_the_checkpoints_is_left_alone(
     foreign = {
         places / "notes.txt": "mine",
         places / "00000001-copy.safetensors": "mine too",
-        places / f"00000009-{'0' * 64}.safetensors" / "inside.txt": "a folder by a checkpoint's name",
+        places
+        / f"00000009-{'0' * 64}.safetensors"
+        / "inside.txt": "a folder by a checkpoint's name",
         places / "backup" / "00000001.unsummed": "half",
         places / ".hidden.part": "of another program",
     }
@@ -336,7 +367,9 @@ def test_what_others_put_among_the_checkpoints_is_left_alone(
         path.write_text(text)
     for _ in range(3):
         assert stop(run, folder, monkeypatch)
-    assert sorted(path.name[:8] for path in places.glob("*.safetensors") if "-copy" not in path.name) == [
+    assert sorted(
+        path.name[:8] for path in places.glob("*.safetensors") if "-copy" not in path.name
+    ) == [
         "00000002",
         "00000003",
         "00000009",
@@ -347,19 +380,35 @@ def test_what_others_put_among_the_checkpoints_is_left_alone(
     assert {path: path.read_text() for path in places.rglob("*") if path.is_file()} == foreign
 
 
-def test_a_checkpoint_of_another_training_is_refused(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_checkpoint_of_another_training_is_refused(
+    make: Make, tmp_path: Path, monkeypatch: Patch
+) -> None:
     assert stop(make(), tmp_path / "run", monkeypatch)
-    before = [path.read_bytes() for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")]
+    before = [
+        path.read_bytes()
+        for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")
+    ]
     with pytest.raises(UserError) as caught:
         fit(make(seed=2, clip=0.5), tmp_path / "run")
-    assert "is of another training: run.recipe.clip was 1.0, is 0.5, run.seed was 1, is 2; move" in str(caught.value)
-    assert [path.read_bytes() for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")] == before
+    assert (
+        "is of another training: run.recipe.clip was 1.0, is 0.5, run.seed was 1, is 2; move"
+        in str(caught.value)
+    )
+    assert [
+        path.read_bytes()
+        for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")
+    ] == before
 
 
-def test_a_checkpoint_of_other_tensors_is_refused(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_checkpoint_of_other_tensors_is_refused(
+    make: Make, tmp_path: Path, monkeypatch: Patch
+) -> None:
     assert stop(make(), tmp_path / "run", monkeypatch)
     monkeypatch.setattr(
-        SimCSE, "prepare", lambda self, context: self.register_buffer("memory", torch.zeros(3)), raising=True
+        SimCSE,
+        "prepare",
+        lambda self, context: self.register_buffer("memory", torch.zeros(3)),
+        raising=True,
     )
     with pytest.raises(UserError, match=r"does not match the tensors of 'simcse' in this version"):
         fit(make(), tmp_path / "run")
@@ -368,13 +417,17 @@ def test_a_checkpoint_of_other_tensors_is_refused(make: Make, tmp_path: Path, mo
 def test_a_run_is_trained_once_at_a_time(make: Make, tmp_path: Path) -> None:
     with Log(tmp_path / "run" / "log.jsonl") as log:
         log.write({"step": 1})
-        with pytest.raises(UserError, match=r"log\.jsonl is locked: another process is training this run"):
+        with pytest.raises(
+            UserError, match=r"log\.jsonl is locked: another process is training this run"
+        ):
             fit(make(), tmp_path / "run")
         assert (tmp_path / "run" / "log.jsonl").read_text() == '{"step": 1}\n'
     assert fit(make(), tmp_path / "run")["outcome"]["status"] == "finished"
 
 
-def test_what_another_process_ended_meanwhile_is_kept(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_what_another_process_ended_meanwhile_is_kept(
+    make: Make, tmp_path: Path, monkeypatch: Patch
+) -> None:
     plain = Log.__enter__
 
     def late(log: Log) -> Log:
@@ -405,7 +458,9 @@ def words(run: Run, suite: Path) -> list[str]:
     return ["train", *run.arguments, "--suite", str(suite)]
 
 
-@pytest.mark.parametrize("numbers", [(signal.SIGTERM,), (signal.SIGUSR1,), (signal.SIGUSR1, signal.SIGTERM)])
+@pytest.mark.parametrize(
+    "numbers", [(signal.SIGTERM,), (signal.SIGUSR1,), (signal.SIGUSR1, signal.SIGTERM)]
+)
 def test_a_signal_leaves_a_checkpoint_and_status_75(
     make: Make,
     unstopped: Unstopped,
@@ -515,7 +570,9 @@ def test_other_threads_and_imports_leave_the_handlers_alone() -> None:
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert seen == [signal.SIG_DFL] * 2  # importing the command line and the training changed nothing
+    assert (
+        seen == [signal.SIG_DFL] * 2
+    )  # importing the command line and the training changed nothing
 
 
 # Disks
@@ -526,7 +583,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own, of eight megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("no right to mount a disk")
     yield folder
@@ -556,7 +615,9 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(bench.training.checkpoint.Checkpoints, "save", save)
         patch.setattr(
-            bench.training.checkpoint.Checkpoints, "due", lambda self: not filler.exists() or named.startswith("0000")
+            bench.training.checkpoint.Checkpoints,
+            "due",
+            lambda self: not filler.exists() or named.startswith("0000"),
         )
         assert main(words(run, disk)) == 2
     last = capsys.readouterr().err.splitlines()[-1]
@@ -578,20 +639,26 @@ def test_a_row_that_does_not_fit_leaves_none_of_it(disk: Path) -> None:
         free = os.statvfs(disk)
         (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_bsize))
         with pytest.raises(UserError, match=r"no space left on the device for .*log\.jsonl"):
-            log.write({"step": 2, "text": "x" * 5000})  # the rest of its page is free, so a part fits
+            log.write(
+                {"step": 2, "text": "x" * 5000}
+            )  # the rest of its page is free, so a part fits
         assert (disk / "log.jsonl").read_text() == '{"step": 1}\n'
         (disk / "filler").unlink()
         log.write({"step": 2})
         assert (disk / "log.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
 
 
-def test_a_disk_that_cannot_be_written_is_a_sentence(make: Make, disk: Path, capsys: Capture) -> None:
+def test_a_disk_that_cannot_be_written_is_a_sentence(
+    make: Make, disk: Path, capsys: Capture
+) -> None:
     run = make()
     (disk / "runs" / run.id).mkdir(parents=True)
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     assert main(words(run, disk)) == 2
     log = disk / "runs" / run.id / "log.jsonl"
-    assert capsys.readouterr().err == (f"error: cannot write {log}: Read-only file system; choose a writable folder\n")
+    assert capsys.readouterr().err == (
+        f"error: cannot write {log}: Read-only file system; choose a writable folder\n"
+    )
 
 
 # Memory
@@ -606,7 +673,9 @@ def test_the_allocator_says_how_large_the_batch_was(make: Make, tmp_path: Path) 
     assert "word pieces; set a smaller batch_size or max_length" in str(caught.value)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")]
+)
 def test_full_memory_keeps_what_was_done(
     make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch, error: Exception
 ) -> None:
@@ -618,13 +687,17 @@ def test_full_memory_keeps_what_was_done(
 
     with monkeypatch.context() as patch:
         patch.setattr(torch.nn.utils, "clip_grad_norm_", full)
-        with pytest.raises(UserError, match=r"full at step 2 of ct-bert.*, in a batch of 4 items; set a smaller"):
+        with pytest.raises(
+            UserError, match=r"full at step 2 of ct-bert.*, in a batch of 4 items; set a smaller"
+        ):
             fit(run, tmp_path / "run")
     fit(run, tmp_path / "run")
     assert_left(tmp_path / "run", unstopped(run))
 
 
-def test_other_errors_are_not_taken_for_full_memory(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_other_errors_are_not_taken_for_full_memory(
+    make: Make, tmp_path: Path, monkeypatch: Patch
+) -> None:
     def broken(*_: Any) -> None:
         raise RuntimeError("shapes do not match")
 
@@ -636,11 +709,14 @@ def test_other_errors_are_not_taken_for_full_memory(make: Make, tmp_path: Path, 
 # Divergence (of the loss: test_train.py)
 
 
-@pytest.mark.parametrize(("slope", "norm"), [(1e25, "inf"), (float("inf"), "nan"), (float("nan"), "nan")])
+@pytest.mark.parametrize(
+    ("slope", "norm"), [(1e25, "inf"), (float("inf"), "nan"), (float("nan"), "nan")]
+)
 def test_a_gradient_that_is_not_finite_is_a_divergence(
     make: Make, tmp_path: Path, monkeypatch: Patch, slope: float, norm: str
 ) -> None:
-    """The loss stays finite; clipping would make zeros or NaN of such a gradient, and the next step would be blamed."""
+    """The loss stays finite; clipping would make zeros or NaN of such a gradient, and the next step
+    would be blamed."""
     plain = SimCSE.loss
 
     def loss(self: SimCSE, views: Any, step: Any) -> torch.Tensor:
@@ -657,5 +733,10 @@ def test_a_gradient_that_is_not_finite_is_a_divergence(
         "step": 3,
         "sentences": list(batches(28, Recipe(batch_size=8), 1))[2],
     }
-    assert [json.loads(row)["step"] for row in (tmp_path / "run" / "log.jsonl").read_text().splitlines()] == [1, 2]
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["log.jsonl", "outcome.json"]
+    assert [
+        json.loads(row)["step"] for row in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    ] == [1, 2]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "log.jsonl",
+        "outcome.json",
+    ]

@@ -1,4 +1,5 @@
-"""What a method is given: vectors of a batch's views, a head, second backbones, a corpus and other Encoders."""
+"""What a method is given: vectors of a batch's views, a head, second backbones, a corpus and other
+Encoders."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ Context = Callable[..., RunContext]
 def context_of(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Context:
     def make(backbone: Path = tiny_bert, corpus: Path = tiny_corpus, **recipe: Any) -> RunContext:
         run = resolve(
-            "simcse", backbone_name=str(backbone), corpus=str(corpus), data=str(tiny_data), seed=1, recipe=recipe
+            "simcse",
+            backbone_name=str(backbone),
+            corpus=str(corpus),
+            data=str(tiny_data),
+            seed=1,
+            recipe=recipe,
         )
         context = RunContext(run, tmp_path, "cpu")
         context.backbone.eval()
@@ -45,7 +51,9 @@ def test_views_are_one_interleaved_forward_pass(
     given_ids = []
     plain = model.embeddings.forward
     monkeypatch.setattr(
-        model.embeddings, "forward", lambda **keys: given_ids.append(keys["input_ids"]) or plain(**keys)
+        model.embeddings,
+        "forward",
+        lambda **keys: given_ids.append(keys["input_ids"]) or plain(**keys),
     )
     views = context.embed([first, second])
     (ids,) = given_ids
@@ -59,13 +67,17 @@ def test_views_are_one_interleaved_forward_pass(
 
 
 @pytest.mark.parametrize("pooler", ["cls_mlp", *POOLERS])
-def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(context_of: Context, pooler: str) -> None:
+def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(
+    context_of: Context, pooler: str
+) -> None:
     context = context_of(pooler=pooler)
     tokenizer = context.tokenizer
     tokens = tokenizer(["a man sleeps", "the old dog sees two birds"])["input_ids"]
     views = context.embed([tokens, tokens])
     batch = Batch.of(tokens, tokenizer.pad_token_id)
-    states = context.backbone(input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True).hidden_states
+    states = context.backbone(
+        input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True
+    ).hidden_states
     assert len(states) == 5
     for layer in (1, 2, 3, 4):
         for i in range(2):
@@ -99,7 +111,10 @@ def test_loss_is_computed_in_float32_under_bfloat16(context_of: Context) -> None
 
 def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of: Context) -> None:
     context = context_of()
-    rows = [context.tokenize([text, f"{text} again"]) for text in ("a man", "the dog sleeps", "a cat", "two birds")]
+    rows = [
+        context.tokenize([text, f"{text} again"])
+        for text in ("a man", "the dog sleeps", "a cat", "two birds")
+    ]
     views = context.embed(rows[:2], {"one": [rows[2]], "none": [], "other": [rows[3], rows[0]]})
     assert [len(views.vectors), *((name, len(found)) for name, found in views.extras.items())] == [
         2,
@@ -109,7 +124,9 @@ def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of: Con
     ]
     expected = [context.embed([row]).vectors[0] for row in rows]
     for found, wanted in zip(
-        [*views.vectors, *views.extras["one"], *views.extras["other"]], [*expected, expected[0]], strict=True
+        [*views.vectors, *views.extras["one"], *views.extras["other"]],
+        [*expected, expected[0]],
+        strict=True,
     ):
         torch.testing.assert_close(found, wanted, **CLOSE)
     assert len(views.at_layer(2)) == 2
@@ -117,13 +134,21 @@ def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of: Con
 
 def test_a_second_backbone(context_of: Context) -> None:
     context = context_of(dropout=0.3)
-    same, fresh, again = context.copy_backbone(), context.copy_backbone("other"), context.copy_backbone("other")
+    same, fresh, again = (
+        context.copy_backbone(),
+        context.copy_backbone("other"),
+        context.copy_backbone("other"),
+    )
     tokens = context.tokenize(["a man sleeps"])
     with torch.no_grad():
         plain = context.embed([tokens]).vectors[0]
         assert torch.equal(context.embed([tokens], model=same).vectors[0], plain)
-        assert not torch.allclose(context.embed([tokens], model=fresh.eval()).vectors[0], plain, atol=1e-2)
-    assert all(torch.equal(a, b) for a, b in zip(fresh.parameters(), again.parameters(), strict=True))
+        assert not torch.allclose(
+            context.embed([tokens], model=fresh.eval()).vectors[0], plain, atol=1e-2
+        )
+    assert all(
+        torch.equal(a, b) for a, b in zip(fresh.parameters(), again.parameters(), strict=True)
+    )
     assert fresh.config.hidden_dropout_prob == 0.3
     next(same.parameters()).data.zero_()
     assert next(context.backbone.parameters()).any()  # a copy is independent
@@ -134,7 +159,9 @@ def test_the_corpus_and_its_tokens(context_of: Context, tiny_corpus: Path) -> No
     assert context.sentences() == read_sentences(tiny_corpus, 11)
     assert context.sentences(str(tiny_corpus)) == read_sentences(tiny_corpus)
     assert list(context.tokens()) == context.tokenize(context.sentences(), 5)
-    assert max(map(len, context.tokens())) == 5 < max(map(len, context.tokenize(context.sentences())))
+    assert (
+        max(map(len, context.tokens())) == 5 < max(map(len, context.tokenize(context.sentences())))
+    )
 
 
 def test_vectors_of_any_encoder_in_order(context_of: Context) -> None:

@@ -1,4 +1,5 @@
-"""Fewer layers and fewer dimensions: fields of the recipe, against plain transformers and plain loops."""
+"""Fewer layers and fewer dimensions: fields of the recipe, against plain transformers and plain
+loops."""
 
 from __future__ import annotations
 
@@ -52,14 +53,18 @@ def dev_score(encoder: Any, data: Path) -> float:
 def whole_model(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
-    return AutoModel.from_pretrained(folder, add_pooling_layer=False).eval(), AutoTokenizer.from_pretrained(folder)
+    return AutoModel.from_pretrained(
+        folder, add_pooling_layer=False
+    ).eval(), AutoTokenizer.from_pretrained(folder)
 
 
 def pooled_by_hand(folder: Path, layers: int, text: str, pooler: str) -> torch.Tensor:
     """One sentence's vector of the first layers, from the whole model as transformers has it."""
     whole, tokenizer = whole_model(folder)
     with torch.no_grad():
-        states = whole(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+        states = whole(
+            **tokenizer(text, return_tensors="pt"), output_hidden_states=True
+        ).hidden_states
     last, below, first, embedded = (states[i][0] for i in (layers, layers - 1, 1, 0))
     return {
         "cls_before_pooler": last[0],
@@ -75,9 +80,13 @@ def pooled_by_hand(folder: Path, layers: int, text: str, pooler: str) -> torch.T
 
 @pytest.mark.parametrize("layers", [1, 2, 3, 4])
 @pytest.mark.parametrize("pooler", [name for name in POOLERS if name != "cls"])
-def test_the_first_layers_are_those_of_the_whole_model(tiny_backbone: Path, layers: int, pooler: str) -> None:
+def test_the_first_layers_are_those_of_the_whole_model(
+    tiny_backbone: Path, layers: int, pooler: str
+) -> None:
     model, tokenizer = load_backbone(tiny_backbone)
-    before = TransformerEncoder(model, tokenizer, pooler).encode(TEXTS)  # what a pass leaves behind is no matter
+    before = TransformerEncoder(model, tokenizer, pooler).encode(
+        TEXTS
+    )  # what a pass leaves behind is no matter
     found = TransformerEncoder(first_layers(model, layers), tokenizer, pooler).encode(TEXTS)
     for text, vector in zip(TEXTS, found, strict=True):
         expected = pooled_by_hand(tiny_backbone, layers, text, pooler)
@@ -92,14 +101,23 @@ def test_the_first_layers_share_their_weights(tiny_bert: Path) -> None:
     own = dict(model.named_parameters())
     assert all(tensor is own[name] for name, tensor in cut.named_parameters())
     missing = own.keys() - dict(cut.named_parameters()).keys()
-    assert missing == {name for name in own if name.startswith(("encoder.layer.2.", "encoder.layer.3."))}
+    assert missing == {
+        name for name in own if name.startswith(("encoder.layer.2.", "encoder.layer.3."))
+    }
 
 
 def test_a_model_without_a_list_of_layers_is_refused() -> None:
     from transformers import AlbertConfig, AlbertModel
 
-    sizes = {"hidden_size": 8, "embedding_size": 8, "num_attention_heads": 1, "intermediate_size": 8}
-    shared = AlbertModel(AlbertConfig(vocab_size=9, num_hidden_layers=3, **sizes))  # one layer three times
+    sizes = {
+        "hidden_size": 8,
+        "embedding_size": 8,
+        "num_attention_heads": 1,
+        "intermediate_size": 8,
+    }
+    shared = AlbertModel(
+        AlbertConfig(vocab_size=9, num_hidden_layers=3, **sizes)
+    )  # one layer three times
     with pytest.raises(UserError, match="a albert has no list of 3 layers"):
         first_layers(shared, 2)
 
@@ -126,7 +144,14 @@ def shallow(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "text", ["simcse", "sscl", "esimcse", "gs-infonce+is-cse[buffer=20,neighbours=3]+sscl", "sscl[pooler=avg]"]
+    "text",
+    [
+        "simcse",
+        "sscl",
+        "esimcse",
+        "gs-infonce+is-cse[buffer=20,neighbours=3]+sscl",
+        "sscl[pooler=avg]",
+    ],
 )
 def test_cut_before_the_training_it_is_the_training_of_a_shallower_checkpoint(
     text: str, tiny_bert: Path, shallow: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
@@ -143,7 +168,9 @@ def test_cut_before_the_training_it_is_the_training_of_a_shallower_checkpoint(
         )
         assert run.shape.depth == 2
         train(run, tmp_path / name, tmp_path / name)
-    cut_weights, own_weights = (load_file(tmp_path / name / "encoder" / "model.safetensors") for name in ("cut", "own"))
+    cut_weights, own_weights = (
+        load_file(tmp_path / name / "encoder" / "model.safetensors") for name in ("cut", "own")
+    )
     assert cut_weights.keys() == own_weights.keys()
     assert all(torch.equal(cut_weights[name], own_weights[name]) for name in own_weights)
     assert log_of(tmp_path / "cut") == log_of(tmp_path / "own")
@@ -152,13 +179,20 @@ def test_cut_before_the_training_it_is_the_training_of_a_shallower_checkpoint(
     assert read_json(tmp_path / "cut" / "encoder" / "config.json")["num_hidden_layers"] == 2
 
 
-def test_cut_when_scored_the_training_goes_through_all_layers(train_tiny: Train, tiny_data: Path) -> None:
-    """One selection at the end, so both runs keep the same weights; what is saved is the first layers of them."""
-    whole, cut = (train_tiny("simcse", select_every=100, **fields) for fields in ({}, {"scored_layers": 2}))
+def test_cut_when_scored_the_training_goes_through_all_layers(
+    train_tiny: Train, tiny_data: Path
+) -> None:
+    """One selection at the end, so both runs keep the same weights; what is saved is the first
+    layers of them."""
+    whole, cut = (
+        train_tiny("simcse", select_every=100, **fields) for fields in ({}, {"scored_layers": 2})
+    )
     losses = [[row["loss"] for row in log_of(folder)] for folder in (whole, cut)]
     assert losses[0] == losses[1]
     own, theirs = (load_file(folder / "encoder" / "model.safetensors") for folder in (cut, whole))
-    assert own.keys() == {name for name in theirs if not name.startswith(("encoder.layer.2.", "encoder.layer.3."))}
+    assert own.keys() == {
+        name for name in theirs if not name.startswith(("encoder.layer.2.", "encoder.layer.3."))
+    }
     assert all(torch.equal(own[name], theirs[name]) for name in own)
     encoder = load_encoder(cut)
     for text, vector in zip(TEXTS, encoder.encode(TEXTS), strict=True):
@@ -168,7 +202,11 @@ def test_cut_when_scored_the_training_goes_through_all_layers(train_tiny: Train,
 
 
 def test_selection_scores_what_is_scored(train_tiny: Train, tiny_data: Path) -> None:
-    for fields in ({"scored_layers": 3}, {"dimension": 6}, {"dimension": 6, "layers": 3, "scored_layers": 2}):
+    for fields in (
+        {"scored_layers": 3},
+        {"dimension": 6},
+        {"dimension": 6, "layers": 3, "scored_layers": 2},
+    ):
         folder = train_tiny("simcse", **fields)
         assert dev_score(load_encoder(folder), tiny_data) == best_dev(folder)
 
@@ -182,12 +220,15 @@ def test_a_start_of_other_layers_is_refused(train_tiny: Train, tiny_bert: Path) 
 
 
 def test_a_head_of_another_dimension() -> None:
-    """Weights N(0, 0.02), bias 0, from the same stream; without a dimension the draw is what it was.
+    """Weights N(0, 0.02), bias 0, from the same stream; without a dimension the draw is what it
+    was.
 
     Source: docs/methods.md#vectors.
     """
     plain, same, head = Head(8, 3), Head(8, 3, 8), Head(400, 3, 100)
-    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), same.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(plain.parameters(), same.parameters(), strict=True)
+    )
     weight, bias = head.parameters()
     assert weight.shape == (100, 400)
     assert weight.std().item() == pytest.approx(0.02, rel=0.02)
@@ -195,9 +236,12 @@ def test_a_head_of_another_dimension() -> None:
     assert head(torch.ones(5, 400)).shape == (5, 100)
 
 
-@pytest.mark.parametrize("fields", [{"dimension": 6}, {"dimension": 32}, {"dimension": 40, "scored_layers": 3}])
+@pytest.mark.parametrize(
+    "fields", [{"dimension": 6}, {"dimension": 32}, {"dimension": 40, "scored_layers": 3}]
+)
 def test_scored_with_the_head(fields: dict[str, int], train_tiny: Train) -> None:
-    """tanh(W [CLS] + b) by plain loops in float64; the head that was trained, not the one it began with."""
+    """tanh(W [CLS] + b) by plain loops in float64; the head that was trained, not the one it began
+    with."""
     folder = train_tiny("simcse", **fields)
     encoder = load_encoder(folder)
     assert isinstance(encoder, Affine)
@@ -211,11 +255,17 @@ def test_scored_with_the_head(fields: dict[str, int], train_tiny: Train) -> None
             assert value == pytest.approx(expected, abs=1e-6)
     start, _ = Head(32, 1, fields["dimension"]).parameters()
     assert not torch.equal(encoder.arrays["weight"], start)
-    torch.testing.assert_close(encoder.arrays["weight"], start.detach(), rtol=0, atol=0.05)  # a few small steps from it
+    torch.testing.assert_close(
+        encoder.arrays["weight"], start.detach(), rtol=0, atol=0.05
+    )  # a few small steps from it
 
 
-def test_the_dimension_of_the_width_trains_as_without_and_is_scored_with_the_head(train_tiny: Train) -> None:
-    plain, headed = (train_tiny("sscl", select_every=100, **fields) for fields in ({}, {"dimension": 32}))
+def test_the_dimension_of_the_width_trains_as_without_and_is_scored_with_the_head(
+    train_tiny: Train,
+) -> None:
+    plain, headed = (
+        train_tiny("sscl", select_every=100, **fields) for fields in ({}, {"dimension": 32})
+    )
     losses = [[row["loss"] for row in log_of(folder)] for folder in (plain, headed)]
     assert losses[0] == losses[1]
     encoder: Any = load_encoder(headed)
@@ -240,9 +290,15 @@ def test_what_a_method_remembers_has_the_dimension(text: str, train_tiny: Train)
     assert load_encoder(folder).encode(TEXTS).shape == (3, 6)
 
 
-def test_lower_layers_go_through_the_same_head(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path) -> None:
+def test_lower_layers_go_through_the_same_head(
+    tiny_bert: Path, tiny_corpus: Path, tiny_data: Path
+) -> None:
     run = resolve(
-        "sscl[dimension=6]", backbone_name=str(tiny_bert), corpus=str(tiny_corpus), data=str(tiny_data), seed=1
+        "sscl[dimension=6]",
+        backbone_name=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        data=str(tiny_data),
+        seed=1,
     )
     context = RunContext(run, tiny_bert, "cpu")
     assert (context.shape.width, context.shape.depth) == (6, 4)

@@ -1,4 +1,5 @@
-"""Nearest rows are those of brute force in float64, whatever the blocks, ties and float32's rounding."""
+"""Nearest rows are those of brute force in float64, whatever the blocks, ties and float32's
+rounding."""
 
 from __future__ import annotations
 
@@ -16,10 +17,16 @@ N, WIDTH = 300, 24
 
 
 def brute_force(vectors: np.ndarray, count: int) -> np.ndarray:
-    """All cosines at once in float64, rounded at 1e-12; a stable sort leaves the lower row first."""
+    """All cosines at once in float64, rounded at 1e-12; a stable sort leaves the lower row
+    first."""
     exact = vectors.astype(np.float64)
     lengths = np.sqrt((exact * exact).sum(axis=1))
-    cosines = exact @ exact.T / np.where(lengths > 0, lengths, 1) / np.where(lengths > 0, lengths, 1)[:, None]
+    cosines = (
+        exact
+        @ exact.T
+        / np.where(lengths > 0, lengths, 1)
+        / np.where(lengths > 0, lengths, 1)[:, None]
+    )
     cosines = np.round(cosines, 12)
     np.fill_diagonal(cosines, -2)
     return np.argsort(-cosines, axis=1, kind="stable")[:, :count]
@@ -28,7 +35,10 @@ def brute_force(vectors: np.ndarray, count: int) -> np.ndarray:
 def rows(kind: str, n: int = N) -> np.ndarray:
     draw = np.random.default_rng(len(kind))
     vectors = draw.normal(size=(n, WIDTH))
-    if kind in ("cone", "narrow cone"):  # as an untrained backbone's: cosines above 0.9, and above 0.9999
+    if kind in (
+        "cone",
+        "narrow cone",
+    ):  # as an untrained backbone's: cosines above 0.9, and above 0.9999
         vectors = draw.normal(size=WIDTH) + {"cone": 0.2, "narrow cone": 0.005}[kind] * vectors
     if kind == "copies":
         vectors = vectors[draw.integers(0, n // 10, size=n)]
@@ -45,7 +55,17 @@ def rows(kind: str, n: int = N) -> np.ndarray:
     return vectors.astype(np.float32)
 
 
-KINDS = ["random", "cone", "narrow cone", "copies", "alike", "lengths", "zeros", "plane", "clusters"]
+KINDS = [
+    "random",
+    "cone",
+    "narrow cone",
+    "copies",
+    "alike",
+    "lengths",
+    "zeros",
+    "plane",
+    "clusters",
+]
 
 
 @pytest.mark.parametrize("count", [1, 10, N - 1])
@@ -61,7 +81,9 @@ def test_equals_brute_force(kind: str, count: int) -> None:
 
 @pytest.mark.parametrize(("queries", "keys"), [(64, 64), (100, 37), (7, 300), (1000, 5)])
 @pytest.mark.parametrize("kind", ["random", "narrow cone", "copies", "zeros"])
-def test_blocks_change_nothing(kind: str, queries: int, keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_nothing(
+    kind: str, queries: int, keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vectors = rows(kind)
     expected = nearest_rows(vectors, 20)
     monkeypatch.setattr(knn, "QUERIES", queries)
@@ -81,7 +103,10 @@ def test_what_float32_cannot_decide_is_searched_in_float64(
     monkeypatch.setattr(
         knn._Table,
         "search",
-        lambda self, queries, count: (plain(self, queries, count)[0], torch.ones(len(queries), dtype=torch.bool)),
+        lambda self, queries, count: (
+            plain(self, queries, count)[0],
+            torch.ones(len(queries), dtype=torch.bool),
+        ),
     )
     assert (nearest_rows(vectors, 5) != brute_force(vectors, 5)).any()
 
@@ -100,13 +125,21 @@ def test_the_bound_holds_for_every_product() -> None:
         unit = table.unit(slice(0, N))
         scores = torch.addmm(table.bias, table.centred, table.centred.T).double()
         exact = unit @ unit.T - (unit @ table.mean)[:, None]
-        allowed = (WIDTH + 4) * 2**-24 * (table.lengths[:, None] * table.lengths.max() + table.bias.abs().max()) + 1e-15
+        allowed = (WIDTH + 4) * 2**-24 * (
+            table.lengths[:, None] * table.lengths.max() + table.bias.abs().max()
+        ) + 1e-15
         assert ((scores - exact).abs() <= allowed).all(), kind
 
 
 def test_equal_vectors_come_in_the_order_of_their_rows() -> None:
     vectors = np.array([[1, 0], [0, 1], [2, 0], [1, 0], [3, 0]], dtype=np.float32)
-    assert nearest_rows(vectors, 3).tolist() == [[2, 3, 4], [0, 2, 3], [0, 3, 4], [0, 2, 4], [0, 2, 3]]
+    assert nearest_rows(vectors, 3).tolist() == [
+        [2, 3, 4],
+        [0, 2, 3],
+        [0, 3, 4],
+        [0, 2, 4],
+        [0, 2, 3],
+    ]
 
 
 def test_a_row_of_zeros_is_orthogonal_to_all() -> None:
@@ -128,7 +161,9 @@ def test_vectors_on_disk_and_of_other_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 4, 9])
 def test_as_many_neighbours_as_rows_are_refused(count: int) -> None:
-    with pytest.raises(UserError, match=f"{count} neighbours of each of 4 rows are not possible; ask for 1 to 3"):
+    with pytest.raises(
+        UserError, match=f"{count} neighbours of each of 4 rows are not possible; ask for 1 to 3"
+    ):
         nearest_rows(np.eye(4, dtype=np.float32), count)
 
 

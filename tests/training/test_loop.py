@@ -35,7 +35,13 @@ from tests.support.outcomes import timeless
 pytestmark = pytest.mark.usefixtures("global_state")
 
 Train = Callable[..., Path]
-METHODS = ["simcse", "gs-infonce", "is-cse[buffer=20,neighbours=3]", "sscl", "gs-infonce+is-cse+sscl"]
+METHODS = [
+    "simcse",
+    "gs-infonce",
+    "is-cse[buffer=20,neighbours=3]",
+    "sscl",
+    "gs-infonce+is-cse+sscl",
+]
 
 
 def log_of(folder: Path) -> list[dict[str, Any]]:
@@ -95,10 +101,14 @@ def test_std_of_the_noise_is_no_matter(train_tiny: Train) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 2}, {"dropout": 0.2}, {"learning_rate": 2e-3}, {"batch_size": 9}, {"epochs": 2}]
+    "change",
+    [{"seed": 2}, {"dropout": 0.2}, {"learning_rate": 2e-3}, {"batch_size": 9}, {"epochs": 2}],
 )
 def test_a_setting_makes_a_difference(train_tiny: Train, change: dict[str, Any]) -> None:
-    assert log_of(train_tiny("simcse", **change))[-1]["loss"] != log_of(train_tiny("simcse"))[-1]["loss"]
+    assert (
+        log_of(train_tiny("simcse", **change))[-1]["loss"]
+        != log_of(train_tiny("simcse"))[-1]["loss"]
+    )
 
 
 # What two methods share
@@ -133,21 +143,28 @@ def test_methods_with_one_seed_share_batches_head_and_masks(train_tiny: Train) -
     for other in seen[1:]:
         assert other.tokens == seen[0].tokens
         assert torch.equal(other.heads[0], seen[0].heads[0])
-        assert all(torch.equal(a, b) for a, b in zip(other.vectors[0], seen[0].vectors[0], strict=True))
+        assert all(
+            torch.equal(a, b) for a, b in zip(other.vectors[0], seen[0].vectors[0], strict=True)
+        )
     first, second = seen[0].vectors[0]
     assert not torch.equal(first, second)  # masks differ between views,
-    assert len({tuple(map(tuple, batch)) for batch in seen[0].tokens}) == 6  # and batches between steps
+    assert (
+        len({tuple(map(tuple, batch)) for batch in seen[0].tokens}) == 6
+    )  # and batches between steps
     assert not torch.equal(seen[0].heads[0], seen[0].heads[1])  # the head learns
 
 
 def test_masks_depend_on_the_step_alone(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a method draws in between: with the weights held still, vectors of every step are equal."""
+    """Whatever a method draws in between: with the weights held still, vectors of every step are
+    equal."""
     seen = []
     for text in ("simcse", "gs-infonce"):
         with monkeypatch.context() as patch:
             seen.append(Seen(patch))
             patch.setattr(
-                torch.optim.AdamW, "step", lambda self, text=text: torch.rand(7) if text == "simcse" else None
+                torch.optim.AdamW,
+                "step",
+                lambda self, text=text: torch.rand(7) if text == "simcse" else None,
             )
             patch.setattr(bench.training.loop, "score_tasks", dev_scores([1.0] * 3))
             train_tiny(text, fresh=True, dropout=0.1)
@@ -189,7 +206,9 @@ def test_epochs_are_shuffled_anew() -> None:
     assert first != second != sorted(second)
 
 
-@pytest.mark.parametrize(("size", "steps", "last"), [(64, 15_626, 1), (128, 7_813, 65), (512, 1_954, 65)])
+@pytest.mark.parametrize(
+    ("size", "steps", "last"), [(64, 15_626, 1), (128, 7_813, 65), (512, 1_954, 65)]
+)
 def test_steps_of_a_million_and_one_sentences(size: int, steps: int, last: int) -> None:
     """docs/methods.md#batches and #optimisation."""
     sizes = [len(batch) for batch in batches(1_000_001, Recipe(batch_size=size), 0)]
@@ -198,7 +217,9 @@ def test_steps_of_a_million_and_one_sentences(size: int, steps: int, last: int) 
 
 def test_learning_rates_by_hand() -> None:
     recipe = Recipe(learning_rate=3e-5)
-    assert learning_rate(500, 15_626, recipe) == pytest.approx(2.904e-5, abs=5e-10)  # SimCSE's log at step 500
+    assert learning_rate(500, 15_626, recipe) == pytest.approx(
+        2.904e-5, abs=5e-10
+    )  # SimCSE's log at step 500
     assert learning_rate(0, 15_626, recipe) == 3e-5
     assert learning_rate(15_625, 15_626, recipe) == pytest.approx(3e-5 / 15_626)
     warm = [learning_rate(index, 10, Recipe(learning_rate=8.0, warmup=0.2)) for index in range(10)]
@@ -208,7 +229,14 @@ def test_learning_rates_by_hand() -> None:
     assert [learning_rate(index, 10, constant) for index in (0, 1, 2, 9)] == [4, 8, 8, 8]
     # docs/methods.md#ct-bert: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6 in blocks of 500 steps
     blocks = Recipe(learning_rate=1e-5, schedule="blocks")
-    for index, rate in ((0, 1e-5), (499, 1e-5), (500, 8e-6), (1999, 4e-6), (2000, 2e-6), (2499, 2e-6)):
+    for index, rate in (
+        (0, 1e-5),
+        (499, 1e-5),
+        (500, 8e-6),
+        (1999, 4e-6),
+        (2000, 2e-6),
+        (2499, 2e-6),
+    ):
         assert learning_rate(index, 2500, blocks) == pytest.approx(rate)
 
 
@@ -261,29 +289,43 @@ def test_a_corpus_is_cut_to_its_first_sentences_and_their_first_pieces(
 def dev_scores(
     values: Sequence[float], states: list[dict[str, torch.Tensor]] | None = None
 ) -> Callable[..., list[dict[str, Any]]]:
-    """A stand-in for scoring that says these values one after the other, and keeps the weights it saw."""
+    """A stand-in for scoring that says these values one after the other, and keeps the weights it
+    saw."""
     left = list(values)
 
     def score(encoder: Any, *_: Any) -> list[dict[str, Any]]:
         if states is not None:
-            states.append({name: tensor.clone() for name, tensor in encoder.model.state_dict().items()})
+            states.append(
+                {name: tensor.clone() for name, tensor in encoder.model.state_dict().items()}
+            )
         return [{"task": "STS-B", "aggregation": "all", "value": left.pop(0)}]
 
     return score
 
 
-def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_is_kept_and_ties_keep_the_earlier(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     states: list[dict[str, torch.Tensor]] = []
-    monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([10, 30, 30, 20, -5, 29.9], states))
+    monkeypatch.setattr(
+        bench.training.loop, "score_tasks", dev_scores([10, 30, 30, 20, -5, 29.9], states)
+    )
     folder = train_tiny("simcse", fresh=True, select_every=1)
     outcome = outcome_of(folder)
-    assert (outcome["status"], outcome["steps"], outcome["best_step"], outcome["best_dev"]) == ("finished", 6, 2, 30)
+    assert (outcome["status"], outcome["steps"], outcome["best_step"], outcome["best_dev"]) == (
+        "finished",
+        6,
+        2,
+        30,
+    )
     kept = weights_of(folder)
     assert all(torch.equal(kept[name], states[1][name]) for name in kept)
     assert not all(torch.equal(kept[name], states[2][name]) for name in kept)
 
 
-def test_a_negative_score_can_be_the_best(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_negative_score_can_be_the_best(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([-9, -3, -4]))
     assert outcome_of(train_tiny("simcse", fresh=True))["best_step"] == 4
 
@@ -304,7 +346,8 @@ def test_selection_on_two_sets_takes_their_mean(train_tiny: Train, tiny_data: Pa
 
 
 def test_what_is_kept_scores_what_the_log_says(train_tiny: Train, tiny_data: Path) -> None:
-    """Read back from its folder, the encoder has the best dev score; its vectors are without the training head."""
+    """Read back from its folder, the encoder has the best dev score; its vectors are without the
+    training head."""
     folder = train_tiny("simcse")
     encoder = load_encoder(folder / "encoder")
     (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
@@ -322,7 +365,9 @@ def test_a_training_shorter_than_an_interval_is_evaluated_at_its_end(train_tiny:
 def diverging(monkeypatch: pytest.MonkeyPatch, value: float, at: int = 2) -> None:
     plain = SimCSE.loss
     monkeypatch.setattr(
-        SimCSE, "loss", lambda self, views, step: plain(self, views, step) * (value if step.index == at else 1)
+        SimCSE,
+        "loss",
+        lambda self, views, step: plain(self, views, step) * (value if step.index == at else 1),
     )
 
 
@@ -357,13 +402,19 @@ def test_a_loss_that_is_not_finite_stops_and_is_recorded(
     diverging(monkeypatch, value)
     folder = train_tiny("simcse", fresh=True)
     outcome = outcome_of(folder)
-    assert (outcome["status"], outcome["step"], outcome["reason"]) == ("diverged", 3, f"the loss became {value}")
+    assert (outcome["status"], outcome["step"], outcome["reason"]) == (
+        "diverged",
+        3,
+        f"the loss became {value}",
+    )
     assert outcome["sentences"] == list(batches(44, Recipe(batch_size=8), 1))[2]
     assert [row["step"] for row in log_of(folder)] == [1, 2]
     assert not (folder / "encoder").exists()
 
 
-def test_vectors_that_cannot_be_scored_are_a_divergence(train_tiny: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_that_cannot_be_scored_are_a_divergence(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def collapsed(*_: Any) -> None:
         raise UserError("STS-B: all similarities are equal")
 
@@ -378,7 +429,12 @@ def test_vectors_that_cannot_be_scored_are_a_divergence(train_tiny: Train, monke
 
 @pytest.mark.parametrize("status", ["finished", "diverged", "skipped"])
 def test_what_has_ended_is_not_repeated(
-    tmp_path: Path, tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch, status: str
+    tmp_path: Path,
+    tiny_bert: Path,
+    tiny_data: Path,
+    tiny_corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: str,
 ) -> None:
     if status == "diverged":
         diverging(monkeypatch, math.nan)

@@ -1,4 +1,5 @@
-"""Encoders that stand on another one: saved, loaded and scored; per-task maps see all vectors of one task at once."""
+"""Encoders that stand on another one: saved, loaded and scored; per-task maps see all vectors of
+one task at once."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 
-pytestmark = pytest.mark.filterwarnings("ignore:whitening.*vary in")  # the tiny tasks have few sentences
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:whitening.*vary in"
+)  # the tiny tasks have few sentences
 
 TASKS = ["STS12", "STS-B"]
 SPLITS = len(TASKS) + 1  # STS-B has its dev split too
@@ -39,7 +42,11 @@ def corpus(tiny_corpus: Path) -> str:
 @pytest.fixture
 def run_of(tiny_bert: Path, tiny_data: Path, corpus: str) -> Callable[[str], Run]:
     return lambda text: resolve(
-        text.replace("CORPUS", corpus), backbone_name=str(tiny_bert), corpus=corpus, data=str(tiny_data), seed=1
+        text.replace("CORPUS", corpus),
+        backbone_name=str(tiny_bert),
+        corpus=corpus,
+        data=str(tiny_data),
+        seed=1,
     )
 
 
@@ -53,7 +60,8 @@ def encoder_of(run_of: Callable[[str], Run], tmp_path: Path) -> Encode:
     return make
 
 
-# All 32 dimensions of a task's 24 sentences, whitened, make every cosine the same but for rounding; five do not.
+# All 32 dimensions of a task's 24 sentences, whitened, make every cosine the same but for rounding;
+# five do not.
 TEXTS = [
     "untrained[pooler=avg]+whitening[source=CORPUS]",
     "untrained[pooler=avg]+whitening[dimensions=5,source=target]",
@@ -72,7 +80,9 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_saved_and_loaded_it_is_the_same(text: str, encoder_of: Encode, tiny_data: Path, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_is_the_same(
+    text: str, encoder_of: Encode, tiny_data: Path, tmp_path: Path
+) -> None:
     encoder = encoder_of(text)
     save_encoder(encoder, tmp_path / "encoder")
     loaded = load_encoder(tmp_path / "encoder")
@@ -84,11 +94,14 @@ def test_saved_and_loaded_it_is_the_same(text: str, encoder_of: Encode, tiny_dat
     assert (adaptation(loaded) is None) == ("target" not in text)
     records = score_tasks(encoder, tasks)
     assert score_tasks(loaded, tasks) == records
-    # The store encodes in an order of its own; with the last bits, now and then two pairs change their ranks.
+    # The store encodes in an order of its own; with the last bits, now and then two pairs change
+    # their ranks.
     stored = score_encoder(encoder, tasks, "test", "cpu", tmp_path / "own")
     assert score_encoder(loaded, tasks, "test", "cpu", tmp_path / "work") == stored
     assert records != score_tasks(encoder.base, tasks)
-    assert not list((tmp_path / "encoder").rglob("*.bin")) + list((tmp_path / "encoder").rglob("*.npz"))
+    assert not list((tmp_path / "encoder").rglob("*.bin")) + list(
+        (tmp_path / "encoder").rglob("*.npz")
+    )
 
 
 def test_the_folder_of_a_mapped_encoder(encoder_of: Encode, tmp_path: Path) -> None:
@@ -97,7 +110,9 @@ def test_the_folder_of_a_mapped_encoder(encoder_of: Encode, tmp_path: Path) -> N
     assert stored == {"kind": "whitened", "dimensions": None}
     within = read_json(tmp_path / "encoder" / "base" / "encoder.json")
     assert (within["kind"], within["width"], within["seed"]) == ("flowed", 32, 0)
-    assert read_json(tmp_path / "encoder" / "base" / "base" / "encoder.json")["kind"] == "transformer"
+    assert (
+        read_json(tmp_path / "encoder" / "base" / "base" / "encoder.json")["kind"] == "transformer"
+    )
     for path in (tmp_path / "encoder", tmp_path / "encoder" / "base"):
         assert (path / "arrays.safetensors").is_file()
 
@@ -110,13 +125,16 @@ def test_broken_arrays_are_one_sentence(encoder_of: Encode, tmp_path: Path) -> N
         load_encoder(tmp_path / "encoder")
 
 
-def cosines(vectors: Callable[[Sequence[str]], np.ndarray], first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+def cosines(
+    vectors: Callable[[Sequence[str]], np.ndarray], first: Sequence[str], second: Sequence[str]
+) -> np.ndarray:
     one, other = vectors(first).astype(np.float64), vectors(second).astype(np.float64)
     return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
 
 
 def test_target_whitening_by_hand(encoder_of: Encode, tiny_data: Path) -> None:
-    """Each task by the mean and covariance of its own sentences, both sides, repeated ones as often as they stand."""
+    """Each task by the mean and covariance of its own sentences, both sides, repeated ones as often
+    as they stand."""
     task = sts.read("STS12", tiny_data)
     texts = list(task.sentences())
     assert len(set(texts)) < len(texts) == 48
@@ -125,12 +143,15 @@ def test_target_whitening_by_hand(encoder_of: Encode, tiny_data: Path) -> None:
     matrix = (directions / np.sqrt(values))[:, ::-1][:, :5]
     table = dict(zip(texts, (rows - rows.mean(0)) @ matrix, strict=True))
     first, second = (
-        [text for subset in task.subsets for text in getattr(subset, side)] for side in ("first", "second")
+        [text for subset in task.subsets for text in getattr(subset, side)]
+        for side in ("first", "second")
     )
     expected = cosines(lambda names: np.stack([table[name] for name in names]), first, second)
     gold = np.concatenate([subset.gold for subset in task.subsets])
     records = score_tasks(encoder_of(TEXTS[1]), [task])
-    (found,) = [r["value"] for r in records if (r["metric"], r["aggregation"]) == ("spearman", "all")]
+    (found,) = [
+        r["value"] for r in records if (r["metric"], r["aggregation"]) == ("spearman", "all")
+    ]
     assert found == pytest.approx(100 * spearmanr(expected, gold).statistic, abs=0.01)
 
 
@@ -166,7 +187,9 @@ def labelled() -> LabelledTask:
     return LabelledTask("SST2", SPLIT, 2, splits)
 
 
-def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(tiny_data: Path, tmp_path: Path) -> None:
+def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
+    tiny_data: Path, tmp_path: Path
+) -> None:
     tasks = [*read_tasks(TASKS, tiny_data), labelled()]
     encoder = Counting()
     records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path)
@@ -196,12 +219,17 @@ def test_without_adaptation_scores_are_what_they_were(tiny_data: Path) -> None:
 
 
 def test_a_map_of_a_corpus_is_fitted_on_its_first_sentences(encoder_of: Encode) -> None:
-    one, other = (encoder_of(f"untrained[pooler=avg]+whitening[{keys}source=CORPUS]") for keys in ("", "sentences=20,"))
+    one, other = (
+        encoder_of(f"untrained[pooler=avg]+whitening[{keys}source=CORPUS]")
+        for keys in ("", "sentences=20,")
+    )
     assert not torch.equal(one.arrays["mean"], other.arrays["mean"])
     assert one.identity != other.identity
 
 
-@pytest.mark.parametrize("transform", ["whitening[source=CORPUS]", "flow[source=CORPUS]", "whitening[source=target]"])
+@pytest.mark.parametrize(
+    "transform", ["whitening[source=CORPUS]", "flow[source=CORPUS]", "whitening[source=target]"]
+)
 def test_a_training_is_that_of_its_host_and_what_is_saved_is_mapped(
     transform: str, train_tiny: Callable[..., Path], corpus: str, tiny_data: Path
 ) -> None:
@@ -219,7 +247,9 @@ def test_a_training_is_that_of_its_host_and_what_is_saved_is_mapped(
     assert encoder.identity == load_encoder(again).identity
     dev = [sts.read("STS-B", tiny_data, "dev")]
     (best,) = [
-        r["value"] for r in score_tasks(encoder.base, dev) if (r["metric"], r["aggregation"]) == ("spearman", "all")
+        r["value"]
+        for r in score_tasks(encoder.base, dev)
+        if (r["metric"], r["aggregation"]) == ("spearman", "all")
     ]
     assert best == read_json(folder / "outcome.json")["outcome"]["best_dev"]
     assert score_tasks(encoder, dev) != score_tasks(plain, dev)
@@ -246,15 +276,23 @@ def test_any_saved_encoder_is_evaluated_from_the_command_line(
     save_encoder(encoder, tmp_path / "encoder")
     out = tmp_path / "scores.json"
     score_model(str(tmp_path / "encoder"), None, TASKS, "dev", tiny_data, out, "cpu")
-    found = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in read_json(out)["records"]}
+    found = {
+        (r["task"], r["split"], r["metric"], r["aggregation"]): r["value"]
+        for r in read_json(out)["records"]
+    }
     for record in score_tasks(encoder, read_tasks(TASKS, tiny_data)):
-        assert found[record["task"], record["split"], record["metric"], record["aggregation"]] == record["value"]
+        assert (
+            found[record["task"], record["split"], record["metric"], record["aggregation"]]
+            == record["value"]
+        )
 
 
 def test_names_and_labels(run_of: Callable[[str], Run]) -> None:
     run = run_of("untrained+whitening[dimensions=256,source=target]")
     assert run.text == "untrained+whitening[dimensions=32,source=target]"
-    assert "Whitening (dimensions=32, the most this backbone has (of 256), source=target)" in run.label
+    assert (
+        "Whitening (dimensions=32, the most this backbone has (of 256), source=target)" in run.label
+    )
     assert run_of("simcse+whitening[dimensions=0]+flow").text == "simcse+flow+whitening"
     assert run_of("simcse+flow").setting == "official"
     with pytest.raises(UserError, match="maps finished vectors"):
@@ -262,12 +300,20 @@ def test_names_and_labels(run_of: Callable[[str], Run]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "message"), [("nosuch", "corpus 'nosuch'"), ("ALIKE", "fitted on at least 2 different sentences")]
+    ("source", "message"),
+    [("nosuch", "corpus 'nosuch'"), ("ALIKE", "fitted on at least 2 different sentences")],
 )
 def test_a_source_that_will_not_do_is_refused_before_the_training(
-    source: str, message: str, train_tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: str,
+    message: str,
+    train_tiny: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "alike.txt").write_text("a man sleeps\n" * 9)
     monkeypatch.setattr("methods.simcse.SimCSE.step_loss", None)  # no step is taken
     with pytest.raises(UserError, match=message):
-        train_tiny(f"simcse+whitening[source={source.replace('ALIKE', str(tmp_path / 'alike.txt'))}]", fresh=True)
+        train_tiny(
+            f"simcse+whitening[source={source.replace('ALIKE', str(tmp_path / 'alike.txt'))}]",
+            fresh=True,
+        )

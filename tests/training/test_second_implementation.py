@@ -1,4 +1,5 @@
-"""Three steps of the training loop equal a second implementation of SimCSE, written from its description."""
+"""Three steps of the training loop equal a second implementation of SimCSE, written from its
+description."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from bench.models.transformer import load_backbone
 
 
 def named_seed(*names: object) -> int:
-    return int.from_bytes(hashlib.sha256("/".join(map(str, names)).encode()).digest()[:8], "big") >> 1
+    return (
+        int.from_bytes(hashlib.sha256("/".join(map(str, names)).encode()).digest()[:8], "big") >> 1
+    )
 
 
 def reference_simcse(
@@ -52,12 +55,20 @@ def reference_simcse(
     )
     weights = [*model.parameters(), dense, bias]
     means, squares = [torch.zeros_like(w) for w in weights], [torch.zeros_like(w) for w in weights]
-    order = torch.randperm(len(lines), generator=torch.Generator().manual_seed(named_seed(seed, "order", 0))).tolist()
+    order = torch.randperm(
+        len(lines), generator=torch.Generator().manual_seed(named_seed(seed, "order", 0))
+    ).tolist()
     total = math.ceil(len(lines) / size)
     losses, norms = [], []
     for step in range(total):
-        batch = tokenizer([lines[i] for i in order[step * size : (step + 1) * size]], padding=True, return_tensors="pt")
-        states = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+        batch = tokenizer(
+            [lines[i] for i in order[step * size : (step + 1) * size]],
+            padding=True,
+            return_tensors="pt",
+        )
+        states = model(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
+        ).last_hidden_state
         z = torch.tanh(states[:, 0] @ dense.T + bias)  # both views: without dropout they are equal
         lengths = (z * z).sum(1).sqrt()
         cosines = (z @ z.T) / (lengths[:, None] * lengths[None, :])
@@ -73,7 +84,11 @@ def reference_simcse(
                 m.copy_(0.9 * m + 0.1 * g)
                 v.copy_(0.999 * v + 0.001 * g * g)
                 w -= now * decay * w
-                w -= now * (m / (1 - 0.9 ** (step + 1))) / ((v / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+                w -= (
+                    now
+                    * (m / (1 - 0.9 ** (step + 1)))
+                    / ((v / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+                )
         losses.append(loss.item())
         norms.append(norm)
     return {name: tensor.detach() for name, tensor in model.state_dict().items()}, losses, norms
@@ -81,7 +96,8 @@ def reference_simcse(
 
 @pytest.fixture
 def in_float64(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[None]:
-    """Adam enlarges the rounding of small gradients to whole steps; in float64 there is none that matters."""
+    """Adam enlarges the rounding of small gradients to whole steps; in float64 there is none that
+    matters."""
 
     def load(*arguments: Any, **options: Any) -> tuple[Any, Any]:
         model, tokenizer = load_backbone(*arguments, **options)
@@ -108,7 +124,10 @@ def test_three_steps_equal_a_second_implementation(
     assert clip == 1.0 or max(norms) > clip  # clipping was at work
     assert [row["loss"] for row in log] == pytest.approx(losses, rel=1e-12)
     assert [row["learning_rate"] for row in log] == pytest.approx([1e-4, 1e-4 * 2 / 3, 1e-4 / 3])
-    kept, start = load_file(folder / "encoder" / "model.safetensors"), load_file(tiny_bert / "model.safetensors")
+    kept, start = (
+        load_file(folder / "encoder" / "model.safetensors"),
+        load_file(tiny_bert / "model.safetensors"),
+    )
     for name, tensor in kept.items():
         assert tensor.dtype == torch.float64
         assert (tensor - expected[name]).abs().max() < 1e-12, name

@@ -44,7 +44,9 @@ def test_every_file_has_its_sum(name: str, tmp_path: Path, monkeypatch: pytest.M
     check_toy(name)
     altered = max((tmp_path / "toys" / name).iterdir())
     altered.write_bytes(altered.read_bytes()[:-1])
-    with pytest.raises(UserError, match=f"{altered.name} is not the file that sentbench ships; install sentbench"):
+    with pytest.raises(
+        UserError, match=f"{altered.name} is not the file that sentbench ships; install sentbench"
+    ):
         describe_input("backbone", name, tmp_path)
 
 
@@ -56,9 +58,13 @@ def test_they_are_small() -> None:
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_they_fill_gaps_in_sentences_they_have_not_seen(name: str, lines: list[str]) -> None:
-    """The loss of a masked token is far below that of a uniform prediction, the log of the vocabulary size."""
+    """The loss of a masked token is far below that of a uniform prediction, the log of the
+    vocabulary size."""
     folder = backbone(name).folder()
-    model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        AutoModelForMaskedLM.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
     assert (model.config.hidden_size, model.config.num_hidden_layers) == (SIZE.width, SIZE.layers)
     if name == "toy-chinese":
         lines = [in_chinese(line) for line in lines]

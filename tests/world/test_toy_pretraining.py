@@ -36,8 +36,12 @@ def test_same_seed_same_bytes(toy: tuple[str, Path], short_world: Path, tmp_path
     for name in names:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
     pretrain(short_world, kind, tmp_path / "other", seed=1, steps=3)
-    assert (folder / "tokenizer.json").read_bytes() == (tmp_path / "other" / "tokenizer.json").read_bytes()
-    assert (folder / "model.safetensors").read_bytes() != (tmp_path / "other" / "model.safetensors").read_bytes()
+    assert (folder / "tokenizer.json").read_bytes() == (
+        tmp_path / "other" / "tokenizer.json"
+    ).read_bytes()
+    assert (folder / "model.safetensors").read_bytes() != (
+        tmp_path / "other" / "model.safetensors"
+    ).read_bytes()
 
 
 def test_the_house_loads_it(toy: tuple[str, Path]) -> None:
@@ -55,7 +59,10 @@ def test_the_house_loads_it(toy: tuple[str, Path]) -> None:
     model.eval()
     plain.eval()
     assert torch.equal(model(batch).last_hidden_state, plain(batch).last_hidden_state)
-    assert tokenizer.decode(ids["input_ids"], skip_special_tokens=True).replace(" ", "") == "thechefslicedtheonion."
+    assert (
+        tokenizer.decode(ids["input_ids"], skip_special_tokens=True).replace(" ", "")
+        == "thechefslicedtheonion."
+    )
 
 
 def test_tokenizers_treat_case_as_their_models_do(toy: tuple[str, Path]) -> None:
@@ -76,7 +83,8 @@ def test_tokenizers_treat_case_as_their_models_do(toy: tuple[str, Path]) -> None
 
 @pytest.mark.slow
 def test_a_few_steps_teach_something(short_world: Path, tmp_path: Path) -> None:
-    """After 60 steps, the loss of a masked word is well below that of a new model, about ln(vocabulary)."""
+    """After 60 steps, the loss of a masked word is well below that of a new model, about
+    ln(vocabulary)."""
     from transformers import AutoTokenizer, BertForMaskedLM
 
     sentences = read_sentences(corpus_path("world", short_world), 40)

@@ -65,7 +65,10 @@ def test_the_quirks_of_the_real_files_are_there(world: Path) -> None:
     assert sick.count(b"\r\n") == sick.count(b"\n") == 301
     assert b"\r" not in (folder / "SICK" / "SICK_train.txt").read_bytes()
     assert any(char.isupper() for char in sick.decode().split("\r\n")[1])
-    rows = [row.split("\t") for row in (folder / "STS" / "STSBenchmark" / "sts-test.csv").read_text().splitlines()]
+    rows = [
+        row.split("\t")
+        for row in (folder / "STS" / "STSBenchmark" / "sts-test.csv").read_text().splitlines()
+    ]
     assert all(len(row) == 7 and row[5:] == [text.lower() for text in row[5:]] for row in rows)
 
 
@@ -74,9 +77,15 @@ def test_the_documents_cover_the_corpus(world: Path) -> None:
     documents = corpora.read_documents(world / "world.txt", len(sentences))
     assert [row for document in documents for row in document] == list(range(len(sentences)))
     assert all(5 <= len(document) <= 13 for document in documents)
-    # Sentences of a document share their topic: their words repeat far more often than those of strangers.
+    # Sentences of a document share their topic: their words repeat far more often than those of
+    # strangers.
     words = [set(sentence.lower().split()) for sentence in sentences]
-    content = {word for topic in TOPICS for concept in (*topic.agents, *topic.things) for word in concept.words}
+    content = {
+        word
+        for topic in TOPICS
+        for concept in (*topic.agents, *topic.things)
+        for word in concept.words
+    }
     near = [len(words[d[1]] & words[d[2]] & content) for d in documents]
     far = [len(words[a[1]] & words[b[2]] & content) for a, b in pairwise(documents)]
     assert sum(near) > 2 * sum(far)
@@ -111,10 +120,12 @@ def test_each_changed_role_costs_what_it_is_worth(seed: int, role: str) -> None:
 def test_known_gold() -> None:
     kitchen, sea = TOPICS[0], next(topic for topic in TOPICS if topic.name == "sea")
     first = Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[0])
-    assert similarity(first, Meaning(kitchen.agents[0], kitchen.verbs[0], sea.things[0])) == pytest.approx(5 * 4 / 6)
-    assert similarity(first, Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[1])) == pytest.approx(
-        5 * 4.6 / 6
-    )
+    assert similarity(
+        first, Meaning(kitchen.agents[0], kitchen.verbs[0], sea.things[0])
+    ) == pytest.approx(5 * 4 / 6)
+    assert similarity(
+        first, Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[1])
+    ) == pytest.approx(5 * 4.6 / 6)
     assert similarity(first, Meaning(sea.agents[0], sea.verbs[0], sea.things[0])) == 0
     timed = Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[0], time=TIMES[0])
     assert similarity(first, timed) == pytest.approx(5 * 6 / 6.75)
@@ -128,7 +139,10 @@ def test_a_sentence_says_all_of_its_meaning(seed: int, register, structure: str)
     for role in ROLES:
         concept = getattr(meaning, role)
         if concept is not None:
-            assert sum(f" {word.lower()} " in f" {text} " for word in concept.words) >= 1, (role, text)
+            assert sum(f" {word.lower()} " in f" {text} " for word in concept.words) >= 1, (
+                role,
+                text,
+            )
     assert (f" {register.never} " in text) == meaning.negative
 
 
@@ -144,10 +158,15 @@ def test_no_word_belongs_to_two_concepts() -> None:
 
 
 def test_word_overlap_is_far_from_gold(world: Path) -> None:
-    """Paraphrases share few words, changed meanings many: Jaccard overlap correlates weakly with gold."""
+    """Paraphrases share few words, changed meanings many: Jaccard overlap correlates weakly with
+    gold."""
     for task in ("STS-B", "STS12", "SICK-R"):
         read = sts.read(task, world)
-        pairs = [pair for subset in read.subsets for pair in zip(subset.first, subset.second, strict=True)]
+        pairs = [
+            pair
+            for subset in read.subsets
+            for pair in zip(subset.first, subset.second, strict=True)
+        ]
         gold = np.concatenate([subset.gold for subset in read.subsets])
         bags = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
         overlap = [len(a & b) / len(a | b) for a, b in bags]

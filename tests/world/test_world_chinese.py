@@ -30,7 +30,8 @@ def test_only_equal_words_are_written_alike(one: str, other: str) -> None:
 
 def test_a_sentence_is_written_without_spaces() -> None:
     assert (
-        in_chinese("The cook , again .") == in_chinese("the") + in_chinese("cook") + "，" + in_chinese("again") + "。"
+        in_chinese("The cook , again .")
+        == in_chinese("the") + in_chinese("cook") + "，" + in_chinese("again") + "。"
     )
 
 
@@ -55,7 +56,9 @@ def test_its_toy_backbone_reads_characters(world: Path, short_world: Path, tmp_p
     tokenizer = encoder.tokenizer  # type: ignore[attr-defined]
     corpus = corpora.cnsd_sentences(world)
     pieces = [tokenizer.tokenize(text) for text in corpus[:200]]
-    assert [len(found) for found in pieces] == [len(text) for text in corpus[:200]]  # a character a piece
+    assert [len(found) for found in pieces] == [
+        len(text) for text in corpus[:200]
+    ]  # a character a piece
     flat = [piece for found in pieces for piece in found]
     assert flat.count("[UNK]") < 0.01 * len(flat)
     (record,) = score_tasks(encoder, [sts.read("CNSD-STS-B", world, "dev")])

@@ -21,12 +21,21 @@ from bench.world.probing import CONTENT, DEPTHS, LENGTHS, PROBING, TOPS, depth, 
 from bench.world.speech import REGISTERS, Register, Tree
 
 KINDS = ("agents", "verbs", "things", "places")
-CONCEPT = {word: c for topic in TOPICS for kind in KINDS for c in getattr(topic, kind) for word in c.words}
+CONCEPT = {
+    word: c for topic in TOPICS for kind in KINDS for c in getattr(topic, kind) for word in c.words
+}
 NOUNS = {word: c for word, c in CONCEPT.items() if c.kind in ("agent", "thing")}
 PLURALS = {with_s(word): c for word, c in NOUNS.items()}
-VERBS = {form: c for word, c in CONCEPT.items() if c.kind == "verb" for form in (word, with_s(word), with_ed(word))}
+VERBS = {
+    form: c
+    for word, c in CONCEPT.items()
+    if c.kind == "verb"
+    for form in (word, with_s(word), with_ed(word))
+}
 PAST = {with_ed(word) for word, c in CONCEPT.items() if c.kind == "verb"}
-SMALL = {word for times in TIMES for phrase in times.words for word in phrase.split()} | {n.words[0] for n in NAMES}
+SMALL = {word for times in TIMES for phrase in times.words for word in phrase.split()} | {
+    n.words[0] for n in NAMES
+}
 NEVER = {register.never for register in REGISTERS}
 
 
@@ -59,9 +68,13 @@ class Parsed:
 
 
 def parse(text: str) -> Parsed:
-    """Parse one clause, or the first of two, from left to right; the depth is that of the deepest clause."""
+    """Parse one clause, or the first of two, from left to right; the depth is that of the deepest
+    clause."""
     register, found = register_of(text), Parsed()
-    level, verb_level = 3, 0  # of the noun phrase that comes; of the verb that a relative clause waits for
+    level, verb_level = (
+        3,
+        0,
+    )  # of the noun phrase that comes; of the verb that a relative clause waits for
     main = False
     for word in core(text):
         if word in ("and", "but", "so"):
@@ -99,7 +112,9 @@ def test_all_sets_read_with_the_readers_of_the_real_ones(world: Path, name: str)
     sizes = json.loads((world / "manifest.json").read_text())
     reader, group = (transfer, "transfer") if name in transfer.TASKS else (probing, "probing")
     read = reader.read(name, world)
-    assert sum(len(samples.labels) for samples in read.splits.values()) == sum(sizes[group][name].values())
+    assert sum(len(samples.labels) for samples in read.splits.values()) == sum(
+        sizes[group][name].values()
+    )
     if group == "probing":
         for samples in read.splits.values():
             counts = Counter(samples.labels.tolist())
@@ -117,7 +132,13 @@ def test_the_quirks_of_the_real_transfer_files_are_there(world: Path) -> None:
     folder = world / "downstream"
     blank = {
         file: sum(not line.strip() for line in (folder / file).read_bytes().split(b"\n")[:-1])
-        for file in ("CR/custrev.pos", "CR/custrev.neg", "MPQA/mpqa.pos", "MPQA/mpqa.neg", "MR/rt-polarity.pos")
+        for file in (
+            "CR/custrev.pos",
+            "CR/custrev.neg",
+            "MPQA/mpqa.pos",
+            "MPQA/mpqa.neg",
+            "MR/rt-polarity.pos",
+        )
     }
     assert list(blank.values()) == [1, 1, 1, 0, 0]
     movie = (folder / "MR" / "rt-polarity.pos").read_bytes()
@@ -132,7 +153,9 @@ def test_the_quirks_of_the_real_transfer_files_are_there(world: Path) -> None:
         assert Counter(labels) == {"1": rows * 2 // 3, "0": rows // 3}
     stops = tuple(f" {register.stop} " for register in REGISTERS)
     for split, phrases in (("train", 200), ("dev", 0), ("test", 0)):
-        texts = (folder / "SST" / "binary" / f"sentiment-{split}").read_text("utf-8").split("\n")[:-1]
+        texts = (
+            (folder / "SST" / "binary" / f"sentiment-{split}").read_text("utf-8").split("\n")[:-1]
+        )
         assert sum(not text.split("\t")[0].endswith(stops) for text in texts) == phrases
 
 
@@ -146,7 +169,9 @@ def valence(text: str) -> set[bool]:
         end = start + words[start:].index(",") if "," in words[start:] else len(words)
         before = words[:start]
         words = before if any(word in judging for word in before) else words[end:]
-    return {judging[word] != (words[i - 1] in NEVER) for i, word in enumerate(words) if word in judging}
+    return {
+        judging[word] != (words[i - 1] in NEVER) for i, word in enumerate(words) if word in judging
+    }
 
 
 @pytest.mark.parametrize("name", ["MR/rt-polarity", "CR/custrev", "MPQA/mpqa"])
@@ -159,7 +184,11 @@ def test_opinions_have_the_valence_of_their_file(world: Path, name: str, good: b
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_sentiment_has_the_valence_of_its_label(world: Path, split: str) -> None:
-    for line in (world / "downstream" / "SST" / "binary" / f"sentiment-{split}").read_text("utf-8").split("\n")[:-1]:
+    for line in (
+        (world / "downstream" / "SST" / "binary" / f"sentiment-{split}")
+        .read_text("utf-8")
+        .split("\n")[:-1]
+    ):
         text, label = line.split("\t")
         assert valence(text) == {label == "1"}, line
 
@@ -169,7 +198,9 @@ def test_only_subjective_statements_judge_or_hedge(world: Path) -> None:
     feels = rf"\bi ({'|'.join(NEVER)})? ?({'|'.join(verb for verbs in FEELINGS.values() for verb in verbs)})"
     own = re.compile(rf"\b({judging})\b|{feels}|^({'|'.join(HEDGES)})\b")
     for kind in ("objective", "subjective"):
-        for line in (world / "downstream" / "SUBJ" / f"subj.{kind}").read_text("latin-1").split("\n")[:-1]:
+        for line in (
+            (world / "downstream" / "SUBJ" / f"subj.{kind}").read_text("latin-1").split("\n")[:-1]
+        ):
             assert bool(own.search(line)) == (kind == "subjective"), line
 
 
@@ -195,7 +226,9 @@ def test_questions_ask_for_their_class(world: Path) -> None:
             asides += aside is not None
             question = text[aside.end() :] if aside else text
             question = question[0].upper() + question[1:]
-            assert [coarse for coarse, rule in rules.items() if re.match(rule, question)] == [label.split(":")[0]], line
+            assert [coarse for coarse, rule in rules.items() if re.match(rule, question)] == [
+                label.split(":")[0]
+            ], line
             assert question.endswith(" ?")
     assert 0.25 < asides / 550 < 0.35
 
@@ -273,7 +306,9 @@ def test_shifted_bigrams_are_one_swap_from_the_natural_order(world: Path) -> Non
 
     for label, text in probe(world, "BigramShift"):
         words = core(text)
-        swaps = [[*words[:i], words[i + 1], words[i], *words[i + 2 :]] for i in range(len(words) - 1)]
+        swaps = [
+            [*words[:i], words[i + 1], words[i], *words[i + 2 :]] for i in range(len(words) - 1)
+        ]
         assert natural(words) == (label == "O"), text
         assert label == "O" or any(natural(swapped) for swapped in swaps), text
 
@@ -305,7 +340,9 @@ def test_every_token_occurs_in_the_corpus(world: Path) -> None:
     texts = [text for name in PROBING for _, text in probe(world, name)]
     for folder in ("MR", "CR", "MPQA", "SUBJ"):
         texts += [path.read_text("latin-1") for path in (world / "downstream" / folder).iterdir()]
-    texts += [path.read_text("utf-8") for path in (world / "downstream" / "SST" / "binary").iterdir()]
+    texts += [
+        path.read_text("utf-8") for path in (world / "downstream" / "SST" / "binary").iterdir()
+    ]
     unknown = {word for text in texts for word in text.lower().split()} - known - {"0", "1"}
     assert unknown == set()
 
@@ -328,7 +365,9 @@ def test_inversion_moves_clauses_only() -> None:
     def clause(word: str) -> Tree:
         return Tree("S", (word,))
 
-    joined = Tree("ROOT", (Tree("OPEN", ("well",)), clause("a"), Tree("CC", ("and",)), clause("b"), "."))
+    joined = Tree(
+        "ROOT", (Tree("OPEN", ("well",)), clause("a"), Tree("CC", ("and",)), clause("b"), ".")
+    )
     assert invert(joined).words() == ["well", "b", "and", "a", "."]
 
 

@@ -71,16 +71,28 @@ def tables() -> str:
         run, _, backbone = name.rpartition(" on ")
         average = cells.get("Avg spearman") or cells["CNSD-STS-B spearman"]
         accuracy = shown(cells["Avg accuracy"]) if "Avg accuracy" in cells else ""
-        rows.append((backbone, -fmean(average), f"| {backbone} | `{run}` | {shown(average)} | {accuracy} |"))
+        rows.append(
+            (backbone, -fmean(average), f"| {backbone} | `{run}` | {shown(average)} | {accuracy} |")
+        )
     order = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
     rows.sort(key=lambda row: (order.index(row[0]), *row[1:]))
-    lines = ["| backbone | run | STS | transfer |", "|---|---|---|---|", *(row for *_, row in rows), ""]
+    lines = [
+        "| backbone | run | STS | transfer |",
+        "|---|---|---|---|",
+        *(row for *_, row in rows),
+        "",
+    ]
     columns = [BAGS[0], *RAW[:2], CONTRASTIVE[0]]
-    lines += ["| task | " + " | ".join(f"`{name.split(' on ')[0]}`" for name in columns) + " |", "|---" * 5 + "|"]
+    lines += [
+        "| task | " + " | ".join(f"`{name.split(' on ')[0]}`" for name in columns) + " |",
+        "|---" * 5 + "|",
+    ]
     for cell in CELLS[CONTRASTIVE[0]]:
         if "accuracy" in cell:
             task = cell.replace(" accuracy_mlp", ", network").replace(" accuracy", "")
-            lines.append(f"| {task} | " + " | ".join(shown(CELLS[name][cell]) for name in columns) + " |")
+            lines.append(
+                f"| {task} | " + " | ".join(shown(CELLS[name][cell]) for name in columns) + " |"
+            )
     return "\n".join(lines)
 
 

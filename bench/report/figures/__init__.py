@@ -1,4 +1,5 @@
-"""Figures: printed averages beside ours, the suite's leaderboards, and the papers' figures redrawn from our scores."""
+"""Figures: printed averages beside ours, the suite's leaderboards, and the papers' figures redrawn
+from our scores."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ __all__ = ["board_stem", "figure_stems", "paper_stems", "render_figures"]
 
 
 def render_figures(suite_dir: Path, out: Path) -> None:
-    """Write the leaderboards, `<paper>_<table>` and `<paper>_<figure>` as PNG and PDF, each with its data as CSV.
+    """Write the leaderboards, `<paper>_<table>` and `<paper>_<figure>` as PNG and PDF, each with
+    its data as CSV.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
@@ -26,7 +28,11 @@ def render_figures(suite_dir: Path, out: Path) -> None:
     suite = read_suite(suite_dir)
     with matplotlib.rc_context(STYLE):
         for name, board in leaderboards(suite).items():
-            save(board_figure(suite, board, name), out / board_stem(name), board.drop(columns="run_ids"))
+            save(
+                board_figure(suite, board, name),
+                out / board_stem(name),
+                board.drop(columns="run_ids"),
+            )
         for stem, table in figure_stems(cells(suite)).items():
             save(comparison(suite, table), out / stem, table)
         for figure, data in paper_figures(suite):

@@ -37,7 +37,8 @@ MEAN: dict[str, Any] = {"color": INK, "marker": "|", "ms": 9, "mew": 1.2}
 
 
 def _compared(panel: Axes, backbone: str, rows: pd.DataFrame) -> None:
-    """One backbone: printed values as strokes, our seeds as marks beside them, the verdict at the right."""
+    """One backbone: printed values as strokes, our seeds as marks beside them, the verdict at the
+    right."""
     measured = set(rows["measured_on"]) - {"", backbone}
     aside = f"  (ours: {', '.join(sorted(measured))})" if measured else ""
     heading(panel, backbone + aside)
@@ -46,12 +47,21 @@ def _compared(panel: Axes, backbone: str, rows: pd.DataFrame) -> None:
         panel.plot(row.printed, y, **PRINTED, zorder=2)
         hollow = {"mfc": "none"} if row.verdict == "not comparable" else {}
         setting, shift = row.run.partition("@")[2], 0.18 if row.other else 0.0
-        for values, which, height in ((row.ours, setting, y - shift), (row.other, row.other_setting, y + shift)):
+        for values, which, height in (
+            (row.ours, setting, y - shift),
+            (row.other, row.other_setting, y + shift),
+        ):
             style = UNTRAINED if row.deterministic else OFFICIAL if which == "official" else PAPER
             panel.plot(values, [height] * len(values), **style | hollow, zorder=3)
         if pd.notna(row.half_width):
             ends = (row.mean - row.half_width, row.mean + row.half_width)
-            panel.plot(ends, [y - shift] * 2, color=BLUE if setting == "official" else ORANGE, lw=0.9, zorder=1)
+            panel.plot(
+                ends,
+                [y - shift] * 2,
+                color=BLUE if setting == "official" else ORANGE,
+                lw=0.9,
+                zorder=1,
+            )
         strong = row.verdict in ("lower", "higher")
         color = ORANGE if strong else GREY if row.verdict == "not run" else INK
         text = f"{VERDICT_SYMBOLS[row.verdict]} {row.verdict}"
@@ -102,12 +112,22 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     ]
     about = suite.boards[name]
     scale = f"average {about.title}" if about.overall == "Avg" else about.title
-    figure, axes = panels([len(rows) for rows in parts], title, suite.remark_on(backbones), handles, scale)
+    figure, axes = panels(
+        [len(rows) for rows in parts], title, suite.remark_on(backbones), handles, scale
+    )
     for panel, backbone, rows in zip(axes, backbones, parts, strict=True):
         heading(panel, backbone if backbone != "none" else "no backbone")
-        names(panel, [row.label if row.corpus == "" else f"{row.label}, {row.setting}" for row in rows.itertuples()])
+        names(
+            panel,
+            [
+                row.label if row.corpus == "" else f"{row.label}, {row.setting}"
+                for row in rows.itertuples()
+            ],
+        )
         for y, row in enumerate(rows.itertuples()):
-            style = UNTRAINED if row.corpus == "" else OFFICIAL if row.setting == "official" else PAPER
+            style = (
+                UNTRAINED if row.corpus == "" else OFFICIAL if row.setting == "official" else PAPER
+            )
             panel.plot(row.averages, [y] * len(row.averages), **style, zorder=3)
             if row.averages:
                 panel.plot(row.Avg, y, **MEAN, zorder=2)
@@ -117,7 +137,8 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
 
 
 def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The printed tables that get a figure, by the stem of its file names: those with seven tasks and their average."""
+    """The printed tables that get a figure, by the stem of its file names: those with seven tasks
+    and their average."""
     return {
         stem: table[table["task"] == "Avg"]
         for stem, table in printed_tables(all_cells[all_cells["split"] == "test"]).items()

@@ -38,8 +38,8 @@ class Series:
     Attributes:
         label: as in the legend; series that differ only in the backbone share it.
         backbone: as printed.
-        runs: `(x, runs)` for each point of a sweep; otherwise a single pair with None for x. Runs are written as in
-            recipes.yaml; the first that the suite has is drawn.
+        runs: `(x, runs)` for each point of a sweep; otherwise a single pair with None for x. Runs
+            are written as in recipes.yaml; the first that the suite has is drawn.
     """
 
     label: str
@@ -52,7 +52,8 @@ class PaperFigure:
     """One figure of a paper.
 
     Attributes:
-        id, source, figure, title: a short name, a key of `SOURCES`, the name in print, what it shows.
+        id, source, figure, title: a short name, a key of `SOURCES`, the name in print, what it
+        shows.
         kind: a key of `FIGURE_KINDS`.
         x: axis label of a sweep.
         scores: (task, split) of each panel, for kinds that show scores.
@@ -85,7 +86,8 @@ def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
     """The figures in `path`, in the order of the file.
 
     Raises:
-        UserError: the file is invalid; the message names the figure, the field, and what is expected.
+        UserError: the file is invalid; the message names the figure, the field, and what is
+            expected.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -94,7 +96,9 @@ def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
     entries = content.get("figures") if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise UserError(f"{path.name} must have one key, 'figures', with a list")
-    figures = [_figure(entry, f"{path.name}, figure {place}") for place, entry in enumerate(entries, 1)]
+    figures = [
+        _figure(entry, f"{path.name}, figure {place}") for place, entry in enumerate(entries, 1)
+    ]
     for name in ("id", "stem"):
         values = [getattr(figure, name) for figure in figures]
         for value in {value for value in values if values.count(value) > 1}:
@@ -138,21 +142,30 @@ def _figure(entry: Any, where: str) -> PaperFigure:
     else:
         own = set[str]().union(*FIGURE_KINDS.values())  # so that the missing kind is reported first
     fields = _fields(entry, where, NEEDED | own, OPTIONAL)
-    texts = {name: _text(fields[name], f"{where}, {name}") for name in ("id", "figure", "title", "kind")}
-    texts |= {name: _text(fields[name], f"{where}, {name}") for name in ("x", "note") if name in fields}
+    texts = {
+        name: _text(fields[name], f"{where}, {name}") for name in ("id", "figure", "title", "kind")
+    }
+    texts |= {
+        name: _text(fields[name], f"{where}, {name}") for name in ("x", "note") if name in fields
+    }
     scores = []
     for score in _list(fields["scores"], f"{where}, scores") if "scores" in own else []:
         if not isinstance(score, list) or len(score) != 2:
             raise UserError(f"{where}, scores: expected [task, split], got {score!r}")
         scores.append((_text(score[0], f"{where}, scores"), _text(score[1], f"{where}, scores")))
-    printed = [_text(name, f"{where}, printed") for name in _list(fields.get("printed", ["-"]), f"{where}, printed")]
+    printed = [
+        _text(name, f"{where}, printed")
+        for name in _list(fields.get("printed", ["-"]), f"{where}, printed")
+    ]
     series = [
         one
         for place, part in enumerate(_list(fields["series"], f"{where}, series"), 1)
         for one in _series(part, f"{where}, series {place}", sweep=texts["kind"] == "sweep")
     ]
     if len({(one.label, one.backbone) for one in series}) < len(series):
-        raise UserError(f"{where}: two series have the same label and backbone; make the labels unique")
+        raise UserError(
+            f"{where}: two series have the same label and backbone; make the labels unique"
+        )
     return PaperFigure(
         **texts,
         source=_chosen(fields["source"], SOURCES, f"{where}, source"),
@@ -168,7 +181,9 @@ def _series(entry: Any, where: str, *, sweep: bool) -> list[Series]:
     runs: list[tuple[float | None, tuple[str, ...]]] = []
     if sweep:
         if not isinstance(fields[key], dict) or not fields[key]:
-            raise UserError(f"{where}, runs: expected a mapping from numbers to runs, got {fields[key]!r}")
+            raise UserError(
+                f"{where}, runs: expected a mapping from numbers to runs, got {fields[key]!r}"
+            )
         for x, run in fields[key].items():
             if isinstance(x, bool) or not isinstance(x, int | float):
                 raise UserError(f"{where}, runs: expected a number, got {x!r}")
@@ -184,7 +199,9 @@ def _runs(value: Any, where: str) -> tuple[str, ...]:
     texts = tuple(_text(text, where) for text in (value if isinstance(value, list) else [value]))
     for text in texts:
         if not re.fullmatch(r"[^@]+@(paper|official)", text):
-            raise UserError(f"{where}: {text!r} is not of the form method[key=value,...]@paper or @official")
+            raise UserError(
+                f"{where}: {text!r} is not of the form method[key=value,...]@paper or @official"
+            )
     if not texts:
         raise UserError(f"{where}: expected at least one run")
     return texts

@@ -1,4 +1,5 @@
-"""The data of a paper's figure, taken from a suite: one table, from which the whole figure is drawn."""
+"""The data of a paper's figure, taken from a suite: one table, from which the whole figure is
+drawn."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ class FigureData:
     """The data of a figure.
 
     Attributes:
-        table: one row per number or point. Columns: `series`, `run`, `backbone` (as printed), `measured_on`, `seed`,
-            `origin` (`OURS`, `PRINT` or `LOG`), `x` in a sweep, and the values that the kind of figure shows.
+        table: one row per number or point. Columns: `series`, `run`, `backbone` (as printed),
+            `measured_on`, `seed`, `origin` (`OURS`, `PRINT` or `LOG`), `x` in a sweep, and the
+            values that the kind of figure shows.
         remarks: sentences on what is missing or differs from print.
     """
 
@@ -40,7 +42,9 @@ class FigureData:
 def _scores(figure: PaperFigure, run: RunResults) -> Rows:
     values = {(task, split): run.scores.get((task, split, METRIC)) for task, split in figure.scores}
     return [
-        {"task": task, "split": split, "value": value} for (task, split), value in values.items() if value is not None
+        {"task": task, "split": split, "value": value}
+        for (task, split), value in values.items()
+        if value is not None
     ]
 
 
@@ -52,7 +56,11 @@ def _curve(figure: PaperFigure, run: RunResults) -> Rows:
 
 
 def _path(figure: PaperFigure, run: RunResults) -> Rows:
-    return [row for row in _curve(figure, run) if row["alignment"] is not None and row["uniformity"] is not None]
+    return [
+        row
+        for row in _curve(figure, run)
+        if row["alignment"] is not None and row["uniformity"] is not None
+    ]
 
 
 def _analysis(run: RunResults, name: str) -> Mapping[str, Any]:
@@ -74,7 +82,10 @@ def _cosines(figure: PaperFigure, run: RunResults) -> Rows:
     if not (result := _analysis(run, "cosines")):
         return []
     pairs = zip(result["gold"], result["cosine"], strict=True)
-    return [{"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine} for gold, cosine in pairs]
+    return [
+        {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
+        for gold, cosine in pairs
+    ]
 
 
 def _by_layer(measure: str, first: int) -> Callable[[PaperFigure, RunResults], Rows]:
@@ -113,7 +124,9 @@ def _in_batch(figure: PaperFigure, run: RunResults) -> Rows:
         return []
     return [
         {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
-        for size, means, noises in zip(result["sizes"], result["mean"], result["noise"], strict=True)
+        for size, means, noises in zip(
+            result["sizes"], result["mean"], result["noise"], strict=True
+        )
         for rank, (mean, noise) in enumerate(zip(means, noises, strict=True), 1)
     ]
 
@@ -144,7 +157,11 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     for series in figure.series:
         for x, texts in series.runs:
             text, runs = next(
-                ((text, runs) for text in texts if (runs := _rows_of_runs(figure, suite, text, series.backbone))),
+                (
+                    (text, runs)
+                    for text in texts
+                    if (runs := _rows_of_runs(figure, suite, text, series.backbone))
+                ),
                 ("", {}),
             )
             if not runs:
@@ -156,8 +173,15 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
             if diverged := sum(run.status == "diverged" for run in planned):
                 remarks.append(f"{diverged} of {len(planned)} trainings of {text} diverged.")
             for index, values in runs.items():
-                head: dict[str, Any] = {"series": series.label, "run": text, "backbone": series.backbone}
-                head |= {"measured_on": planned[index].plan["backbone"], "seed": planned[index].plan["seed"]}
+                head: dict[str, Any] = {
+                    "series": series.label,
+                    "run": text,
+                    "backbone": series.backbone,
+                }
+                head |= {
+                    "measured_on": planned[index].plan["backbone"],
+                    "seed": planned[index].plan["seed"],
+                }
                 head |= {"origin": OURS} | ({} if x is None else {"x": x})
                 rows += [head | row for row in values]
     if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
@@ -165,29 +189,44 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     backbones = {row["backbone"] for row in rows}
     # Printed curves that go on far beyond our last step would squeeze ours into a corner.
     last = max((row["step"] for row in rows if "step" in row), default=0)
-    printed = [row for series in figure.series if series.backbone in backbones for row in _printed(figure, series)]
+    printed = [
+        row
+        for series in figure.series
+        if series.backbone in backbones
+        for row in _printed(figure, series)
+    ]
     shown = [row for row in printed if row.get("step", last) <= last]
     rows += shown
     if len(shown) < len(printed):
-        remarks.append(f"Printed steps and released logs beyond our last step, {last}, are not drawn.")
+        remarks.append(
+            f"Printed steps and released logs beyond our last step, {last}, are not drawn."
+        )
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
     return FigureData(pd.DataFrame(rows).astype({"seed": "Int64"}), tuple(remarks))
 
 
 def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> str:
-    """What is missing, by label of the series: the swept values, and the backbones if the figure has several."""
+    """What is missing, by label of the series: the swept values, and the backbones if the figure
+    has several."""
     several = len({series.backbone for series in figure.series}) > 1
     texts = []
     for label in dict.fromkeys(series.label for series, _ in missing):
         xs = [x for series, x in missing if series.label == label and x is not None]
         backbones = dict.fromkeys(series.backbone for series, _ in missing if series.label == label)
-        texts.append(label + (f" at {ranges(xs)}" if xs else "") + (f" on {', '.join(backbones)}" if several else ""))
+        texts.append(
+            label
+            + (f" at {ranges(xs)}" if xs else "")
+            + (f" on {', '.join(backbones)}" if several else "")
+        )
     return "; ".join(texts)
 
 
-def _rows_of_runs(figure: PaperFigure, suite: SuiteResults, text: str, backbone: str) -> dict[int, Rows]:
-    """The rows of each selected run that has any, by its index; for cosines of tokens, those of the first seed only."""
+def _rows_of_runs(
+    figure: PaperFigure, suite: SuiteResults, text: str, backbone: str
+) -> dict[int, Rows]:
+    """The rows of each selected run that has any, by its index; for cosines of tokens, those of the
+    first seed only."""
     by_index = {}
     for index, run in enumerate(select(suite, text, backbone)):
         try:
@@ -216,11 +255,16 @@ def _printed(figure: PaperFigure, series: Series) -> Rows:
         head |= {"seed": None, "origin": PRINT} | ({} if x is None else {"x": x})
         for number in numbers[numbers["run"] == texts[0]].to_dict("records"):
             if number["metric"] == METRIC and (number["task"], number["split"]) in figure.scores:
-                rows.append(head | {"task": number["task"], "split": number["split"], "value": number["value"]})
+                rows.append(
+                    head
+                    | {"task": number["task"], "split": number["split"], "value": number["value"]}
+                )
             if number["metric"] == "best_step" and figure.kind == "curves":
                 rows.append(head | {"step": int(number["value"]), "best": True})
         if "released logs" in figure.printed:
-            logs = curves().query("method == @series.label and backbone == @series.backbone and task == 'STS-B'")
+            logs = curves().query(
+                "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
+            )
             rows += [
                 head | {"origin": LOG, "step": step, "dev": dev}
                 for step, dev in zip(logs["step"], logs["value"], strict=True)
@@ -229,7 +273,8 @@ def _printed(figure: PaperFigure, series: Series) -> Rows:
 
 
 def common_mean(rows: pd.DataFrame, by: str, values: list[str]) -> pd.DataFrame:
-    """Means over seeds, at the steps that all seeds have: elsewhere the mean would jump as seeds drop out."""
+    """Means over seeds, at the steps that all seeds have: elsewhere the mean would jump as seeds
+    drop out."""
     groups = rows.groupby(by)
     return groups[values].mean()[groups["seed"].nunique() == rows["seed"].nunique()]
 

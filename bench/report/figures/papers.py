@@ -39,11 +39,14 @@ def paper_figures(suite: SuiteResults) -> Iterator[tuple[PaperFigure, FigureData
 
 
 def draw(suite: SuiteResults, figure: PaperFigure, data: FigureData) -> Figure:
-    """A figure with a note on how it was measured, what is missing, and what it cannot be compared with."""
+    """A figure with a note on how it was measured, what is missing, and what it cannot be compared
+    with."""
     title, table = figure.heading, data.table
     if len({series.backbone for series in figure.series}) == 1:
         title += f", {place_of(table, figure.series[0].backbone)}"
-    note = " ".join(filter(None, [figure.note, *data.remarks, suite.remark_on(table["measured_on"])]))
+    note = " ".join(
+        filter(None, [figure.note, *data.remarks, suite.remark_on(table["measured_on"])])
+    )
     return DRAW[figure.kind](figure, table, title, note)
 
 

@@ -1,4 +1,5 @@
-"""Palette, layout, titles, notes and saving of all figures. Series differ in shape as well as in colour."""
+"""Palette, layout, titles, notes and saving of all figures. Series differ in shape as well as in
+colour."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from matplotlib.figure import Figure
 from bench.report.formats import csv
 from bench.utils.files import atomic_file, write_text
 
-# From Okabe and Ito's palette: distinguishable with all common kinds of colour vision, and by lightness in greyscale.
+# From Okabe and Ito's palette: distinguishable with all common kinds of colour vision, and by
+# lightness in greyscale.
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 GREY, PALE, INK = "#8A8A8A", "#E6E6E6", "#222222"
 STYLE: Any = {
@@ -31,18 +33,32 @@ STYLE: Any = {
     "pdf.fonttype": 42,
     "text.parse_math": False,  # labels may contain "$"
 }
-# Inches, of `panels`: width of the figure, its margins, height of a row, extra height of a panel, height of a note's
-# line.
+# Inches, of `panels`: width of the figure, its margins, height of a row, extra height of a panel,
+# height of a note's line.
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL, LINE = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38, 0.12
-# Inches, of `grid`: left margin, gap between panels, space below and above (with and without a heading), height of a
-# legend row and of a title line.
+# Inches, of `grid`: left margin, gap between panels, space below and above (with and without a
+# heading), height of a legend row and of a title line.
 SIDE, GAP, BELOW, ABOVE, PLAIN, KEYS, TITLE = 0.58, 0.62, 0.42, 0.2, 0.06, 0.16, 0.15
 LETTER, KEY = 0.058, 0.5  # inches: width of a legend letter and of a legend key
 NOTE_WIDTH, TITLE_WIDTH, NAME_WIDTH = 120, 86, 36  # letters per line
 
 PRINTED: dict[str, Any] = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
-OFFICIAL: dict[str, Any] = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
-PAPER: dict[str, Any] = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "mfc": "none"}
+OFFICIAL: dict[str, Any] = {
+    "color": BLUE,
+    "marker": "o",
+    "ms": 4.2,
+    "mew": 0.8,
+    "ls": "",
+    "alpha": 0.8,
+}
+PAPER: dict[str, Any] = {
+    "color": ORANGE,
+    "marker": "s",
+    "ms": 3.6,
+    "mew": 0.9,
+    "ls": "",
+    "mfc": "none",
+}
 UNTRAINED: dict[str, Any] = {"color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": ""}
 # Line styles and markers of a figure's series, in order.
 LINES: list[dict[str, Any]] = [
@@ -81,7 +97,9 @@ def panels(
         panel.tick_params(axis="x", length=2, color=GREY, labelbottom=False)
         panel.grid(axis="x", color="#F0F0F0", lw=0.6)
         panel.set_axisbelow(True)
-        panel.hlines(range(count), 0, 1, transform=panel.get_yaxis_transform(), color=PALE, lw=0.6, zorder=0)
+        panel.hlines(
+            range(count), 0, 1, transform=panel.get_yaxis_transform(), color=PALE, lw=0.6, zorder=0
+        )
         axes.append(panel)
         top = bottom
     for last in axes[-1:]:  # there are none if the suite has no data
@@ -107,7 +125,8 @@ def grid(
     below: float = BELOW,
     gap: float = GAP,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `rows` x `columns` panels, row by row, and a legend of `handles` between title and panels.
+    """A figure with `rows` x `columns` panels, row by row, and a legend of `handles` between title
+    and panels.
 
     Args:
         title, note: texts above and below the panels.
@@ -141,7 +160,8 @@ def grid(
 
 
 def _key_columns(lengths: Sequence[int]) -> int:
-    """The largest number of legend columns that fit, given the lengths of the labels; matplotlib fills by column."""
+    """The largest number of legend columns that fit, given the lengths of the labels; matplotlib
+    fills by column."""
     for columns in range(len(lengths), 1, -1):
         rows, longer = divmod(len(lengths), columns)
         ends = [0]
@@ -158,7 +178,9 @@ def _wrapped(text: str, width: int) -> str:
 
 def _frame(figure: Figure, title: str, note: str) -> None:
     height = figure.get_size_inches()[1]
-    figure.text(0.1 / WIDTH, 1 - 0.1 / height, title, va="top", weight="bold", size=9, linespacing=1.1)
+    figure.text(
+        0.1 / WIDTH, 1 - 0.1 / height, title, va="top", weight="bold", size=9, linespacing=1.1
+    )
     figure.text(0.1 / WIDTH, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
 
 
@@ -170,7 +192,9 @@ def heading(panel: Axes, text: str) -> None:
 def names(panel: Axes, texts: Sequence[str]) -> None:
     """Label the rows, from the top; texts of more than two lines get a smaller font."""
     small = [len(wrap(text, NAME_WIDTH)) > 2 for text in texts]
-    filled = [fill(text, 48 if little else NAME_WIDTH) for text, little in zip(texts, small, strict=True)]
+    filled = [
+        fill(text, 48 if little else NAME_WIDTH) for text, little in zip(texts, small, strict=True)
+    ]
     panel.set_yticks(range(len(texts)), filled, linespacing=0.9)
     for label, little in zip(panel.get_yticklabels(), small, strict=True):
         label.set_fontsize(6 if little else None)
@@ -198,6 +222,9 @@ def color_bar(figure: Figure, panel: Axes, scale: ScalarMappable, text: str) -> 
 def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
     """Write PNG and PDF without dates, so that files are reproducible, and their data as CSV."""
     write_text(stem.with_name(stem.name + ".csv"), csv(data))
-    for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None})):
+    for kind, metadata in (
+        ("png", {"Software": None}),
+        ("pdf", {"CreationDate": None, "Producer": None}),
+    ):
         with atomic_file(stem.with_name(f"{stem.name}.{kind}")) as temporary:
             figure.savefig(temporary, format=kind, dpi=150, metadata=metadata)

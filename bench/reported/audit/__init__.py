@@ -1,6 +1,8 @@
-"""Consistency checks of the printed numbers: within their rows, with each other, and with the size of the test sets.
+"""Consistency checks of the printed numbers: within their rows, with each other, and with the size
+of the test sets.
 
-The checks use values, labels, sizes of test sets, and which paper quotes which. docs/audit.md gives the reasons.
+The checks use values, labels, sizes of test sets, and which paper quotes which. docs/audit.md gives
+the reasons.
 """
 
 from __future__ import annotations

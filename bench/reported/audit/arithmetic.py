@@ -14,15 +14,17 @@ from bench.utils.files import read_json
 
 MEANS = (3, 5)  # numbers of runs that a printed accuracy may average
 
-# Items of the most frequent class in test sets with a fixed split, counted in SentEval's files. CLASSES: number of
-# classes of the probing tasks, which SentEval describes as balanced.
+# Items of the most frequent class in test sets with a fixed split, counted in SentEval's files.
+# CLASSES: number of classes of the probing tasks, which SentEval describes as balanced.
 MOST_FREQUENT = {"SST2": 912, "TREC": 138, "MRPC": 1147}
 CLASSES = {
     "Length": 6,
     "WordContent": 1000,
     "Depth": 8,
     "TopConstituents": 20,
-    **dict.fromkeys(("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion"), 2),
+    **dict.fromkeys(
+        ("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion"), 2
+    ),
 }
 
 # The groups of tasks that an "Avg" can be the mean of.
@@ -48,7 +50,11 @@ def majority(task: str) -> Fraction | None:
     if task in MOST_FREQUENT:
         return Fraction(100 * MOST_FREQUENT[task], _counts()[task]["test"])
     counts = _counts().get(task, {})
-    return Fraction(100 * max(counts.values()), sum(counts.values())) if counts and "test" not in counts else None
+    return (
+        Fraction(100 * max(counts.values()), sum(counts.values()))
+        if counts and "test" not in counts
+        else None
+    )
 
 
 def averages(rows: Iterable[Row]) -> Iterator[Finding]:
@@ -66,11 +72,14 @@ def averages(rows: Iterable[Row]) -> Iterator[Finding]:
         if abs(gap) > row.unit * 3 / 2:
             yield finding("average", [row], text)
         else:
-            yield finding("rounding", [row], f"{text}; unrounded or truncated figures can give both")
+            yield finding(
+                "rounding", [row], f"{text}; unrounded or truncated figures can give both"
+            )
 
 
 def attainable(value: Fraction, unit: Fraction, n: int, runs: int = 1) -> bool:
-    """Whether the mean accuracy of `runs` runs on `n` items, rounded or truncated to `unit`, can be `value`.
+    """Whether the mean accuracy of `runs` runs on `n` items, rounded or truncated to `unit`, can be
+    `value`.
 
     Each run may have been rounded before averaging.
     """
@@ -82,7 +91,8 @@ def attainable(value: Fraction, unit: Fraction, n: int, runs: int = 1) -> bool:
 
 
 def accuracies(rows: Iterable[Row]) -> Iterator[Finding]:
-    """Findings `unattainable` and `runs`: accuracies that no whole number of correct test items gives."""
+    """Findings `unattainable` and `runs`: accuracies that no whole number of correct test items
+    gives."""
     for row in rows:
         if row.metric != "accuracy" or row.split != "test":
             continue
@@ -100,7 +110,8 @@ def accuracies(rows: Iterable[Row]) -> Iterator[Finding]:
 
 
 def scales(rows: Iterable[Row]) -> Iterator[Finding]:
-    """Findings `range` and `chance`: scores outside their scale, and accuracies of a constant prediction."""
+    """Findings `range` and `chance`: scores outside their scale, and accuracies of a constant
+    prediction."""
     for row in rows:
         least, most = (0, 100) if row.metric.startswith("accuracy") else (-100, 100)
         if row.metric.endswith(DIFFERENCE):

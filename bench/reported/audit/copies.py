@@ -19,8 +19,8 @@ Blocks = dict[tuple[str, str, tuple[str, ...]], dict[Figures, list[Row]]]
 def leading(rows: Sequence[Row]) -> list[Row]:
     """The rows, with the one that a finding is reported for first.
 
-    That is the row whose numbers are shared by the fewest others; among several, one that quotes no named source; then
-    the first.
+    That is the row whose numbers are shared by the fewest others; among several, one that quotes no
+    named source; then the first.
     """
 
     def rank(row: Row) -> tuple[int, bool]:
@@ -32,7 +32,8 @@ def leading(rows: Sequence[Row]) -> list[Row]:
 
 
 def _described(rows: Iterable[Row]) -> str:
-    """Rows by label, each with its places: `BERT (cls), bert-base-uncased [sscl Table 2 and sscl Table 7]`."""
+    """Rows by label, each with its places: `BERT (cls), bert-base-uncased [sscl Table 2 and sscl
+    Table 7]`."""
     places: dict[str, list[str]] = {}
     for row in rows:
         places.setdefault(row.who, []).append(row.place)
@@ -55,7 +56,9 @@ def _shift(first: Figures, second: Figures) -> Fraction | None:
 
 def _swapped(first: Figures, second: Figures) -> tuple[int, int] | None:
     """The two positions whose numbers are exchanged, if nothing else differs."""
-    differing = [index for index, (one, other) in enumerate(zip(first, second, strict=True)) if one != other]
+    differing = [
+        index for index, (one, other) in enumerate(zip(first, second, strict=True)) if one != other
+    ]
     if len(differing) != 2:
         return None
     left, right = differing
@@ -63,16 +66,25 @@ def _swapped(first: Figures, second: Figures) -> tuple[int, int] | None:
 
 
 def copies(rows: Iterable[Row]) -> Iterator[Finding]:
-    """Findings `copy`, `partial` and `shift`: rows of different labels with equal or shifted numbers."""
+    """Findings `copy`, `partial` and `shift`: rows of different labels with equal or shifted
+    numbers."""
     for block in _blocks(rows).values():
         for alike in block.values():
             # A row that quotes the paper of another row may use another label.
             independent = [row for row in alike if not any(row.quotes(other) for other in alike)]
             if len({row.model for row in independent}) > 1:
                 averages = {row.cells.get("Avg") for row in alike}
-                what = "figures and the same average" if len(averages) == 1 and None not in averages else "figures"
+                what = (
+                    "figures and the same average"
+                    if len(averages) == 1 and None not in averages
+                    else "figures"
+                )
                 ordered = leading(alike)
-                yield finding("copy", ordered, f"{_described(ordered)} have the same {len(ordered[0].tasks)} {what}")
+                yield finding(
+                    "copy",
+                    ordered,
+                    f"{_described(ordered)} have the same {len(ordered[0].tasks)} {what}",
+                )
         for pair in combinations(block.values(), 2):
             if _alike(*pair):
                 first = leading([*pair[0], *pair[1]])[0]
@@ -100,14 +112,21 @@ def _compared(ones: list[Row], others: list[Row]) -> Finding:
     if shift is not None:
         text = f"each of the {len(one.tasks)} figures of {_described(ones)} is {shown(abs(shift))} "
         text += f"{'above' if shift > 0 else 'below'} that of {_described(others)}"
-        gaps = [a.cells["Avg"] - b.cells["Avg"] for a in ones for b in others if "Avg" in a.cells and "Avg" in b.cells]
+        gaps = [
+            a.cells["Avg"] - b.cells["Avg"]
+            for a in ones
+            for b in others
+            if "Avg" in a.cells and "Avg" in b.cells
+        ]
         text += ", and so is the average" if shift in gaps else ""
         text += " in one print of several" if shift in gaps and len(set(gaps)) > 1 else ""
         return finding("shift", [*ones, *others], text)
     differing = [task for task in one.tasks if one.cells[task] != other.cells[task]]
     text = f"{_equal(one, other)} of {len(one.tasks)} figures of {_described(ones)} "
     text += f"are those of {_described(others)}, but not "
-    text += listed(f"{task} ({shown(one.cells[task])}, there {shown(other.cells[task])})" for task in differing)
+    text += listed(
+        f"{task} ({shown(one.cells[task])}, there {shown(other.cells[task])})" for task in differing
+    )
     if "Avg" in one.cells and one.cells["Avg"] == other.cells.get("Avg"):
         text += f"; the average, {shown(one.cells['Avg'])}, is the same"
         fitting = [row for row in (one, other) if _misfit(row) <= row.unit * 3 / 2]
@@ -121,7 +140,8 @@ def _misfit(row: Row) -> Fraction:
 
 
 def labels(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Findings `label`, `cells`, `swap` and `untrained`: one label printed several times with different numbers."""
+    """Findings `label`, `cells`, `swap` and `untrained`: one label printed several times with
+    different numbers."""
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if not row.in_text:
@@ -139,10 +159,15 @@ def labels(rows: Sequence[Row]) -> Iterator[Finding]:
                 continue
             # Of many tasks, one is given as an example.
             examples = (
-                list(contested) if len(contested) <= 2 else [t for t in ("Avg", *contested) if t in contested][:1]
+                list(contested)
+                if len(contested) <= 2
+                else [t for t in ("Avg", *contested) if t in contested][:1]
             )
             for task in examples:
-                parts = [f"{shown(value)} [{listed(row.place for row in at)}]" for value, at in contested[task].items()]
+                parts = [
+                    f"{shown(value)} [{listed(row.place for row in at)}]"
+                    for value, at in contested[task].items()
+                ]
                 text += f"; {task} is {listed(parts)}"
             ordered = leading(concerned)
             if kind == "cells":  # reported for the average that fits its row worse
@@ -153,12 +178,16 @@ def labels(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _contradiction(concerned: list[Row], contested: list[str], figures: int) -> tuple[str, str]:
-    """The kind of a contradiction between rows of one label, and its text; empty if `copies` reports it."""
+    """The kind of a contradiction between rows of one label, and its text; empty if `copies`
+    reports it."""
     for place in dict.fromkeys(row.place for row in concerned):
         set_up = [row for row in concerned if row.place == place and row.training_words]
         if len({row.figures or row.cells["Avg"] for row in set_up}) > 1:
             words = listed(sorted(word for row in set_up for word in row.training_words))
-            return "untrained", f"the model is not trained, yet with {words} its figures are not the same"
+            return (
+                "untrained",
+                f"the model is not trained, yet with {words} its figures are not the same",
+            )
     whole = [row for row in concerned if len(row.tasks) >= FEWEST]
     if contested == ["Avg"] and whole == concerned:
         return "cells", "the same figures have another average"
@@ -168,7 +197,10 @@ def _contradiction(concerned: list[Row], contested: list[str], figures: int) -> 
         if _shift(one.figures, other.figures) is not None:
             return "", ""
         if swapped := _swapped(one.figures, other.figures):
-            return "swap", f"{' and '.join(one.tasks[index] for index in swapped)} have changed places"
+            return (
+                "swap",
+                f"{' and '.join(one.tasks[index] for index in swapped)} have changed places",
+            )
     return "label", f"{len(contested)} of {figures} figures are not the same everywhere"
 
 
@@ -178,7 +210,8 @@ def _between(row: Row, averages: Iterable[Fraction], rows: Iterable[Row]) -> str
     own = [
         other
         for other in rows
-        if (other.place, other.backbone, other.metric, other.split) == (row.place, row.backbone, row.metric, row.split)
+        if (other.place, other.backbone, other.metric, other.split)
+        == (row.place, row.backbone, row.metric, row.split)
         and not other.quoted_from
         and row.words <= other.words
         and values

@@ -1,4 +1,5 @@
-"""Printed numbers as rows of exact fractions, the input of every check, and findings, their output."""
+"""Printed numbers as rows of exact fractions, the input of every check, and findings, their
+output."""
 
 from __future__ import annotations
 
@@ -16,10 +17,21 @@ SCORES = ("spearman", "accuracy")  # metrics of printed scores
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
 ANONYMOUS = ("", "unknown")  # values of quoted_from: the paper's own result, or an unnamed source
 
-# Models that the papers do not train, so that hyper-parameters of training are not part of their label.
+# Models that the papers do not train, so that hyper-parameters of training are not part of their
+# label.
 UNTRAINED = ("GloVe", "BERT", "RoBERTa")
 # Hyper-parameters of training, as variants spell them before the "=".
-TRAINING = ("bs", "batch_size", "lr", "learning_rate", "tau", "temperature", "epochs", "steps", "seed")
+TRAINING = (
+    "bs",
+    "batch_size",
+    "lr",
+    "learning_rate",
+    "tau",
+    "temperature",
+    "epochs",
+    "steps",
+    "seed",
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,8 @@ class Row:
 
     Attributes:
         order: position in print.
-        cells: task -> number, in points. The other attributes are columns of `bench.reported.printed`.
+        cells: task -> number, in points. The other attributes are columns of
+            `bench.reported.printed`.
     """
 
     order: int
@@ -80,11 +93,14 @@ class Row:
     @cached_property
     def words(self) -> frozenset[str]:
         """The parts of the variant: `bs=64, cls` has two."""
-        return frozenset(filter(None, (word.strip() for word in self.variant.strip("()").split(","))))
+        return frozenset(
+            filter(None, (word.strip() for word in self.variant.strip("()").split(",")))
+        )
 
     @property
     def training_words(self) -> frozenset[str]:
-        """For untrained models, the words that set a hyper-parameter of training; empty for others."""
+        """For untrained models, the words that set a hyper-parameter of training; empty for
+        others."""
         if self.method not in UNTRAINED:
             return frozenset()
         return frozenset(word for word in self.words if word.partition("=")[0].strip() in TRAINING)
@@ -98,7 +114,8 @@ class Row:
     def label(self) -> tuple[str, str, frozenset[str], str]:
         """What determines the numbers: rows with equal labels should have equal numbers.
 
-        A paper's own run of a trained method is distinct from quoted numbers and from other papers' runs.
+        A paper's own run of a trained method is distinct from quoted numbers and from other papers'
+        runs.
         """
         origin = "" if self.method in UNTRAINED else "quoted" if self.quoted_from else self.paper
         return (*self.model, self.words - self.training_words, origin)
@@ -110,7 +127,8 @@ class Row:
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks without the average, sorted, so that rows can be compared whatever their order in print."""
+        """The tasks without the average, sorted, so that rows can be compared whatever their order
+        in print."""
         return tuple(sorted(self.cells.keys() - {"Avg"}))
 
     @cached_property
@@ -120,7 +138,8 @@ class Row:
 
     @cached_property
     def unit(self) -> Fraction:
-        """The last printed decimal place, taken over all tasks because single numbers may end in a zero.
+        """The last printed decimal place, taken over all tasks because single numbers may end in a
+        zero.
 
         A row quoted from a paper that prints one decimal therefore has the unit 0.1.
         """
@@ -128,7 +147,9 @@ class Row:
 
     def quotes(self, other: Row) -> bool:
         """Whether the row names the paper of another row as its source."""
-        return bool(re.search(rf"(?<![\w-]){re.escape(other.paper)}(?![\w-])", self.quoted_from.lower()))
+        return bool(
+            re.search(rf"(?<![\w-]){re.escape(other.paper)}(?![\w-])", self.quoted_from.lower())
+        )
 
 
 def exact(value: float) -> Fraction:
@@ -161,11 +182,14 @@ def listed(parts: Iterable[str]) -> str:
 
 def finding(kind: str, rows: Sequence[Row], text: str) -> Finding:
     """A finding about `rows`, reported for the first of them."""
-    return Finding(kind, rows[0].source, rows[0].table, tuple(dict.fromkeys(row.name for row in rows)), text)
+    return Finding(
+        kind, rows[0].source, rows[0].table, tuple(dict.fromkeys(row.name for row in rows)), text
+    )
 
 
 def read_rows(printed: pd.DataFrame) -> list[Row]:
-    """The rows of scores and of differences of scores, in the order of print; other metrics are left out."""
+    """The rows of scores and of differences of scores, in the order of print; other metrics are
+    left out."""
     metrics = [*SCORES, *(f"{metric}{DIFFERENCE}" for metric in SCORES)]
     fields = [name for name in COLUMNS if name not in ("task", "value")]
     rows: list[Row] = []
