@@ -5,20 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
+
+from scipy.stats import false_discovery_control
 
 from bench.comparison.statistics import (
     FEWEST_SEEDS,
     LEVEL,
+    MOST_SEEDS,
+    PRIOR_DF,
     ROUNDING,
     Prediction,
     fewest_seeds,
     holm,
+    pooled_sd,
     predict,
-    prediction_from_moments,
     standard_deviation,
+    t_quantile,
 )
 from bench.utils.errors import UserError, did_you_mean
 
@@ -46,11 +51,14 @@ VERDICT_SYMBOLS: dict[Kind, str] = {
 
 # Shown on the page beside the symbols.
 VERDICT_MEANINGS: dict[Kind, str] = {
-    "reproduced": "our mean is within the tolerance of the printed number, which lies within the spread of our seeds",
-    "consistent": "the printed number lies within the spread of our seeds, our mean is outside the tolerance",
-    "lower": "ours is lower than printed by more than the spread of our seeds explains",
-    "higher": "ours is higher than printed by more than the spread of our seeds explains",
-    "inconclusive": "too few seeds, or too large a spread, for a verdict",
+    "reproduced": "our mean is within the tolerance of the printed number",
+    "consistent": "our mean is outside the tolerance, but a single run of ours could have "
+    "scored the printed number",
+    "lower": "our mean is below the tolerance, and no single run of ours explains the printed "
+    "number",
+    "higher": "our mean is above the tolerance, and no single run of ours explains the printed "
+    "number",
+    "inconclusive": "too few seeds to say whether our mean is within the tolerance",
     "diverged": "at least one of our trainings diverged",
     "not comparable": "ours was measured on another backbone, corpus, data set or recipe",
     "not run": "the suite has no score for it",
@@ -59,70 +67,49 @@ VERDICT_MEANINGS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest difference from the printed number at which a mean still counts as `reproduced`.
+    """The largest difference from the printed number at which a mean counts as `reproduced`.
 
     Attributes:
-        average, task: tolerance of an average and of a single task, in points.
-        spreads_average, spreads_task: the same in prior standard deviations of the cell. The larger
-        of the two applies.
+        average, task: of an average and of a single task, in points.
         reason: where the numbers come from.
+        spreads: the tolerance of a task in prior standard deviations, where that is larger.
+        limit: the largest tolerance of a task.
     """
 
     average: float
     task: float
-    spreads_average: float
-    spreads_task: float
     reason: str
+    spreads: float = 0.0
+    limit: float = inf
 
 
+_SAME_WEIGHTS = "same weights: rounding, and float32 on other hardware"
 TOLERANCES = {
-    "checkpoint": Tolerance(
-        0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"
+    "checkpoint": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
+    "untrained": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
+    "whitening": Tolerance(0.1, 0.1, "a decomposition of the same sentences"),
+    "whitening, other text": Tolerance(1.0, 1.0, "fitted on other sentences than print"),
+    "flow": Tolerance(1.0, 1.0, "fitted by gradient descent from a single random start"),
+    "transfer": Tolerance(0.3, 0.3, "same vectors, classifier trained by gradient descent"),
+    "transfer, small test": Tolerance(0.3, 1.0, "as transfer, on 500 (TREC) or 1,725 (MRPC) items"),
+    "trained": Tolerance(
+        1.0, 1.0, "a point is what papers call a gain; single tasks vary more", spreads=2, limit=2.0
     ),
-    "untrained": Tolerance(
-        0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"
+    "trained, transfer": Tolerance(
+        0.5, 1.0, "accuracies of trained encoders vary less than correlations"
     ),
-    "whitening": Tolerance(
-        0.1,
-        0.1,
-        0,
-        0,
-        "a decomposition of few sentences: order of summation, float32 against float64",
+    "trained, transfer, small test": Tolerance(
+        0.5, 2.0, "as above, on 500 (TREC) or 1,725 (MRPC) items"
     ),
-    "flow": Tolerance(
-        1.0,
-        1.0,
-        0,
-        0,
-        "fitted by gradient descent from a single random start: treated as a trained model",
-    ),
-    "transfer": Tolerance(
-        0.3, 0.3, 0, 0, "same vectors, classifier trained by stochastic gradient descent"
-    ),
-    "transfer, small test": Tolerance(
-        1.0, 1.0, 0, 0, "as transfer, on 500 (TREC) or 1,725 (MRPC) items"
-    ),
-    "trained base": Tolerance(
-        1.0, 1.0, 0, 2, "mean of 5 or more seeds; single tasks vary more than the average"
-    ),
-    "trained large": Tolerance(
-        1.0, 1.0, 2, 2, "two standard deviations over public seeds, at least 1 point"
-    ),
-    # No prior exists for differences: how much variance pairing removes depends on the two methods.
+    # No prior exists for differences: how much pairing removes depends on the two methods.
     "difference": Tolerance(
-        0.5,
-        1.0,
-        0,
-        0,
-        "seeds are paired; printed gains start at 0.28, so a larger tolerance would accept a loss",
+        0.5, 1.0, "seeds are paired; printed gains start at 0.28, so more would accept a loss"
     ),
     # The last two are not in points.
-    "uniformity": Tolerance(0.1, 0.1, 0, 0, "separates the two printed differences, 0.04 and 0.31"),
+    "uniformity": Tolerance(0.1, 0.1, "separates the two printed differences, 0.04 and 0.31"),
     "best step": Tolerance(
         3125,
         3125,
-        0,
-        0,
         "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on bert-base",
     ),
 }
@@ -142,28 +129,9 @@ def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
     if kind not in TOLERANCES:
         raise UserError(f"there is no tolerance for {kind!r}{did_you_mean(kind, TOLERANCES)}")
     entry = TOLERANCES[kind]
-    points, spreads = (
-        (entry.average, entry.spreads_average)
-        if task == "Avg"
-        else (entry.task, entry.spreads_task)
-    )
-    return max(points, spreads * (prior_sd or 0.0))
-
-
-def seeds_to_decide(
-    scores: Sequence[float], tolerance: float, prior_sd: float | None = None
-) -> int | None:
-    """The number of seeds at which the prediction interval is narrow enough for a verdict, given
-    their spread so far.
-
-    None if the spread is unknown or if 1,000 seeds are not enough.
-    """
-    sd = standard_deviation(scores) if len(scores) > 1 else prior_sd
-    if sd is None:
-        return None
-    return fewest_seeds(
-        lambda n: prediction_from_moments(0.0, sd, n, prior_sd).half_width <= 2 * tolerance
-    )
+    if task == "Avg":
+        return entry.average
+    return min(max(entry.task, entry.spreads * (prior_sd or 0.0)), entry.limit)
 
 
 @dataclass(frozen=True)
@@ -176,6 +144,8 @@ class VerdictInput:
         tolerance: of the cell, in points.
         deterministic: whether our score does not depend on a seed.
         prior_sd: standard deviation over public seeds, in points, if known.
+        average: whether this is the average of a row; averages and single tasks are corrected for
+            multiplicity apart.
     """
 
     printed: float
@@ -183,14 +153,53 @@ class VerdictInput:
     tolerance: float
     deterministic: bool = False
     prior_sd: float | None = None
+    average: bool = True
+
+    @property
+    def tested(self) -> bool:
+        return not self.deterministic and len(self.ours) >= FEWEST_SEEDS
+
+    @property
+    def distance(self) -> float:
+        """|our mean - print|."""
+        return abs(fmean(self.ours) - self.printed)
+
+    def mean_half_width(self, level: float, n: int | None = None) -> float:
+        """Half the width of the interval of our mean with coverage `1 - level`.
+
+        Args:
+            level: two-sided.
+            n: as if there were n seeds with the same spread.
+        """
+        n = n or len(self.ours)
+        df = n - 1 + (0 if self.prior_sd is None else PRIOR_DF)
+        sd = standard_deviation(self.ours) if len(self.ours) > 1 else self.prior_sd or 0.0
+        return t_quantile(df, 1 - level / 2) * pooled_sd(sd, n, self.prior_sd) / sqrt(n)
+
+    def within(self, n: int | None = None) -> bool | None:
+        """Whether our mean is within the tolerance of print; None while that is undecided.
+
+        True if the 90 % interval of the mean lies within the tolerance (two one-sided tests at
+        5 %), False if its 95 % interval lies outside.
+        """
+        if self.distance + self.mean_half_width(2 * LEVEL, n) <= self.tolerance + ROUNDING:
+            return True
+        if self.distance - self.mean_half_width(LEVEL, n) > self.tolerance + ROUNDING:
+            return False
+        return None
+
+    @property
+    def seeds_to_decide(self) -> int:
+        """The number of seeds at which `within` is decided if mean and spread stay as they are; at
+        most `MOST_SEEDS` + 1."""
+        if len(self.ours) < 2 and self.prior_sd is None:
+            return FEWEST_SEEDS
+        return fewest_seeds(lambda n: self.within(n) is not None) or MOST_SEEDS + 1
 
     @property
     def prediction(self) -> Prediction | None:
-        """Predictive distribution of one further seed; None for deterministic cells and below 3
-        seeds."""
-        if self.deterministic or len(self.ours) < FEWEST_SEEDS:
-            return None
-        return predict(self.ours, self.prior_sd)
+        """Predictive distribution of one further run; None where nothing is tested."""
+        return predict(self.ours, self.prior_sd) if self.tested else None
 
 
 @dataclass(frozen=True)
@@ -200,69 +209,82 @@ class Verdict:
     Attributes:
         kind: a key of `VERDICT_SYMBOLS`.
         reason: why, as a clause.
-        seeds: for `inconclusive`, the number of seeds that would decide; None if no number would.
+        seeds: for `inconclusive`, the number of seeds that decide if mean and spread stay as they
+            are.
+        within: whether our mean is within the tolerance; None while that is undecided, and where
+            nothing is tested.
+        p, p_adjusted: probability that one run of ours differs from our mean as much as print
+            does, and the same after correction; None where nothing is tested.
     """
 
     kind: Kind
     reason: str = ""
     seeds: int | None = None
+    within: bool | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
 
 
-def _judge(cell: VerdictInput, prediction: Prediction | None, p_adjusted: float) -> Verdict:
+def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
+    needed = cell.seeds_to_decide
+    if needed > MOST_SEEDS:
+        return None, f"more than {MOST_SEEDS:,} seeds would be needed: our mean is at its edge"
+    return needed, f"{needed} seeds decide if mean and spread stay as they are"
+
+
+def _judge(cell: VerdictInput, p: float | None, p_adjusted: float | None) -> Verdict:
     if not cell.ours:
         return Verdict("not run", "no scores in this suite")
-    mean, n = fmean(cell.ours), len(cell.ours)
-    near = abs(mean - cell.printed) <= cell.tolerance + ROUNDING
-    direction: Kind = "lower" if mean < cell.printed else "higher"
+    direction: Kind = "lower" if fmean(cell.ours) < cell.printed else "higher"
     if cell.deterministic:
-        kind = "reproduced" if near else direction
-        return Verdict(kind, f"deterministic; tolerance {cell.tolerance:.2f}")
+        near = cell.distance <= cell.tolerance + ROUNDING
+        reason = f"deterministic; tolerance {cell.tolerance:.2f}"
+        return Verdict("reproduced" if near else direction, reason, within=near)
+    if p is None or p_adjusted is None:
+        seeds, text = _seeds_text(cell)
+        return Verdict("inconclusive", f"n = {len(cell.ours)}; {text}", seeds)
 
-    half_width = prediction.half_width if prediction else inf
-    if half_width > 2 * cell.tolerance:
-        needed = seeds_to_decide(cell.ours, cell.tolerance, cell.prior_sd)
-        remedy = (
-            f"about {needed} seeds would decide" if needed else "no number of seeds would decide"
-        )
-        why = (
-            f"n = {n}"
-            if n < FEWEST_SEEDS
-            else f"interval ±{half_width:.2f} above 2 x {cell.tolerance:.2f}"
-        )
-        return Verdict("inconclusive", f"{why}; {remedy}", needed)
+    within = cell.within()
+    width = cell.mean_half_width(2 * LEVEL if within else LEVEL)
+    interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}"
+    if within is None:
+        seeds, text = _seeds_text(cell)
+        return Verdict("inconclusive", f"{interval}; {text}", seeds, None, p, p_adjusted)
+    if within:
+        return Verdict("reproduced", interval, None, True, p, p_adjusted)
     if p_adjusted < LEVEL:
-        return Verdict(direction, f"interval ±{half_width:.2f}, adjusted p = {p_adjusted:.2g}")
-    kind = "reproduced" if near else "consistent"
-    return Verdict(kind, f"interval ±{half_width:.2f}, tolerance {cell.tolerance:.2f}")
+        reason = f"{interval}; adjusted p = {p_adjusted:.2g}"
+        return Verdict(direction, reason, None, False, p, p_adjusted)
+    much = "much" if direction == "lower" else "little"
+    reason = f"{interval}; one run of ours in {round(2 / p)} scores as {much} as print"
+    return Verdict("consistent", reason, None, False, p, p_adjusted)
 
 
-def verdicts(table: Sequence[VerdictInput]) -> list[Verdict]:
-    """The verdicts on the cells of one table, with Holm's correction over those with at least 3
-    seeds.
+def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
+    """The verdicts on the numbers of one paper.
 
-    Cells that were not run, diverged or are not comparable must be left out of `table`: they need
-    no test.
+    The p values of averages are corrected by Holm's method, those of single tasks by Benjamini and
+    Hochberg's.
+
+    Args:
+        family: each number once. Those that were not run, diverged or are not comparable must be
+            left out: they need no test.
     """
-    predictions = [cell.prediction for cell in table]
-    p_values = [
-        prediction.p_value(cell.printed)
-        for cell, prediction in zip(table, predictions, strict=True)
-        if prediction
+    p_values: list[float | None] = [
+        cell.prediction.p_value(cell.printed) if cell.prediction else None for cell in family
     ]
-    adjusted = iter(holm(p_values))
-    return [
-        _judge(cell, prediction, next(adjusted) if prediction else 1.0)
-        for cell, prediction in zip(table, predictions, strict=True)
-    ]
+    adjusted: list[float | None] = [None] * len(family)
+    for average, correct in ((True, holm), (False, false_discovery_control)):
+        places = [
+            place
+            for place, cell in enumerate(family)
+            if cell.average is average and p_values[place] is not None
+        ]
+        for place, p in zip(places, correct([p_values[place] for place in places]), strict=True):
+            adjusted[place] = float(p)
+    return [_judge(*each) for each in zip(family, p_values, adjusted, strict=True)]
 
 
-def verdict(
-    printed: float,
-    ours: Sequence[float],
-    *,
-    tolerance: float,
-    deterministic: bool = False,
-    prior_sd: float | None = None,
-) -> Verdict:
-    """The verdict on a single cell, as in a table of one. All numbers in points."""
-    return verdicts([VerdictInput(printed, ours, tolerance, deterministic, prior_sd)])[0]
+def verdict(printed: float, ours: Sequence[float], **rest: Any) -> Verdict:
+    """The verdict on a single number. `rest` are fields of `VerdictInput`; all in points."""
+    return verdicts([VerdictInput(printed, ours, **rest)])[0]

@@ -1,0 +1,203 @@
+"""The rule of docs/statistics.md for many draws at once, restated in numpy, and how often it errs.
+
+python -m tests.oracles.verdict_rule    # writes the tables and the figure of docs/statistics.md
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from bench.datasets.tasks import STS_TASKS
+from bench.reported import FOLDER, prior_sd
+
+Array = NDArray[Any]
+BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
+TASKS = (*STS_TASKS, "Avg")
+DOCUMENT = Path(__file__).parents[2] / "docs" / "statistics.md"
+
+
+class Answers(NamedTuple):
+    """Both answers for each draw, as arrays of one shape."""
+
+    inside: Array
+    outside: Array
+    p: Array
+    lower: Array
+
+
+def answers(printed: Array, ours: Array, tolerance: float, prior: float | None) -> Answers:
+    """Answer both questions; the last axis of `ours` holds the seeds."""
+    n, weight = ours.shape[-1], 0 if prior is None else 5
+    mean, variance, df = ours.mean(-1), ours.var(-1, ddof=1), n - 1 + weight
+    pooled = (weight * (prior or 0) ** 2 + (n - 1) * variance) / df
+    sd = np.sqrt(np.maximum(variance, pooled))
+    distance, error = np.abs(mean - printed), sd / np.sqrt(n)
+    return Answers(
+        distance + stats.t.ppf(0.95, df) * error <= tolerance,
+        distance - stats.t.ppf(0.975, df) * error > tolerance,
+        2 * stats.t.sf(distance / (sd * np.sqrt(1 + 1 / n)), df),
+        mean < printed,
+    )
+
+
+def holm_rejects(p: Array) -> Array:
+    """Which of each row of p values Holm's method rejects at 5 %."""
+    order = np.argsort(p, axis=-1)
+    ranked = np.take_along_axis(p, order, -1)
+    rejected = np.logical_and.accumulate(ranked < 0.05 / np.arange(p.shape[-1], 0, -1), axis=-1)
+    out = np.empty_like(rejected)
+    np.put_along_axis(out, order, rejected, -1)
+    return out
+
+
+@cache
+def public_seeds(backbone: str) -> Array:
+    """Scores of 50 public seeds, (50, 8), with the tasks in the order of `TASKS`."""
+    seeds = pd.read_csv(FOLDER / "seeds.csv").query("split == 'test' and backbone == @backbone")
+    return seeds.pivot(index="run", columns="task", values="value")[list(TASKS)].to_numpy()
+
+
+def draws(
+    rng: np.random.Generator, backbone: str, n: int, count: int, normal: bool, scale: float = 1.0
+) -> Array:
+    """Averages of `count` times n runs: public ones without replacement, or normal draws with
+    their mean and `scale` times their standard deviation."""
+    seeds = public_seeds(backbone)[:, -1]
+    if normal:
+        return rng.normal(seeds.mean(), scale * seeds.std(ddof=1), (count, n))
+    picked = np.argsort(rng.random((count, len(seeds))), axis=1)[:, :n]
+    return seeds.mean() + scale * (seeds[picked] - seeds.mean())
+
+
+def rows_of(count: int) -> list[str]:
+    """The backbones of the rows of a paper."""
+    return [BACKBONES[row % len(BACKBONES)] for row in range(count)]
+
+
+def false_accusations(
+    n: int, *, papers: int, rows: int = 8, normal: bool = True, scale: float = 1.0
+) -> float:
+    """Share of papers with any `lower` or `higher`, where each printed average is one more draw
+    from the same runs."""
+    rng = np.random.default_rng([n, rows, normal, int(10 * scale)])
+    found = []
+    for backbone in rows_of(rows):
+        drawn = draws(rng, backbone, n + 1, papers, normal, scale)
+        found.append(answers(drawn[:, n], drawn[:, :n], 1.0, prior_sd(backbone, "Avg")))
+    rejected = holm_rejects(np.stack([each.p for each in found], -1))
+    return float((rejected & np.stack([each.outside for each in found], -1)).any(-1).mean())
+
+
+def rates(
+    backbone: str, n: int, gap: float, *, papers: int, rows: int = 8, normal: bool = True
+) -> dict[str, float]:
+    """How often the first row of a paper gets each answer.
+
+    The row prints `gap` points more than the true mean; every other row prints one more draw.
+    """
+    rng = np.random.default_rng([n, rows, normal, int(100 * gap), BACKBONES.index(backbone)])
+    first, p = None, []
+    for row, name in enumerate([backbone, *rows_of(rows)[1:]]):
+        drawn = draws(rng, name, n + 1, papers, normal)
+        printed = drawn[:, n] if row else np.full(papers, public_seeds(name)[:, -1].mean() + gap)
+        found = answers(printed, drawn[:, :n], 1.0, prior_sd(name, "Avg"))
+        first = first or found
+        p.append(found.p)
+    assert first is not None
+    lower = first.outside & first.lower & holm_rejects(np.stack(p, -1))[:, 0]
+    return {
+        "reproduced": float(first.inside.mean()),
+        "outside": float(first.outside.mean()),
+        "lower": float(lower.mean()),
+    }
+
+
+def tables(papers: int) -> dict[str, str]:
+    """The tables of docs/statistics.md as Markdown, by name."""
+    percent = "{:.1f}".format
+    false = pd.DataFrame(
+        {
+            "n": n,
+            "public seeds": percent(100 * false_accusations(n, papers=papers, normal=False)),
+        }
+        | {
+            f"normal, {scale:g} x spread": percent(
+                100 * false_accusations(n, papers=papers, scale=scale)
+            )
+            for scale in (1, 1.5, 2)
+        }
+        | {
+            "public seeds, 28 rows": percent(
+                100 * false_accusations(n, papers=papers, rows=28, normal=False)
+            )
+        }
+        for n in (3, 5, 8, 10, 20)
+    )
+    power = pd.DataFrame(
+        {"backbone": backbone, "n": n, "print is higher by": f"{gap:g}"}
+        | {
+            name: percent(100 * share)
+            for name, share in rates(backbone, n, gap, papers=papers).items()
+        }
+        | {
+            "lower, 28 rows": percent(
+                100 * rates(backbone, n, gap, papers=papers, rows=28)["lower"]
+            )
+        }
+        for backbone, n, gap in [
+            *(("bert-base-uncased", 8, gap) for gap in (0, 0.5, 1, 2, 3, 5)),
+            *(("bert-base-uncased", 5, gap) for gap in (0, 3, 5)),
+            *((backbone, 5, 8) for backbone in BACKBONES),
+            ("bert-large-uncased", 3, 10),
+            ("bert-large-uncased", 20, 0),
+            ("bert-large-uncased", 40, 0),
+        ]
+    )
+    texts = {"false": false, "power": power}
+    return {
+        name: frame.to_markdown(index=False, disable_numparse=True) for name, frame in texts.items()
+    }
+
+
+def draw(path: Path, papers: int) -> None:
+    """Draw how often an average on bert-base gets each verdict, by gap and number of seeds."""
+    from matplotlib import pyplot
+
+    gaps = np.arange(0, 6.01, 0.25)
+    figure, panels = pyplot.subplots(1, 3, figsize=(9, 2.8), sharey=True, layout="constrained")
+    titles = {"reproduced": "reproduced", "outside": "outside the tolerance", "lower": "lower"}
+    for n in (3, 5, 8, 20):
+        found = [rates("bert-base-uncased", n, gap, papers=papers) for gap in gaps]
+        for panel, name in zip(panels, titles, strict=True):
+            panel.plot(gaps, [100 * each[name] for each in found], label=f"{n} seeds")
+    for panel, title in zip(panels, titles.values(), strict=True):
+        panel.set(title=title, xlabel="printed - true mean, in points", ylim=(0, 101))
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("% of draws")
+    panels[0].legend(frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+def replace_tables(text: str, new: dict[str, str]) -> str:
+    """`text` with each table between `<!-- name -->` and `<!-- end -->` replaced."""
+    for name, table in new.items():
+        pattern = rf"(<!-- {name} -->\n\n).*?(\n\n<!-- end -->)"
+        text = re.sub(pattern, lambda at, new=table: at[1] + new + at[2], text, flags=re.DOTALL)
+    return text
+
+
+PAPERS = 20_000
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(
+        replace_tables(DOCUMENT.read_text(encoding="utf-8"), tables(PAPERS)), encoding="utf-8"
+    )
+    draw(DOCUMENT.parent / "verdicts.png", PAPERS // 5)
