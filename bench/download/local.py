@@ -1,9 +1,13 @@
-"""The folder BENCH_DATA, and corpora in a folder."""
+"""The folder of downloaded data and its lock; the folder BENCH_DATA, and corpora in a folder."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock
 
 from bench.utils.errors import UserError, did_you_mean
 
@@ -14,6 +18,34 @@ CORPORA = {
     "nli": "nli_for_simcse.csv",
     "nli_for_simcse": "nli_for_simcse.csv",
 }
+
+
+def cache_folder() -> Path:
+    """The folder of downloaded data, safe to delete: SENTBENCH_CACHE, by default `.cache/data`."""
+    return Path(os.environ.get("SENTBENCH_CACHE") or Path(".cache") / "data")
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Hold the lock of the cache, which also guards `pins.lock.json`; other processes wait.
+
+    Raises:
+        UserError: the lock file cannot be written.
+    """
+    path = cache_folder() / ".lock"
+    lock = FileLock(path, mode=0o664)  # as huggingface_hub: a group can share the cache
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path} ({error.strerror}); set SENTBENCH_CACHE to a folder for data "
+            "that you can write to"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def local_folder() -> Path | None:

@@ -41,7 +41,8 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
             _write_run(run, folder)
         elif requested:
             raise UserError(
-                f"{run.id} has no scores in {suite_dir} ({run.status}); score it first, or leave it out"
+                f"{run.id} has no scores in {suite_dir} ({run.status}); score it first, or leave "
+                "it out"
             )
         else:
             remarks.append(f"{run.id} has no scores ({run.status})")

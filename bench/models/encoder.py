@@ -44,9 +44,7 @@ class Encoder(Protocol):
         """Vectors of the sentences, float32 (n, d), in order."""
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write files into `folder` and return a JSON-serialisable dict, which `load` gets back as
-        `stored`.
-        """
+        """Write files into `folder`; return what `load` gets back as `stored`, for JSON."""
 
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -54,8 +52,7 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
     Args:
         lengths: tokens of each sequence.
-        budget: maximum tokens of a batch, padding included. A longer sequence is a batch of its
-            own.
+        budget: maximum tokens of a batch, padding included; a longer sequence is a batch itself.
 
     Yields:
         Indices of the sequences of one batch.
@@ -106,22 +103,11 @@ class TransformerEncoder:
 
     @property
     def identity(self) -> str:
-        tokenizer = json.loads(tokenizer_identity(self.tokenizer))
-        irrelevant = (
-            "_name_or_path",
-            "transformers_version",
-            "dtype",
-            "architectures",
-        )  # do not affect the vectors
-        config = {
-            key: value
-            for key, value in self.model.config.to_dict().items()
-            if key not in irrelevant
-        }
-        description = json.dumps(
-            [self.pooler, self._limit, tokenizer, config], sort_keys=True, default=str
-        )
-        digest = hashlib.sha256(description.encode())
+        tokenizer, config = tokenizer_identity(self.tokenizer), self.model.config.to_dict()
+        for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
+            config.pop(irrelevant, None)  # does not affect the vectors
+        description = [self.pooler, self._limit, json.loads(tokenizer), config]
+        digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().numpy().tobytes())
@@ -140,10 +126,8 @@ class TransformerEncoder:
             return []
         if not room and all(text in self._cached_tokens for text in sentences):
             return [self._cached_tokens[text] for text in sentences]
-        limit = self._limit - room
-        return self.tokenizer(list(sentences), truncation=True, max_length=limit, padding=False)[
-            "input_ids"
-        ]
+        options = {"truncation": True, "max_length": self._limit - room, "padding": False}
+        return self.tokenizer(list(sentences), **options)["input_ids"]
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         return self.encode_tokens(self.tokenize(sentences))
@@ -173,9 +157,8 @@ class TransformerEncoder:
         training = self.model.training
         self.model.eval()
         try:
-            for rows in length_batches(
-                [len(row) for row in tokens], TOKEN_BUDGET.get(device.type, 4096)
-            ):
+            budget = TOKEN_BUDGET.get(device.type, 4096)
+            for rows in length_batches([len(row) for row in tokens], budget):
                 batch = Batch.of([tokens[row] for row in rows], self.tokenizer.pad_token_id, device)
                 vectors[rows] = self._pooled(batch, pool).float().cpu().numpy()
                 if progress:
@@ -193,21 +176,18 @@ class TransformerEncoder:
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)
-        self.tokenizer.backend_tokenizer.no_truncation()  # otherwise the file keeps the setting of the last call
-        self.tokenizer.backend_tokenizer.no_padding()
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()  # otherwise the file keeps the setting of the last call
+        backend.no_padding()
         self.tokenizer.save_pretrained(folder)
         return {"pooler": self.pooler}
 
     @classmethod
-    def load(
-        cls, folder: Path, stored: dict[str, Any], *, device: str = "cpu"
-    ) -> TransformerEncoder:
+    def load(cls, folder: Path, stored: Any, *, device: str = "cpu") -> TransformerEncoder:
         model, tokenizer = load_backbone(folder, pooling_layer=stored["pooler"] == "cls")
         return cls(model.to(device), tokenizer, stored["pooler"])
 
 
 def adaptation(encoder: Encoder) -> Callable[[np.ndarray], np.ndarray] | None:
-    """The encoder's last step, which needs all vectors of a task: (n, d) -> (n, k), or None if it
-    has none.
-    """
+    """The encoder's last step, on all vectors of a task, (n, d) -> (n, k); None if it has none."""
     return getattr(encoder, "adapt", None)

@@ -27,14 +27,14 @@ def _weights_files(folder: Path) -> list[Path]:
         names = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise UserError(f"{index} lists no weight files; save or download the model again")
-        if other := sorted(
-            name for name in names.values() if "/" in name or not name.endswith(".safetensors")
-        ):
+        names = sorted(set(names.values()))
+        if other := [name for name in names if "/" in name or not name.endswith(".safetensors")]:
             raise UserError(
-                f"{index} names weights in '{other[0]}', which is not a safetensors file in the same folder; convert "
+                f"{index} names weights in '{other[0]}', which is not a safetensors file in the "
+                "same folder; convert "
                 "them, or download the model again"
             )
-        return [folder / name for name in sorted(set(names.values()))]
+        return [folder / name for name in names]
     return [folder / "model.safetensors"]
 
 
@@ -58,14 +58,11 @@ def check_folder(folder: Path) -> None:
         raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
     missing = [path.name for path in _weights_files(folder) if not path.is_file()]
     if missing:
-        pickled = sorted(
-            path.name
-            for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt")
-            for path in folder.glob(pattern)
-        )
-        if pickled:
+        suffixes = (".bin", ".pt", ".pth", ".ckpt")
+        if pickled := sorted(path.name for path in folder.iterdir() if path.suffix in suffixes):
             raise UserError(
-                f"{folder} holds only pickled weights ({pickled[0]}), which can run code; convert them to safetensors"
+                f"{folder} holds only pickled weights ({pickled[0]}), which can run code; convert "
+                "them to safetensors"
             )
         raise UserError(f"{folder} holds no {missing[0]}; give a folder with safetensors weights")
     if not any(
@@ -79,7 +76,8 @@ def check_folder(folder: Path) -> None:
         )
     ):
         raise UserError(
-            f"{folder} holds no tokenizer (tokenizer.json or a vocabulary); put its files beside the weights"
+            f"{folder} holds no tokenizer (tokenizer.json or a vocabulary); put its files beside "
+            "the weights"
         )
 
 
@@ -103,23 +101,25 @@ def load_backbone(
     check_folder(folder)
     if pooling_layer and not _stores_pooler(folder):
         raise UserError(
-            f"{folder} stores no pooler weights, and pooler 'cls' would be random; choose cls_before_pooler or avg"
+            f"{folder} stores no pooler weights, and pooler 'cls' would be random; choose "
+            "cls_before_pooler or avg"
         )
     try:
         model, tokenizer, loading = _from_pretrained(folder, dropout, pooling_layer)
     except SafetensorError as error:
         raise UserError(
-            f"the weights in {folder} are truncated or broken ({error}); save or download them again"
+            f"the weights in {folder} are truncated or broken ({error}); save or download them "
+            "again"
         ) from error
     except Exception as error:  # transformers raises many kinds
         raise UserError(
-            f"cannot load the model in {folder}: {_summary(error)}; check its config.json, weights and tokenizer"
+            f"cannot load the model in {folder}: {_summary(error)}; check its config.json, "
+            "weights and tokenizer"
         ) from error
     _check_weights(folder, model, loading)
     _check_tokenizer(folder, model, tokenizer)
     for weights in (*model.parameters(), *model.buffers()):
-        # Tensors of a memory-mapped file have its alignment, which affects the last bits of
-        # products.
+        # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
     return model, tokenizer
 
@@ -127,9 +127,7 @@ def load_backbone(
 def _from_pretrained(
     folder: Path, dropout: float | None, pooling_layer: bool
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Model, tokenizer, and what transformers reports about missing, unexpected and mismatched
-    weights.
-    """
+    """Model, tokenizer, and what transformers reports about weights that do not fit."""
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
@@ -138,11 +136,8 @@ def _from_pretrained(
     config = _read_config(folder)
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
-    options = (
-        {"add_pooling_layer": pooling_layer}
-        if config.model_type in ("bert", "roberta", "xlm-roberta")
-        else {}
-    )
+    has_pooler = config.model_type in ("bert", "roberta", "xlm-roberta")
+    options = {"add_pooling_layer": pooling_layer} if has_pooler else {}
     model, loading = AutoModel.from_pretrained(
         folder,
         output_loading_info=True,
@@ -169,32 +164,25 @@ def _read_config(folder: Path) -> Any:
 
 
 def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
-    """Reject weights of another shape than the configuration's, unused weights, and missing
-    weights.
-    """
+    """Reject weights of another shape than the configuration's, unused and missing weights."""
     config = folder / "config.json"
     for name, stored, expected in sorted(loading["mismatched_keys"]):
         raise UserError(
-            f"{config} and the weights do not match: {name} has shape {list(stored)} in the weights and "
+            f"{config} and the weights do not match: {name} has shape {list(stored)} in the "
+            "weights and "
             f"{list(expected)} by config.json; save or download both again"
         )
     # Weights of layers that the model does not have. Heads and poolers may be unused.
-    unused = {
-        name: int(layer[1])
-        for name in loading["unexpected_keys"]
-        if (layer := re.search(r"\blayers?\.(\d+)", name))
-    }
-    if unused:
+    layers = {name: re.search(r"\blayers?\.(\d+)", name) for name in loading["unexpected_keys"]}
+    if unused := {name: int(layer[1]) for name, layer in layers.items() if layer}:
         beyond = min(unused.values()) >= getattr(model.config, "num_hidden_layers", float("inf"))
-        remedy = (
-            "correct its number of layers"
-            if beyond
-            else "download both again, they are of different models"
-        )
+        different = "download both again, they are of different models"
+        remedy = "correct its number of layers" if beyond else different
         raise UserError(f"{config} has no place for the weights {min(unused)}; {remedy}")
     if missing := sorted(loading["missing_keys"]):
         raise UserError(
-            f"the weights in {folder} lack {missing[0]}, which would be random; save or download them again"
+            f"the weights in {folder} lack {missing[0]}, which would be random; save or download "
+            "them again"
         )
 
 
@@ -202,12 +190,14 @@ def _check_tokenizer(folder: Path, model: Any, tokenizer: Any) -> None:
     """Reject a tokenizer that cannot pad or that has more tokens than the model."""
     if tokenizer.pad_token is None:
         raise UserError(
-            f"the tokenizer in {folder} has no padding token; set pad_token in its tokenizer_config.json"
+            f"the tokenizer in {folder} has no padding token; set pad_token in its "
+            "tokenizer_config.json"
         )
     rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise UserError(
-            f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed only {rows} tokens; "
+            f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed "
+            f"only {rows} tokens; "
             f"put the model's own tokenizer beside the weights"
         )
 
@@ -216,9 +206,8 @@ def _summary(error: Exception) -> str:
     """The first sentence of a library's error message, without headings."""
     lines = [line.strip() for line in str(error).splitlines()]
     line = next((line for line in lines if line and not line.endswith(":")), "")
-    sentence = re.split(r"\. |\.$", line.removeprefix("TypeError: "))[0].replace(
-        "Padding_idx", "pad_token_id"
-    )
+    sentence = re.split(r"\. |\.$", line.removeprefix("TypeError: "))[0]
+    sentence = sentence.replace("Padding_idx", "pad_token_id")
     return sentence[:200] if " " in sentence else f"{type(error).__name__} {sentence}".strip()
 
 
@@ -250,7 +239,8 @@ def longest_input(model: Any, tokenizer: Any) -> int:
         positions -= (model.config.pad_token_id or 0) + 1
     if not isinstance(longest, int | float) or min(positions, longest) < 3:
         raise UserError(
-            f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}; set it to at least 3 in its "
+            f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}; set it "
+            "to at least 3 in its "
             "tokenizer_config.json"
         )
     return int(min(positions, longest))
@@ -282,12 +272,14 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise UserError(
-            f"cannot load a masked-language head from {folder} ({type(error).__name__}); choose a checkpoint with one"
+            f"cannot load a masked-language head from {folder} ({type(error).__name__}); choose a "
+            "checkpoint with one"
         ) from error
     heads = [module for module in model.children() if module is not model.base_model]
     if loading["missing_keys"] or len(heads) != 1:
         raise UserError(
-            f"{folder} stores no masked-language head, which would be random; choose a checkpoint with one"
+            f"{folder} stores no masked-language head, which would be random; choose a checkpoint "
+            "with one"
         )
     if getattr(model.config, "tie_word_embeddings", True):
         model.get_output_embeddings().weight = backbone.get_input_embeddings().weight

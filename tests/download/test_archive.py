@@ -24,7 +24,6 @@ from tests.support.fake_hub import FakeHub
 from tests.support.hub_contents import fetch, left_behind, member, tar
 
 # --- word vectors
-# -----------------------------------------------------------------------------------------------------
 
 
 def zipped(**members: bytes) -> bytes:
@@ -95,7 +94,6 @@ def test_table_with_wrong_size_in_its_header_is_refused(online: FakeHub, cache: 
 
 
 # --- the archive
-# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prefix", ["", "downstream/", "./data/downstream/"])

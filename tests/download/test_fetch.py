@@ -16,8 +16,8 @@ import pytest
 
 from bench import download
 from bench.download import pins
-from bench.download.cache import locked
 from bench.download.hub import fetch_file
+from bench.download.local import locked
 from bench.utils.errors import UserError
 from tests.support.fake_hub import FakeHub, Fault
 from tests.support.hub_contents import SMALL, WIKI, left_behind
@@ -30,7 +30,6 @@ def pin(tmp_path: Path, key: str, **entry: Any) -> None:
 
 
 # --- the data set
-# -----------------------------------------------------------------------------------------------------
 
 
 def test_first_download_is_recorded_and_cached(
@@ -93,16 +92,6 @@ def test_damaged_cache_is_downloaded_again(online: FakeHub, cache: Path) -> None
     assert download.fetch_corpus("wiki1m").read_bytes() == WIKI
 
 
-def test_truncated_file_is_refused(online: FakeHub, cache: Path) -> None:
-    online.served["wiki1m_for_simcse.txt"] = WIKI[:40]
-    with pytest.raises(
-        UserError,
-        match=r"wiki1m_for_simcse.txt of .* is corrupt: 40 bytes with .*, but the hub lists 84 bytes",
-    ):
-        download.fetch_corpus("wiki1m")
-    assert left_behind(cache) == []
-
-
 def test_wrong_number_of_rows_is_refused(online: FakeHub, cache: Path) -> None:
     online.repositories[download.DATASET]["wiki1m_for_simcse.txt"] = WIKI[: WIKI.index(b"4")]
     with pytest.raises(UserError, match="5 rows, expected 7 or 8"):
@@ -149,8 +138,10 @@ def test_offline_is_respected(online: FakeHub, monkeypatch: pytest.MonkeyPatch) 
 
 def test_concurrent_processes_download_once(online: FakeHub, cache: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from bench import download; from bench.download import pins; "
-        "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(download.fetch_senteval())"
+        "import sys; from pathlib import Path; from bench import download; from bench.download "
+        "import pins; "
+        "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); "
+        "print(download.fetch_senteval())"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(tmp_path / "lock.json")]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -176,7 +167,6 @@ def test_records_of_threads_are_not_lost(cache: Path) -> None:
 
 
 # --- the local folder
-# -------------------------------------------------------------------------------------------------
 
 
 def test_local_folder_takes_precedence(
@@ -211,7 +201,6 @@ def test_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 # --- models
-# -----------------------------------------------------------------------------------------------------------
 
 
 def test_backbone_has_no_pickles_and_no_code(online: FakeHub, tmp_path: Path) -> None:
@@ -302,7 +291,6 @@ def test_missing_models(name: str, reason: str, online: FakeHub) -> None:
 
 
 # --- the pins that are shipped
-# ----------------------------------------------------------------------------------------
 
 
 def test_shipped_pins_are_well_formed_and_carry_their_source() -> None:

@@ -19,25 +19,11 @@ from bench.utils.errors import UserError
 from tests.support.fake_hub import FakeHub
 from tests.support.hub_contents import BERT
 
-PICKLES = [
-    "pytorch_model.bin",
-    "pytorch_model-00001-of-00001.bin",
-    "model.bin",
-    "adapter_model.bin",
-    "training_args.bin",
-    "optimizer.pt",
-    "model.pkl",
-    "tokenizer.pkl",
-    "model.ckpt",
-    "arrays.npy",
-]
-CODE = [
-    "modeling_evil.py",
-    "configuration_evil.py",
-    "tokenization_evil.py",
-    "handler.py",
-    "custom_generate/generate.py",
-]
+PICKLES = ["pytorch_model.bin", "pytorch_model-00001-of-00001.bin", "model.bin", "model.pkl"]
+PICKLES += ["adapter_model.bin", "training_args.bin", "optimizer.pt", "tokenizer.pkl", "model.ckpt"]
+PICKLES += ["arrays.npy"]
+CODE = ["modeling_evil.py", "configuration_evil.py", "tokenization_evil.py", "handler.py"]
+CODE += ["custom_generate/generate.py"]
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_wrong_content_is_refused(server: FakeHub, fetched: Path, tmp_path: Path
 def test_truncated_file_is_refused(server: FakeHub, fetched: Path) -> None:
     server.faults["tree_depth.txt"] = Fault(sent=20)
     with pytest.raises(
-        UserError, match=r"cannot fetch .*tree_depth\.txt: the connection to .* broke; start again"
+        UserError, match=r"cannot fetch .*tree_depth\.txt: the connection to .* broke; try again"
     ):
         probing.read("Depth", fetched)
     assert present(fetched) == []
@@ -157,7 +157,8 @@ def test_no_network(fetched: Path) -> None:
     with pytest.raises(UserError) as raised:
         probing.read("Depth", fetched)
     assert str(raised.value) == (
-        f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to http://127.0.0.1:9; "
+        f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to "
+        "http://127.0.0.1:9; "
         f"check the network and try again, or set BENCH_DATA to a data folder that holds probing/"
     )
     assert present(fetched) == []
@@ -194,7 +195,8 @@ def test_local_folder_is_never_changed(
         with pytest.raises(UserError) as raised:
             ask()
         assert str(raised.value) == (
-            f"{path} does not exist; copy data/probing/tree_depth.txt of github.com/facebookresearch/SentEval there, "
+            f"{path} does not exist; copy data/probing/tree_depth.txt of "
+            "github.com/facebookresearch/SentEval there, "
             f"or choose other tasks"
         )
     path.parent.mkdir()
@@ -205,8 +207,10 @@ def test_local_folder_is_never_changed(
 
 def test_concurrent_processes_download_once(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from bench import download; from bench.download import pins; "
-        "pins.PINS = Path(sys.argv[1]); print(download.probing_file('tree_depth', Path(sys.argv[2])))"
+        "import sys; from pathlib import Path; from bench import download; from bench.download "
+        "import pins; "
+        "pins.PINS = Path(sys.argv[1]); print(download.probing_file('tree_depth', "
+        "Path(sys.argv[2])))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(fetched)]
     environment = {"GITHUB_RAW_ENDPOINT": server.endpoint, "SENTBENCH_CACHE": str(fetched.parent)}
