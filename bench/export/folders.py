@@ -97,7 +97,11 @@ def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
         entry = {"idx": index, "name": str(index), "path": path}
         listed.append(entry | {"type": f"{TYPES}.{module.kind}"})
     write_json(folder / LIST, listed)
-    settings = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    settings: dict[str, Any] = {
+        "prompts": {},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+    }
     write_json(folder / PROMPTS, settings)
     vectors = encoder.encode(PROBES)
     loaded = load_encoder(folder)

@@ -13,8 +13,7 @@ from bench.results.records import COLUMNS
 from bench.runs import paths
 from bench.utils.files import disk_errors
 
-LIBRARIES = ("python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy")
-LIBRARIES += ("scikit-learn",)
+LIBRARIES = ["python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn"]
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
 

@@ -39,8 +39,8 @@ SETTINGS = ("sentence_bert_config.json", "sentence_roberta_config.json")
 POOLINGS = {"mean": "avg", "cls": "cls_before_pooler"}
 FLAGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
-SUPPORTED = ("Transformer", "WeightedLayerPooling", "Pooling", "StaticEmbedding", "Dense")
-SUPPORTED += ("Normalize",)
+BEHIND = ("Dense", "Normalize")  # what may follow the pooling
+SUPPORTED = ("Transformer", "WeightedLayerPooling", "Pooling", "StaticEmbedding", *BEHIND)
 ACTIVATIONS = {"Identity": False, "Tanh": True}  # of a Dense module -> whether it is tanh
 
 USE_POOLER = "choose a pooler with --pooler to use only the transformer"
@@ -78,7 +78,7 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
             raise _unsupported(f"{folder} has a module '{module.kind}'")
     pooler, counted = ("", True) if is_static else _pooling(folder, modules[: at + 1])
     for module in behind:
-        if module.kind not in ("Dense", "Normalize"):
+        if module.kind not in BEHIND:
             raise _unsupported(f"{folder} has a module '{module.kind}' after the pooling")
     while behind and behind[-1].kind == "Normalize":
         behind.pop()

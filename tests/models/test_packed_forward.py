@@ -34,7 +34,7 @@ from tests.conftest import CLOSE
 
 PAD = 1  # RoBERTa's, whose positions depend on it; BERT does not see it
 BATCHES = {"mixed lengths": [7, 1, 4, 7, 2], "equal lengths": [5, 5, 5], "one token": [1]}
-UNDRAWN = 1e-6  # a rate that is rounded to 0: attention is computed as with dropout, and nothing is dropped
+UNDRAWN = 1e-6  # rounded to 0: attention is computed as with dropout, and nothing is dropped
 
 Lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
