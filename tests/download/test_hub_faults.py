@@ -189,11 +189,8 @@ def test_faults_of_an_archive_or_a_model(
 
 
 def test_table_has_no_other_rows() -> None:
-    rows = [
-        line.split(" | ")[0].removeprefix("| ")
-        for line in DOCS.read_text().splitlines()
-        if line.startswith("| ")
-    ]
+    lines = [line for line in DOCS.read_text().splitlines() if line.startswith("| ")]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in lines]
     assert sorted(rows[1:]) == sorted([*FAULTS, *ARCHIVES, *MODELS, *DISKS])
 
 
@@ -201,9 +198,8 @@ def test_limits_in_the_documentation() -> None:
     text = " ".join(DOCS.read_text().split())
     assert http.WAITS == (1, 2, 4, 8)
     assert "after 1, 2, 4 and 8 seconds" in text
-    assert (
-        f"more than {archive.LARGEST_ARCHIVE >> 30} GiB or {archive.MOST_MEMBERS:,} members" in text
-    )
+    size = f"{archive.LARGEST_ARCHIVE >> 30} GiB"
+    assert f"more than {size} or {archive.MOST_MEMBERS:,} members" in text
     assert f"`HF_HUB_DOWNLOAD_TIMEOUT` seconds ({constants.DEFAULT_DOWNLOAD_TIMEOUT})" in text
 
 
@@ -255,23 +251,19 @@ def test_read_only_cache(
 
 # --- interrupted and concurrent downloads
 
-FETCH = (
-    "import sys; from pathlib import Path; from huggingface_hub import constants; "
-    "from bench import download; from bench.download import pins; constants.DOWNLOAD_CHUNK_SIZE = "
-    "10_000; "
-    "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(eval(sys.argv[3]))"
-)
+FETCH = """
+import sys; from pathlib import Path; from huggingface_hub import constants
+from bench import download; from bench.download import pins; constants.DOWNLOAD_CHUNK_SIZE = 10_000
+pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(eval(sys.argv[3]))
+"""
 
 
 def start(tmp_path: Path, expression: str, **environment: str) -> subprocess.Popen[str]:
     """Start a process that downloads; the environment says where from."""
     files = [str(tmp_path / "pins.json"), str(tmp_path / "lock.json")]
-    return subprocess.Popen(
-        [sys.executable, "-c", FETCH, *files, expression],
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", FETCH, *files, expression]
+    environment = {**os.environ, **environment}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
@@ -298,24 +290,11 @@ def test_killed_download_starts_again(kind: str, hub: FakeHub, tmp_path: Path) -
 def test_processes_with_their_own_data_caches_share_the_hub_cache(
     hub: FakeHub, tmp_path: Path
 ) -> None:
-    processes = [
-        start(
-            tmp_path,
-            f"download.fetch_backbone('{BERT}')",
-            SENTBENCH_CACHE=str(tmp_path / f"cache-{number}"),
-        )
-        for number in range(2)
-    ]
+    call, caches = f"download.fetch_backbone('{BERT}')", [str(tmp_path / name) for name in "ab"]
+    processes = [start(tmp_path, call, SENTBENCH_CACHE=cache) for cache in caches]
     folders = {process.communicate(timeout=120)[0].strip() for process in processes}
-    assert folders == {
-        str(
-            tmp_path
-            / "models"
-            / "models--google-bert--bert-base-uncased"
-            / "snapshots"
-            / hub.commit(BERT)
-        )
-    }
+    storage = tmp_path / "models" / "models--google-bert--bert-base-uncased"
+    assert folders == {str(storage / "snapshots" / hub.commit(BERT))}
     assert hub.sent["model.safetensors"] == len(hub.repositories[BERT]["model.safetensors"])
 
 
@@ -329,21 +308,16 @@ def test_token_is_sent_to_the_hub_only(
     redirect("http://localhost:{port}/moved{path}")(hub, monkeypatch)
     download.fetch_corpus("wiki1m")
     own = hub.endpoint.removeprefix("http://")
-    assert set(hub.tokens) == {
-        (own, "Bearer hf_secret"),
-        (own.replace("127.0.0.1", "localhost"), ""),
-    }
+    other = own.replace("127.0.0.1", "localhost")
+    assert set(hub.tokens) == {(own, "Bearer hf_secret"), (other, "")}
     # Nor to GitHub.
     hub.tokens.clear()
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", hub.endpoint)
     (tmp_path / "text").write_bytes(b"one\n")
-    pin = {
-        "revision": "c" * 40,
-        "files": {"data/probing/tree_depth.txt": {"blob": pins.git_blob(tmp_path / "text")}},
-    }
-    pins.PINS.write_text(
-        json.dumps({"repositories": {"github.com/facebookresearch/SentEval": pin}, "corpora": {}})
-    )
+    blob = pins.git_blob(tmp_path / "text")
+    pin = {"revision": "c" * 40, "files": {"data/probing/tree_depth.txt": {"blob": blob}}}
+    repositories = {"github.com/facebookresearch/SentEval": pin}
+    pins.PINS.write_text(json.dumps({"repositories": repositories, "corpora": {}}))
     hub.raw = {f"/facebookresearch/SentEval/{'c' * 40}/data/probing/tree_depth.txt": b"one\n"}
     folder = tmp_path / "cache" / "senteval-0123456789ab"
     folder.mkdir(parents=True)
@@ -355,11 +329,8 @@ def test_offline_with_a_filled_cache(
     hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def everything() -> list[Path]:
-        return [
-            download.fetch_corpus("wiki1m"),
-            download.fetch_senteval(),
-            download.fetch_backbone(BERT),
-        ]
+        data = [download.fetch_corpus("wiki1m"), download.fetch_senteval()]
+        return [*data, download.fetch_backbone(BERT)]
 
     paths = everything()
     requests = len(hub.requests)
@@ -369,17 +340,13 @@ def test_offline_with_a_filled_cache(
     assert len(hub.requests) == requests
     # Other programs find the model, too.
     commit = hub.commit(BERT)
-    assert huggingface_hub.snapshot_download(
-        BERT, revision=commit, cache_dir=tmp_path / "models"
-    ) == str(paths[2])
+    options = {"revision": commit, "cache_dir": tmp_path / "models"}
+    assert huggingface_hub.snapshot_download(BERT, **options) == str(paths[2])
     scanned = huggingface_hub.scan_cache_dir(tmp_path / "models")
     assert not scanned.warnings
-    assert {
-        file.file_name
-        for repo in scanned.repos
-        for revision in repo.revisions
-        for file in revision.files
-    } == {path.name for path in paths[2].iterdir()}
+    (revision,) = (revision for repo in scanned.repos for revision in repo.revisions)
+    names = {file.file_name for file in revision.files}
+    assert names == {path.name for path in paths[2].iterdir()}
 
 
 def test_offline_with_a_model_of_another_program(
@@ -396,23 +363,17 @@ def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
     """Only a pull request has safetensors; its commit is recorded and kept when it moves."""
     hub.revisions[BERT, "refs/pr/1"] = hub.repositories[BERT]
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
-    with pytest.raises(
-        UserError, match=r"model.safetensors \(google-bert/bert-base-uncased@REVISION\)"
-    ):
+    words = r"model.safetensors \(google-bert/bert-base-uncased@REVISION\)"
+    with pytest.raises(UserError, match=words):
         download.fetch_backbone(BERT)
     commit = hub.commit(BERT, "refs/pr/1")
     folder = download.fetch_backbone(f"{BERT}@refs/pr/1")
     assert folder.name == commit
     assert (folder / "model.safetensors").is_file()
-    assert (
-        download.fetch_backbone(BERT, "refs/pr/1")
-        == download.fetch_backbone(BERT, commit)
-        == folder
-    )
-    assert sorted(json.loads((tmp_path / "lock.json").read_text())) == [
-        f"{BERT}@{commit}",
-        f"{BERT}@refs/pr/1",
-    ]
+    assert download.fetch_backbone(BERT, "refs/pr/1") == folder
+    assert download.fetch_backbone(BERT, commit) == folder
+    recorded = sorted(json.loads((tmp_path / "lock.json").read_text()))
+    assert recorded == [f"{BERT}@{commit}", f"{BERT}@refs/pr/1"]
     hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
     requests = len(hub.requests)
     assert download.fetch_backbone(f"{BERT}@refs/pr/1") == folder
@@ -420,16 +381,11 @@ def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
 
 
 def test_listed_names_cannot_lead_out(hub: FakeHub, tmp_path: Path) -> None:
-    names = [
-        "../config.json",
-        "model-/../../../../evil.safetensors",
-        "model-\n.safetensors",
-        "/tmp/model.safetensors",
-    ]
+    names = ["../config.json", "model-/../../../../evil.safetensors", "model-\n.safetensors"]
+    names.append("/tmp/model.safetensors")
     hub.repositories[BERT] |= dict.fromkeys(names, b"evil")
     folder = download.fetch_backbone(BERT)
-    assert not [
-        path for path in tmp_path.rglob("*") if path.is_file() and path.read_bytes() == b"evil"
-    ]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if path.read_bytes() == b"evil"]
     assert not [request for request in hub.requests if ".." in request or "\n" in request]
     assert (folder / "model.safetensors").is_file()
