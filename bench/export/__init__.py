@@ -38,7 +38,7 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
         only: ids of runs; empty takes all that can be exported.
 
     Returns:
-        Remarks on what was left out and why, one sentence each.
+        One sentence on each run that was left out.
 
     Raises:
         UserError: the suite has no such run or nothing to export, a library is missing, or `out`

@@ -1,5 +1,4 @@
-"""The model card of an exported encoder: its provenance, its scores, and what they can be compared
-with."""
+"""The model card of an exported encoder: provenance, scores, and what these compare with."""
 
 from __future__ import annotations
 
@@ -20,10 +19,7 @@ RECIPE_FIELDS = _FIELDS.split()
 def card(run: ExportedRun, width: int, longest: int) -> str:
     """The README.md of an exported folder, in Markdown with the hub's metadata.
 
-    Args:
-        run: the run.
-        width: dimension of the vectors.
-        longest: maximum input length in tokens.
+    `width` is the dimension of the vectors, `longest` the maximum input length in tokens.
     """
     base = _hub_id(run.description)
     library, task = "sentence-transformers", "sentence-similarity"

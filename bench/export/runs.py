@@ -49,11 +49,7 @@ class ExportedRun:
 
 
 def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
-    """The runs of a suite, planned ones first.
-
-    Args:
-        suite_dir: folder of the suite.
-        only: ids of runs; empty takes all.
+    """The runs of a suite, planned ones first; `only` names some by their ids.
 
     Raises:
         UserError: there are no runs, an id is unknown, or a file is damaged.

@@ -13,7 +13,16 @@ from bench.results.records import COLUMNS
 from bench.runs import paths
 from bench.utils.files import disk_errors
 
-LIBRARIES = ["python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn"]
+LIBRARIES = [
+    "python",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+]
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
 

@@ -35,10 +35,7 @@ class Encoder(Protocol):
 
     @property
     def identity(self) -> str:
-        """Hash of everything that determines the vectors.
-
-        Equal identities give equal vectors on one machine.
-        """
+        """Hash of what determines the vectors: equal ones give equal vectors on one machine."""
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of the sentences, float32 (n, d), in order."""
@@ -48,14 +45,11 @@ class Encoder(Protocol):
 
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Split sequences into batches of similar length.
+    """Yield indices of sequences of similar length, for batches.
 
     Args:
         lengths: tokens of each sequence.
         budget: maximum tokens of a batch, padding included; a longer sequence is a batch itself.
-
-    Yields:
-        Indices of the sequences of one batch.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
@@ -68,10 +62,7 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 class TransformerEncoder:
-    """A transformer with a pooler, run in evaluation mode and float32.
-
-    Inputs are cut at the model's own maximum.
-    """
+    """A transformer with a pooler, in evaluation mode and float32; long inputs are cut."""
 
     kind = "transformer"
 
@@ -84,12 +75,9 @@ class TransformerEncoder:
         cached_tokens: Mapping[str, list[int]] | None = None,
         work: Work | None = None,
     ) -> None:
-        """Create an encoder.
+        """Take a Hugging Face transformer, its fast tokenizer, and a name of `POOLERS`.
 
         Args:
-            model: a Hugging Face transformer.
-            tokenizer: its fast tokenizer.
-            pooler: a name of `methods.base.POOLERS`.
             cached_tokens: token ids of sentences that are encoded repeatedly.
             work: counts the FLOP of `encode`.
 
@@ -114,13 +102,9 @@ class TransformerEncoder:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
-        """Token ids, special tokens included.
+        """Token ids, special tokens included, with room for tokens that the caller adds.
 
         Truncation and padding set in the tokenizer's file are ignored.
-
-        Args:
-            sentences: texts.
-            room: tokens to leave free for what the caller adds.
         """
         if not sentences:
             return []

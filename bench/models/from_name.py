@@ -54,14 +54,10 @@ class Model:
 
     @classmethod
     def read(cls, word: str, common: Model | None = None) -> Model:
-        """Parse a command-line argument: `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]`.
+        """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line.
 
-        Args:
-            word: the argument.
-            common: options that apply unless `word` sets them.
-
-        Raises:
-            UserError: the syntax is wrong, or an option is unknown.
+        The options of `common` apply unless `word` sets them. Wrong syntax and unknown options
+        raise `UserError`.
         """
         model = replace(common, source=word) if common else cls(word)
         if Path(word).exists() or not {"[", "]"} & set(word):
@@ -130,17 +126,13 @@ class Model:
         return f"{self.name}[{','.join(self.options)}]" if self.options else self.name
 
     def file(self, above: int = 0) -> str:
-        """Name of the file of results, from a folder's last part or the whole name of a source.
-
-        Args:
-            above: number of parent folders to include before a folder's name.
-        """
+        """Name of the file of results: a folder's last part with `above` parents, or all."""
         folder = Path(self.name)
         name = "-".join(folder.resolve().parts[-1 - above :]) if folder.is_dir() else self.name
         return "-".join(slug(word) or "none" for word in (name, *self.options)) + ".json"
 
     def describe(self) -> dict[str, Any]:
-        """The model as JSON-serialisable data, for files of results. `stored` reads it back."""
+        """The model for files of results, as JSON; `stored` reads it back."""
         options = {key: getattr(self, key) for key in KEYS}
         return {"model": self.name, **options, "function": self.is_function}
 
@@ -156,11 +148,7 @@ class Model:
             raise no_folder(self.source)
 
     def load(self, device: str) -> Encoder:
-        """Load the encoder.
-
-        Raises:
-            UserError: the model cannot be found or loaded, or does not support its options.
-        """
+        """Load the encoder; raise `UserError` if it cannot be, or does not support its options."""
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
                 raise UserError(
@@ -175,8 +163,7 @@ class Model:
 
 
 def files(models: Sequence[Model]) -> dict[str, Model]:
-    """Models by the names of their files of results, with enough parent folders to make the names
-    unique.
+    """Models by the names of their files of results, unique by as many parents as needed.
 
     Raises:
         UserError: the names cannot be made unique.
@@ -194,11 +181,7 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
 
 
 def imported(name: str) -> Function:
-    """Import `module:function` from Python's path or the current folder.
-
-    Raises:
-        UserError: the module cannot be imported, or has no such function.
-    """
+    """Import `module:function` from Python's path or the current folder, else `UserError`."""
     module, _, path = name.partition(":")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -229,9 +212,8 @@ def imported(name: str) -> Function:
 class FunctionEncoder:
     """Encodes with a function from a list of texts to an array (n, d) of numpy or torch.
 
-    If the function has a string attribute `identity`, that and its name are the encoder's identity,
-    and an interrupted evaluation can be resumed. Otherwise the identity is different in each
-    process (`lasting` is False).
+    If the function has a string attribute `identity`, that and its name are the encoder's identity.
+    Otherwise it differs in each process (`lasting` is False), so evaluations are not resumed.
     """
 
     kind = "function"

@@ -28,11 +28,7 @@ ARRAYS = "arrays.safetensors"
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
-    """Write an encoder to a folder atomically.
-
-    Raises:
-        UserError: the folder cannot be written.
-    """
+    """Write an encoder to a folder atomically; `UserError` if it cannot be written."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
         if base := getattr(encoder, "base", None):

@@ -26,9 +26,7 @@ PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer s
 
 @dataclass
 class Work:
-    """Counts the work of a training.
-
-    FLOP are those of matrix products; a multiply-add counts as two.
+    """Counts the FLOP of a training's matrix products; a multiply-add counts as two.
 
     Attributes:
         sentences: sequences in the forward passes of training steps.
@@ -61,8 +59,7 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
     """FLOP of the matrix products of one forward pass without padding.
 
     Args:
-        config: has `hidden_size`, `num_hidden_layers` and optionally `intermediate_size` (default 4
-            x hidden size).
+        config: of the model; without `intermediate_size`, that is 4 x `hidden_size`.
         lengths: tokens of each sequence.
         first_only: the last layer computes only the first token, and the keys and values of all.
     """
@@ -206,11 +203,9 @@ def is_packed(model: Any) -> bool:
 def forward(
     model: Any, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
 ) -> States:
-    """Hidden states of a transformer, in its current mode (evaluation or training).
+    """Hidden states of a Hugging Face transformer, in its current mode (evaluation or training).
 
     Args:
-        model: a Hugging Face transformer.
-        batch: its input.
         first_only: compute only the first tokens of the last layer.
         work: counts the pass.
         inputs: more inputs of the embedding layer, such as `position_ids`.

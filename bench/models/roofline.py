@@ -111,9 +111,7 @@ def weight_bytes(weights: int, moments: int = 2) -> int:
     moments (3 + 2 x moments). Scaling by the norm, undoing a loss scale, zeroing, and copies in
     half precision are free: each can be fused with one of these.
 
-    Args:
-        weights: number of trained weights.
-        moments: per weight: 2 for AdamW, 1 for RMSProp.
+    `moments` are those per weight: 2 of AdamW, 1 of RMSProp.
     """
     return weights * FLOAT * (5 + 2 * moments)
 
@@ -121,7 +119,7 @@ def weight_bytes(weights: int, moments: int = 2) -> int:
 def floor(
     work: Work, weights: int, steps: int, peak: Mapping[str, Any], moments: int = 2
 ) -> dict[str, float]:
-    """Lower bound on the seconds of a training.
+    """Lower bound on the seconds of each part of a training, and their sum "seconds".
 
     Args:
         work: of the training.
@@ -129,9 +127,6 @@ def floor(
         steps: of the optimiser.
         peak: rates, as returned by `peak`.
         moments: as in `weight_bytes`.
-
-    Returns:
-        "forward_s", "backward_s", "optimiser_s", "selection_s", and their sum "seconds".
     """
     parts = {
         "forward_s": work.forward / peak["flops"],
@@ -145,12 +140,7 @@ def floor(
 def record(
     work: Work, weights: int, steps: int, seconds: float, peak: Mapping[str, Any], moments: int = 2
 ) -> dict[str, Any]:
-    """The entry "work" in the outcome of a training, with the ratio of its duration to the floor.
-
-    Args:
-        work: as in `floor`, like the arguments not listed here.
-        seconds: duration of the training, selections included.
-    """
+    """The entry "work" in the outcome of a training that took `seconds`, selections included."""
     least = floor(work, weights, steps, peak, moments)
     return {
         "tokens": work.tokens,

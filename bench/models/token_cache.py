@@ -28,11 +28,7 @@ class TokenFile(Sequence[list[int]]):
     """Token ids in a memory-mapped int32 file: number of sentences, end of each, then all ids."""
 
     def __init__(self, path: Path) -> None:
-        """Open a file written by `write`.
-
-        Raises:
-            UserError: the file is truncated or has another format.
-        """
+        """Open a file written by `write`; raise `UserError` if it is damaged."""
         try:
             content = np.load(path, mmap_mode="r")
             count = int(content[0])
@@ -65,14 +61,12 @@ class TokenFile(Sequence[list[int]]):
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
     """Tokenize sentences, or read them from `folder` if they were tokenized before.
 
-    The file is named by a hash of the sentences, the tokenizer and `longest`, so it is never out of
-    date.
+    The file is named by a hash of the sentences, the tokenizer and `longest`, so it never is stale.
 
     Args:
         sentences: texts.
         tokenizer: a fast tokenizer.
-        longest: maximum tokens of a sentence, special tokens included; longer ones are cut on the
-            right.
+        longest: maximum tokens of a sentence, special ones included; it is cut on the right.
         folder: of the token files.
 
     Raises:

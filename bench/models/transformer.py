@@ -46,12 +46,7 @@ def no_folder(folder: Any) -> UserError:
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder holds a transformer in Hugging Face format.
-
-    Raises:
-        UserError: the folder, its configuration, weights or tokenizer are missing, or the weights
-            are pickled.
-    """
+    """Raise `UserError` if a folder lacks a configuration, safetensors weights or a tokenizer."""
     if not folder.is_dir():
         raise no_folder(folder)
     if not (folder / "config.json").is_file():
@@ -225,17 +220,10 @@ def _stores_pooler(folder: Path) -> bool:
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
-    """Maximum number of tokens, special tokens included.
-
-    RoBERTa's positions start after the padding index.
-
-    Raises:
-        UserError: the tokenizer's `model_max_length` is not a number, or below 3 ([CLS], one token,
-            [SEP]).
-    """
+    """Maximum number of tokens, special ones included; `UserError` if it is no number above 2."""
     longest = tokenizer.model_max_length
     positions = getattr(model.config, "max_position_embeddings", None) or longest
-    if model.config.model_type in ("roberta", "xlm-roberta"):
+    if model.config.model_type in ("roberta", "xlm-roberta"):  # they start behind the padding index
         positions -= (model.config.pad_token_id or 0) + 1
     if not isinstance(longest, int | float) or min(positions, longest) < 3:
         raise UserError(
@@ -249,10 +237,7 @@ def longest_input(model: Any, tokenizer: Any) -> int:
 def load_language_head(folder: Path, backbone: Any) -> Any:
     """Load the masked-language-model head of a checkpoint: last hidden states to logits.
 
-    Args:
-        folder: of the checkpoint.
-        backbone: the model whose input embeddings the head's decoder shares, where the checkpoint
-            ties them.
+    Where the checkpoint ties them, the head's decoder shares the input embeddings of `backbone`.
 
     Raises:
         UserError: the checkpoint stores no such head, or one that is not a single module.
