@@ -16,24 +16,12 @@ from bench.utils.files import read_json
 
 INDEX = "model.safetensors.index.json"
 # Everything an encoder needs; no pickled weights, no code.
-BACKBONE_FILES = (
-    "config.json",
-    "model.safetensors",
-    "model-*.safetensors",
-    INDEX,
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    # sentence-transformers: these, and a folder for each further module.
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-)
-MODULE = re.compile(r"\d+_\w+")  # name of such a folder
+JSON = ["config", "tokenizer", "tokenizer_config", "special_tokens_map", "added_tokens", "vocab"]
+JSON += ["modules", "sentence_bert_config", "config_sentence_transformers"]
+BACKBONE_FILES = [f"{name}.json" for name in JSON]
+BACKBONE_FILES += ["vocab.txt", "merges.txt", "model.safetensors", "model-*.safetensors", INDEX]
+# Each further module of sentence-transformers has a folder of this name.
+MODULE = re.compile(r"\d+_\w+")
 MODULE_FILES = ("config.json", "model.safetensors", "tokenizer.json", "sentence_bert_config.json")
 
 
@@ -107,10 +95,8 @@ def _shards(folder: Path) -> set[str]:
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     names = set(map(str, weight_map.values())) if isinstance(weight_map, dict) else set()
     if others := sorted(name for name in names if not _has_weights([name])):
-        raise UserError(
-            f"{index} names weights in '{others[0]}', which is not a safetensors file: refused; "
-            "choose another model"
-        )
+        what = f"{index} names weights in '{others[0]}', which is not a safetensors file: refused"
+        raise UserError(f"{what}; choose another model")
     return names
 
 

@@ -80,10 +80,8 @@ def fetch_senteval() -> Path:
     local = local_folder()
     if local:
         if not (local / "downstream").is_dir():
-            raise UserError(
-                f"BENCH_DATA is {local}, which has no folder downstream/; set it to the "
-                "folder above that"
-            )
+            what = f"BENCH_DATA is {local}, which has no folder downstream/"
+            raise UserError(f"{what}; set it to the folder above that")
         return local
     archive = fetch_file("senteval.tar")
     # The name holds the archive's digest, so another archive is unpacked elsewhere.
@@ -103,9 +101,8 @@ def _unpack_senteval(archive: Path, folder: Path) -> None:
             (path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None
         )
         if tasks is None:
-            raise UserError(
-                f"{archive} holds no folder STS/, so it is not SentEval's data; delete it"
-            )
+            what = f"{archive} holds no folder STS/, so it is not SentEval's data"
+            raise UserError(f"{what}; delete it")
         os.replace(tasks, temporary / "downstream")
         shutil.rmtree(temporary / "unpacked", ignore_errors=True)
 

@@ -58,9 +58,8 @@ def local_folder() -> Path | None:
     if not folder:
         return None
     if not Path(folder).is_dir():
-        raise UserError(
-            f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it"
-        )
+        what = f"BENCH_DATA is {folder}, which is not a folder"
+        raise UserError(f"{what}; set it to a data folder, or unset it")
     return Path(folder)
 
 
@@ -85,24 +84,15 @@ def corpus_path(name: str, folder: Path) -> Path:
     Raises:
         UserError: there is no such file.
     """
-    file = Path(folder) / CORPORA.get(name, f"{name}.txt")
+    files = {name: _with_gzip(Path(folder) / file) for name, file in CORPORA.items()}
+    own = files.get(name) or _with_gzip(Path(folder) / f"{name}.txt")
     # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
     # bytes at its path.
-    for path in (*_with_gzip(file), *([Path(name)] if "/" in name else [])):
+    for path in (*own, *([Path(name)] if "/" in name else [])):
         if path.is_file():
             return path
-    present = {
-        corpus_name(path)
-        for path in Path(folder).glob("*.txt*")
-        if path.name.endswith((".txt", ".txt.gz"))
-    }
-    present -= CORPORA.keys()  # `nli.txt` is not the corpus `nli`
-    present |= {
-        name
-        for name, file in CORPORA.items()
-        if any(map(Path.is_file, _with_gzip(Path(folder) / file)))
-    }
-    raise UserError(
-        f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}; "
-        f"name another, or a text file by its path, as ./FILE.txt"
-    )
+    texts = [*Path(folder).glob("*.txt"), *Path(folder).glob("*.txt.gz")]
+    present = set(map(corpus_name, texts)) - CORPORA.keys()  # `nli.txt` is not the corpus `nli`
+    present |= {name for name in CORPORA if any(map(Path.is_file, files[name]))}
+    what = f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}"
+    raise UserError(f"{what}; name another, or a text file by its path, as ./FILE.txt")

@@ -55,9 +55,8 @@ def _download(url: str, path: Path, expected: str) -> None:
         with disk_errors(path), open(part, "wb") as stream:
             retry(lambda: http_get(url, stream, resume_size=stream.tell(), headers=headers))
         if (blob := git_blob(part)) != expected:
-            raise UserError(
-                f"{url} is corrupt: its git blob id is {blob}, pinned is {expected}; fetch it again"
-            )
+            what = f"{url} is corrupt: its git blob id is {blob}, pinned is {expected}"
+            raise UserError(f"{what}; fetch it again")
         path.parent.mkdir(parents=True, exist_ok=True)
         os.replace(part, path)
     finally:

@@ -68,10 +68,8 @@ def _refuse_foreign(out: Path) -> None:
     with suppress(UserError, KeyError, TypeError, AttributeError):  # missing or damaged
         sums = dict(read_json(out / MARK)["files"].items())
     if sums is None:
-        raise UserError(
-            f"--out {out} is not empty and has no valid {MARK}, so it is not an export; pass "
-            "another folder"
-        )
+        what = f"--out {out} is not empty and has no valid {MARK}, so it is not an export"
+        raise UserError(f"{what}; pass another folder")
     for path in sorted(path for path in out.rglob("*") if not path.is_dir() and path != out / MARK):
         expected = sums.get(path.relative_to(out).as_posix())
         fault = ""

@@ -12,8 +12,8 @@ from bench.results.records import Record
 from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.utils.errors import UserError
 
-_FIELDS = "batch_size learning_rate epochs sentences max_length pooler dropout precision select_on"
-RECIPE_FIELDS = _FIELDS.split()
+RECIPE_FIELDS = ["batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler"]
+RECIPE_FIELDS += ["dropout", "precision", "select_on"]
 
 
 def card(run: ExportedRun, width: int, longest: int) -> str:

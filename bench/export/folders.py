@@ -75,15 +75,12 @@ def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
         raise UserError(f"{run.id} is {status}, so it has no encoder to export; leave it out")
     source = paths.run_folder(suite_dir, run.id) / "encoder"
     if not source.is_dir():
-        raise UserError(
-            f"{run.id} has no encoder in this suite: {source} does not exist; pass the suite that "
-            "has it"
-        )
+        what = f"{run.id} has no encoder in this suite: {source} does not exist"
+        raise UserError(f"{what}; pass the suite that has it")
     encoder = load_encoder(source)
     if (scored := run.provenance.get("encoder")) and encoder.identity != scored:
-        raise UserError(
-            f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"
-        )
+        what = f"{source} is not the encoder that was scored"
+        raise UserError(f"{what}; score {run.id} again, or retrain it")
     base, modules = _parts(encoder, run.id)
     folder.mkdir()
     _write_transformer(base, folder)

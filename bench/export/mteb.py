@@ -39,10 +39,8 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
         if run.records:
             _write_run(run, folder)
         elif requested:
-            raise UserError(
-                f"{run.id} has no scores in {suite_dir} ({run.status}); score it first, or leave "
-                "it out"
-            )
+            what = f"{run.id} has no scores in {suite_dir} ({run.status})"
+            raise UserError(f"{what}; score it first, or leave it out")
         else:
             remarks.append(f"{run.id} has no scores ({run.status})")
     if len(remarks) == len(runs):

@@ -13,16 +13,8 @@ from bench.results.records import COLUMNS
 from bench.runs import paths
 from bench.utils.files import disk_errors
 
-LIBRARIES = [
-    "python",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-]
+LIBRARIES = ["python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy"]
+LIBRARIES += ["scikit-learn"]
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
 
@@ -58,22 +50,12 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
 def _run(run: ExportedRun) -> dict[str, Any]:
     description, outcome = run.description, run.outcome
     changes = description.get("recipe_changes") or {}
-    return {
-        "label": description.get("label"),
-        "method": description["method"],
-        "variant": description.get("setting"),
-        "backbone": description["backbone"],
-        "corpus": description.get("corpus"),
-        "seed": description["seed"],
-        "trained": description["trained"],
-        "recipe_changes": " ".join(f"{key}={value}" for key, value in changes.items()),
-        "reason": outcome.get("reason"),
-        "steps": outcome.get("steps"),
-        "best_step": outcome.get("best_step"),
-        "best_dev": outcome.get("best_dev"),
-        "training_seconds": outcome.get("seconds"),
-        "scoring_seconds": run.provenance.get("seconds"),
-    }
+    columns = ("label", "method", "setting", "backbone", "corpus", "seed", "trained")
+    row = {"variant" if key == "setting" else key: description.get(key) for key in columns}
+    row["recipe_changes"] = " ".join(f"{key}={value}" for key, value in changes.items())
+    row |= {key: outcome.get(key) for key in ("reason", "steps", "best_step", "best_dev")}
+    seconds = {"training_seconds": outcome.get("seconds")}
+    return row | seconds | {"scoring_seconds": run.provenance.get("seconds")}
 
 
 def _origin(run: ExportedRun) -> dict[str, Any]:

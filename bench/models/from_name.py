@@ -63,10 +63,8 @@ class Model:
         if Path(word).exists() or not {"[", "]"} & set(word):
             return model
         if not (match := OPTIONS.fullmatch(word)):
-            raise UserError(
-                f"'{word}' has an unmatched bracket, or text after the bracket; "
-                f"write MODEL[pooler=avg,prompt=query,normalize]"
-            )
+            what = f"'{word}' has an unmatched bracket, or text after the bracket"
+            raise UserError(f"{what}; write MODEL[pooler=avg,prompt=query,normalize]")
         options: dict[str, Any] = {}
         for item in match["options"].split(","):
             key, _, value = (part.strip() for part in item.partition("="))
@@ -77,9 +75,8 @@ class Model:
             if (is_switch and value not in ("", "true", "false")) or (
                 key == "pooler" and not value
             ):
-                raise UserError(
-                    f"'{word}': cannot read '{item}'; write pooler=avg, prompt=query or normalize"
-                )
+                what = f"'{word}': cannot read '{item}'"
+                raise UserError(f"{what}; write pooler=avg, prompt=query or normalize")
             options[key] = value != "false" if is_switch else value
         return replace(model, source=match["source"], **options)
 
@@ -93,10 +90,8 @@ class Model:
         options = {key: described.get(key) for key in ("pooler", "prompt")}
         model = cls(described["model"], **options, normalize=bool(described.get("normalize")))
         if described.get("function") or model.is_function:
-            raise UserError(
-                f"'{model.name}' is a function, which is not run only because a file names it; "
-                "evaluate it again"
-            )
+            what = f"'{model.name}' is a function, which is not run only because a file names it"
+            raise UserError(f"{what}; evaluate it again")
         return model
 
     @property
@@ -151,9 +146,8 @@ class Model:
         """Load the encoder; raise `UserError` if it cannot be, or does not support its options."""
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
-                raise UserError(
-                    f"'{self.name}' is a function, which has no pooler and no prompts; omit both"
-                )
+                what = f"'{self.name}' is a function, which has no pooler and no prompts"
+                raise UserError(f"{what}; omit both")
             function = imported(self.source) if isinstance(self.source, str) else self.source
             encoder: Encoder = FunctionEncoder(function, self.name)
         else:
@@ -174,10 +168,8 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
             return by_file
     pairs = combinations(models, 2)
     first, second = next((a, b) for a, b in pairs if a.file(above) == b.file(above))
-    raise UserError(
-        f"'{first.label}' and '{second.label}' would both be written to {first.file()}; "
-        f"omit one, or evaluate each into its own folder with --out"
-    )
+    what = f"'{first.label}' and '{second.label}' would both be written to {first.file()}"
+    raise UserError(f"{what}; omit one, or evaluate each into its own folder with --out")
 
 
 def imported(name: str) -> Function:
@@ -203,9 +195,8 @@ def imported(name: str) -> Function:
             raise UserError(f"'{name}': {module} has no '{part}'{hint}")
         value = getattr(value, part)
     if not callable(value):
-        raise UserError(
-            f"'{name}' is not a function; name one that takes a list of texts and returns an array"
-        )
+        what = f"'{name}' is not a function"
+        raise UserError(f"{what}; name one that takes a list of texts and returns an array")
     return value
 
 

@@ -61,9 +61,8 @@ def load_encoder(
     if pooler is not None:
         check_pooler(pooler)
         if prompt:
-            raise UserError(
-                f"--pooler uses only the transformer of {model}, without prompts; omit --prompt"
-            )
+            what = f"--pooler uses only the transformer of {model}, without prompts"
+            raise UserError(f"{what}; omit --prompt")
     folder = _find(model)
     if (folder / "encoder.json").is_file():
         if prompt:
@@ -74,9 +73,8 @@ def load_encoder(
     if prompt:
         raise UserError(f"{model} has no prompts; omit --prompt")
     if pooler is None:
-        raise UserError(
-            f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
-        )
+        what = f"{model} stores no pooler"
+        raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
 
 
@@ -114,10 +112,8 @@ def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
         own = (
             f"with pooler '{stored['pooler']}'" if "pooler" in stored else f"as '{stored['kind']}'"
         )
-        raise UserError(
-            f"{folder} was saved {own}, not with pooler "
-            f"'{pooler}'; omit --pooler, or write pooler=none"
-        )
+        what = f"{folder} was saved {own}, not with pooler '{pooler}'"
+        raise UserError(f"{what}; omit --pooler, or write pooler=none")
     parts: dict[str, Any] = {}
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
@@ -145,7 +141,5 @@ def _encoder_class(kind: str, source: Path) -> Any:
         for value in vars(importlib.import_module(cls.__module__)).values():
             if isinstance(value, type) and getattr(value, "kind", None) == kind:
                 return value
-    raise UserError(
-        f"{source} names an encoder of kind '{kind}', which no installed method defines; "
-        f"load it with the version that saved it"
-    )
+    what = f"{source} names an encoder of kind '{kind}', which no installed method defines"
+    raise UserError(f"{what}; load it with the version that saved it")

@@ -173,9 +173,8 @@ def _prompt(folder: Path, name: str | None) -> str:
     config = _object(path) if path.is_file() else {}
     prompts = config.get("prompts")
     prompts = {} if prompts is None else prompts
-    if not isinstance(prompts, dict) or not all(
-        isinstance(text, str | None) for text in prompts.values()
-    ):
+    is_map = isinstance(prompts, dict)
+    if not is_map or not all(isinstance(text, str | None) for text in prompts.values()):
         raise UserError(f"{path} does not map names to prompts; correct it, or {USE_POOLER}")
     chosen = config.get("default_prompt_name") if name is None else name
     if not chosen:
@@ -191,9 +190,8 @@ def _weights(module: Module) -> dict[str, Tensor]:
     if not path.is_file():
         is_pickled = any(module.folder.glob("*.bin"))
         why = "its weights are pickled" if is_pickled else f"it holds no {WEIGHTS}"
-        raise UserError(
-            f"cannot read the module '{module.kind}' in {module.folder}: {why}; {USE_POOLER}"
-        )
+        what = f"cannot read the module '{module.kind}' in {module.folder}: {why}"
+        raise UserError(f"{what}; {USE_POOLER}")
     try:
         return load_file(path)
     except SafetensorError as error:

@@ -19,6 +19,10 @@ from safetensors import SafetensorError, safe_open
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 
+# A folder has one of these files of a tokenizer.
+VOCABULARIES = ["tokenizer.json", "vocab.txt", "vocab.json"]
+VOCABULARIES += ["sentencepiece.bpe.model", "spiece.model"]
+
 
 def _weights_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
@@ -31,8 +35,7 @@ def _weights_files(folder: Path) -> list[Path]:
         if other := [name for name in names if "/" in name or not name.endswith(".safetensors")]:
             raise UserError(
                 f"{index} names weights in '{other[0]}', which is not a safetensors file in the "
-                "same folder; convert "
-                "them, or download the model again"
+                "same folder; convert them, or download the model again"
             )
         return [folder / name for name in names]
     return [folder / "model.safetensors"]
@@ -55,25 +58,12 @@ def check_folder(folder: Path) -> None:
     if missing:
         suffixes = (".bin", ".pt", ".pth", ".ckpt")
         if pickled := sorted(path.name for path in folder.iterdir() if path.suffix in suffixes):
-            raise UserError(
-                f"{folder} holds only pickled weights ({pickled[0]}), which can run code; convert "
-                "them to safetensors"
-            )
+            what = f"{folder} holds only pickled weights ({pickled[0]}), which can run code"
+            raise UserError(f"{what}; convert them to safetensors")
         raise UserError(f"{folder} holds no {missing[0]}; give a folder with safetensors weights")
-    if not any(
-        (folder / name).is_file()
-        for name in (
-            "tokenizer.json",
-            "vocab.txt",
-            "vocab.json",
-            "sentencepiece.bpe.model",
-            "spiece.model",
-        )
-    ):
-        raise UserError(
-            f"{folder} holds no tokenizer (tokenizer.json or a vocabulary); put its files beside "
-            "the weights"
-        )
+    if not any((folder / name).is_file() for name in VOCABULARIES):
+        what = f"{folder} holds no tokenizer.json and no vocabulary"
+        raise UserError(f"{what}; put one beside the weights")
 
 
 def load_backbone(
@@ -95,22 +85,16 @@ def load_backbone(
     """
     check_folder(folder)
     if pooling_layer and not _stores_pooler(folder):
-        raise UserError(
-            f"{folder} stores no pooler weights, and pooler 'cls' would be random; choose "
-            "cls_before_pooler or avg"
-        )
+        what = f"{folder} stores no pooler weights, and pooler 'cls' would be random"
+        raise UserError(f"{what}; choose cls_before_pooler or avg")
     try:
         model, tokenizer, loading = _from_pretrained(folder, dropout, pooling_layer)
     except SafetensorError as error:
-        raise UserError(
-            f"the weights in {folder} are truncated or broken ({error}); save or download them "
-            "again"
-        ) from error
+        what = f"the weights in {folder} are truncated or broken ({error})"
+        raise UserError(f"{what}; save or download them again") from error
     except Exception as error:  # transformers raises many kinds
-        raise UserError(
-            f"cannot load the model in {folder}: {_summary(error)}; check its config.json, "
-            "weights and tokenizer"
-        ) from error
+        what = f"cannot load the model in {folder}: {_summary(error)}"
+        raise UserError(f"{what}; check its config.json, weights and tokenizer") from error
     _check_weights(folder, model, loading)
     _check_tokenizer(folder, model, tokenizer)
     for weights in (*model.parameters(), *model.buffers()):
@@ -164,8 +148,7 @@ def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
     for name, stored, expected in sorted(loading["mismatched_keys"]):
         raise UserError(
             f"{config} and the weights do not match: {name} has shape {list(stored)} in the "
-            "weights and "
-            f"{list(expected)} by config.json; save or download both again"
+            f"weights and {list(expected)} by config.json; save or download both again"
         )
     # Weights of layers that the model does not have. Heads and poolers may be unused.
     layers = {name: re.search(r"\blayers?\.(\d+)", name) for name in loading["unexpected_keys"]}
@@ -175,19 +158,15 @@ def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
         remedy = "correct its number of layers" if beyond else different
         raise UserError(f"{config} has no place for the weights {min(unused)}; {remedy}")
     if missing := sorted(loading["missing_keys"]):
-        raise UserError(
-            f"the weights in {folder} lack {missing[0]}, which would be random; save or download "
-            "them again"
-        )
+        what = f"the weights in {folder} lack {missing[0]}, which would be random"
+        raise UserError(f"{what}; save or download them again")
 
 
 def _check_tokenizer(folder: Path, model: Any, tokenizer: Any) -> None:
     """Reject a tokenizer that cannot pad or that has more tokens than the model."""
     if tokenizer.pad_token is None:
-        raise UserError(
-            f"the tokenizer in {folder} has no padding token; set pad_token in its "
-            "tokenizer_config.json"
-        )
+        what = f"the tokenizer in {folder} has no padding token"
+        raise UserError(f"{what}; set pad_token in its tokenizer_config.json")
     rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise UserError(
@@ -213,9 +192,8 @@ def _stores_pooler(folder: Path) -> bool:
                 if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
                     return True
         except SafetensorError as error:
-            raise UserError(
-                f"the weights in {folder} are truncated or broken ({error}); download them again"
-            ) from None
+            what = f"the weights in {folder} are truncated or broken ({error})"
+            raise UserError(f"{what}; download them again") from None
     return False
 
 
@@ -226,11 +204,8 @@ def longest_input(model: Any, tokenizer: Any) -> int:
     if model.config.model_type in ("roberta", "xlm-roberta"):  # they start behind the padding index
         positions -= (model.config.pad_token_id or 0) + 1
     if not isinstance(longest, int | float) or min(positions, longest) < 3:
-        raise UserError(
-            f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}; set it "
-            "to at least 3 in its "
-            "tokenizer_config.json"
-        )
+        what = f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}"
+        raise UserError(f"{what}; set it to at least 3 in its tokenizer_config.json")
     return int(min(positions, longest))
 
 
@@ -256,16 +231,12 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
             trust_remote_code=False,
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise UserError(
-            f"cannot load a masked-language head from {folder} ({type(error).__name__}); choose a "
-            "checkpoint with one"
-        ) from error
+        what = f"cannot load a masked-language head from {folder} ({type(error).__name__})"
+        raise UserError(f"{what}; choose a checkpoint with one") from error
     heads = [module for module in model.children() if module is not model.base_model]
     if loading["missing_keys"] or len(heads) != 1:
-        raise UserError(
-            f"{folder} stores no masked-language head, which would be random; choose a checkpoint "
-            "with one"
-        )
+        what = f"{folder} stores no masked-language head, which would be random"
+        raise UserError(f"{what}; choose a checkpoint with one")
     if getattr(model.config, "tie_word_embeddings", True):
         model.get_output_embeddings().weight = backbone.get_input_embeddings().weight
     return heads[0]
