@@ -18,15 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import csr_array
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import Tokenizer, decoders, models, normalizers
+from tokenizers import pre_tokenizers, processors, trainers
 
 from bench.datasets.corpora import corpus_path, read_sentences
 from bench.utils.errors import UserError, did_you_mean
@@ -61,7 +54,7 @@ LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 
 
 def pretrain(
-    world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int | None = None
+    world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int = SIZE.steps
 ) -> None:
     """Train a tokenizer and an encoder on the corpus of the embedded world and write a Hugging Face
     folder.
@@ -75,7 +68,7 @@ def pretrain(
         seed: seed of weights, order, masks and dropout. The result depends on the corpus, `seed`
             and `threads`.
         threads: number of CPU threads.
-        steps: optimiser steps; default `SIZE.steps`.
+        steps: optimiser steps.
 
     Raises:
         UserError: unknown kind, `threads` out of range, or no corpus in `world`.
@@ -103,7 +96,7 @@ def pretrain(
             model = _new_model(kind, tokenizer)
             words = model.get_input_embeddings().weight
             words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * SIZE.initial)
-            _train(model, rows, tokenizer, seed, SIZE.steps if steps is None else steps)
+            _train(model, rows, tokenizer, seed, steps)
     finally:
         torch.set_num_threads(before)
     with atomic_folder(out, keep_others=True) as folder:
@@ -166,30 +159,14 @@ def _frame(tokenizer: Tokenizer, single: str, pair: str) -> None:
 def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
     from transformers import PreTrainedTokenizerFast
 
-    names = (
-        {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-        if kind == "bert"
-        else {
-            "pad": "<pad>",
-            "unk": "<unk>",
-            "cls": "<s>",
-            "sep": "</s>",
-            "mask": "<mask>",
-            "bos": "<s>",
-            "eos": "</s>",
-        }
-    )
-    inputs = (
-        ["input_ids", "token_type_ids", "attention_mask"]
-        if kind == "bert"
-        else ["input_ids", "attention_mask"]
-    )
-    tokens = {f"{name}_token": token for name, token in names.items()}
+    names, tokens, inputs = ["pad", "unk", "cls", "sep", "mask"], BERT, ["token_type_ids"]
+    if kind == "roberta":
+        names, tokens, inputs = ["bos", "eos", *names], ["<s>", "</s>", *ROBERTA], []
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         model_max_length=SIZE.positions,
-        model_input_names=inputs,
-        **tokens,
+        model_input_names=["input_ids", *inputs, "attention_mask"],
+        **{f"{name}_token": token for name, token in zip(names, tokens, strict=True)},
     )
 
 
@@ -205,20 +182,10 @@ def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
         "initializer_range": SIZE.initial,
     }
     if kind == "bert":
-        return BertForMaskedLM(
-            BertConfig(**common, max_position_embeddings=SIZE.positions, pad_token_id=0)
-        )
-    config = RobertaConfig(
-        **common,
-        max_position_embeddings=SIZE.positions
-        + 2,  # positions start after the padding id, as in RoBERTa
-        type_vocab_size=1,
-        layer_norm_eps=1e-5,
-        pad_token_id=1,
-        bos_token_id=0,
-        eos_token_id=2,
-    )
-    return RobertaForMaskedLM(config)
+        return BertForMaskedLM(BertConfig(**common, max_position_embeddings=SIZE.positions))
+    # Positions start after the padding id, as in RoBERTa. Its ids of special tokens are defaults.
+    positions = {"max_position_embeddings": SIZE.positions + 2, "type_vocab_size": 1}
+    return RobertaForMaskedLM(RobertaConfig(**common, **positions, layer_norm_eps=1e-5))
 
 
 def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) -> torch.Tensor:
