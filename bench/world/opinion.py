@@ -17,8 +17,8 @@ def _by_valence(opposites: str) -> dict[bool, tuple[str, ...]]:
 
 # Positive and negative adjectives; some are not ASCII, as in real reviews.
 QUALITIES = _by_valence(
-    "fine|vile kind|cruel bright|dull neat|ugly superb|awful clever|stupid lively|bleak naïve|blasé "
-    "gentle|harsh noble|base witty|trite graceful|clumsy honest|crooked brisk|sluggish"
+    "fine|vile kind|cruel bright|dull neat|ugly superb|awful clever|stupid lively|bleak naïve|blasé"
+    " gentle|harsh noble|base witty|trite graceful|clumsy honest|crooked brisk|sluggish"
 )
 FEELINGS = _by_valence("adore|loathe admire|despise praise|scorn enjoy|resent")
 NEUTRAL = ("red", "wooden", "large", "small")  # adjectives without valence

@@ -6,8 +6,8 @@ import random
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from bench.datasets.tasks import PROBING_FILES
 from bench.world.draws import Draw, Sample, Sizes, Stream, collect, evenly, write_lines
 from bench.world.grammar import Clause, Speaker, sample_clause
 from bench.world.lexicon import TOPIC, TOPICS
@@ -20,6 +20,7 @@ _CODES = {"train": "tr", "dev": "va", "test": "te"}
 # Lower bounds of SentEval's bins in tokens, and the end of the last one.
 LENGTHS = (5, 9, 13, 17, 21, 26, 29)
 DEPTHS = "456789"
+NUMBERS = ("NN", "NNS")
 _TOPS = (
     "S_. OPEN_S_. S_CLOSE_. OPEN_S_CLOSE_. PP_S_. TP_S_. OPEN_PP_S_. S_CC_S_. OPEN_S_CC_S_. "
     "PP_S_CC_S_."
@@ -131,39 +132,28 @@ def invert(tree: Tree) -> Tree:
     return Tree(tree.label, tuple(other.get(id(child), child) for child in tree.children))
 
 
-class Probe(NamedTuple):
-    """A probing task: file, labels and sampling function."""
-
-    file: str
-    labels: Sequence[str]
-    draw: Draw
-
-
-PROBING = {
-    "Length": Probe("sentence_length", "012345", _length),
-    "WordContent": Probe("word_content", CONTENT, _word_content),
-    "Depth": Probe("tree_depth", DEPTHS, _depth),
-    "TopConstituents": Probe("top_constituents", TOPS, _top_constituents),
-    "BigramShift": Probe("bigram_shift", "IO", _bigram_shift),
-    "Tense": Probe("past_present", ("PAST", "PRES"), _feature("past", "PRES", "PAST")),
-    "SubjNumber": Probe(
-        "subj_number",
-        ("NN", "NNS"),
-        _feature("plural_agent", "NN", "NNS", detail=0.15, padding=0.05),
-    ),
-    "ObjNumber": Probe("obj_number", ("NN", "NNS"), _feature("plural_thing", "NN", "NNS")),
-    "OddManOut": Probe("odd_man_out", "CO", _odd_man_out),
-    "CoordinationInversion": Probe("coordination_inversion", "IO", _coordination_inversion),
+# Labels, and sampling function.
+PROBING: dict[str, tuple[Sequence[str], Draw]] = {
+    "Length": ("012345", _length),
+    "WordContent": (CONTENT, _word_content),
+    "Depth": (DEPTHS, _depth),
+    "TopConstituents": (TOPS, _top_constituents),
+    "BigramShift": ("IO", _bigram_shift),
+    "Tense": (("PAST", "PRES"), _feature("past", "PRES", "PAST")),
+    "SubjNumber": (NUMBERS, _feature("plural_agent", *NUMBERS, detail=0.15, padding=0.05)),
+    "ObjNumber": (NUMBERS, _feature("plural_thing", *NUMBERS)),
+    "OddManOut": ("CO", _odd_man_out),
+    "CoordinationInversion": ("IO", _coordination_inversion),
 }
 
 
 def write_probing(folder: Path, stream: Stream) -> Sizes:
     """Write the ten probing sets, of balanced labels, and return their sizes for the manifest."""
-    for name, probe in PROBING.items():
+    for name, (labels, draw) in PROBING.items():
         rng, seen = stream(name), set[str]()
         lines = []
         for split, size in SPLITS.items():
-            rows = collect(rng, probe.draw, evenly(probe.labels, size), seen)
+            rows = collect(rng, draw, evenly(labels, size), seen)
             lines += [f"{_CODES[split]}\t{label}\t{text}" for label, text in rows]
-        write_lines(folder / f"{probe.file}.txt", lines)
+        write_lines(folder / f"{PROBING_FILES[name]}.txt", lines)
     return {name: dict(SPLITS) for name in PROBING}

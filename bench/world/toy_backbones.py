@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import csr_array
-from tokenizers import Tokenizer, decoders, models, normalizers
-from tokenizers import pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers.normalizers import BertNormalizer
 
 from bench.datasets.corpora import corpus_path, read_sentences
 from bench.utils.errors import UserError, did_you_mean
@@ -48,6 +48,9 @@ class Size:
 
 
 SIZE = Size()
+# Special tokens in the order of their ids.
+BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ROBERTA = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
 TOY_KINDS = ("bert", "roberta", "chinese")
 MASKED = 0.15
 LONGEST = 48  # tokens of a training sentence; longer ones are truncated
@@ -107,17 +110,15 @@ def pretrain(
 def _train_wordpiece(lines: list[str]) -> Tokenizer:
     def new(model: models.WordPiece) -> Tokenizer:
         tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.normalizer = BertNormalizer(lowercase=True)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = decoders.WordPiece()
         return tokenizer
 
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    special = list(BERT.values())
     # The trainer numbers single characters in the order of a hash table, and ties between merges
     # follow the numbers. Listing the characters as special tokens fixes the numbers.
-    characters = sorted(
-        {character for line in lines for character in line.lower() if not character.isspace()}
-    )
+    characters = sorted(set("".join("".join(lines).lower().split())))
     single = [*characters, *(f"##{character}" for character in characters)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=SIZE.vocabulary, special_tokens=special + single, show_progress=False
@@ -126,8 +127,7 @@ def _train_wordpiece(lines: list[str]) -> Tokenizer:
     trained.train_from_iterator(lines, trainer)
     tokenizer = new(models.WordPiece(trained.get_vocab(), unk_token="[UNK]"))  # noqa: S106
     tokenizer.add_special_tokens(special)
-    _frame(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
-    return tokenizer
+    return _frame(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
 
 
 def _train_byte_bpe(lines: list[str]) -> Tokenizer:
@@ -136,37 +136,33 @@ def _train_byte_bpe(lines: list[str]) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=SIZE.vocabulary,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        special_tokens=list(ROBERTA.values()),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(lines, trainer)
-    _frame(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
-    return tokenizer
+    return _frame(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
 
 
-def _frame(tokenizer: Tokenizer, single: str, pair: str) -> None:
-    special = [
-        (piece, tokenizer.token_to_id(piece))
-        for piece in single.split()
-        if not piece.startswith("$")
-    ]
+def _frame(tokenizer: Tokenizer, single: str, pair: str) -> Tokenizer:
+    """Add the special tokens around one sentence or two, and return the tokenizer."""
+    pieces = [piece for piece in single.split() if piece != "$A"]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=single, pair=pair, special_tokens=special
+        single=single, pair=pair, special_tokens=[(p, tokenizer.token_to_id(p)) for p in pieces]
     )
+    return tokenizer
 
 
 def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
     from transformers import PreTrainedTokenizerFast
 
-    names, tokens, inputs = ["pad", "unk", "cls", "sep", "mask"], BERT, ["token_type_ids"]
-    if kind == "roberta":
-        names, tokens, inputs = ["bos", "eos", *names], ["<s>", "</s>", *ROBERTA], []
+    bert = kind == "bert"
+    tokens = BERT if bert else ROBERTA | {"bos": "<s>", "eos": "</s>"}
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         model_max_length=SIZE.positions,
-        model_input_names=["input_ids", *inputs, "attention_mask"],
-        **{f"{name}_token": token for name, token in zip(names, tokens, strict=True)},
+        model_input_names=["input_ids", *["token_type_ids"] * bert, "attention_mask"],
+        **{f"{name}_token": token for name, token in tokens.items()},
     )
 
 
@@ -195,14 +191,11 @@ def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) ->
     and between neighbouring ones (after Levy and Goldberg, 2014). From random embeddings, a minute
     on one core is too short to learn the topics of the world.
     """
-    counts = [len(row) - 2 for row in rows]
-    indices = np.concatenate([np.asarray(row[1:-1]) for row in rows])
-    present = csr_array(
-        (np.ones(len(indices)), indices, np.cumsum([0, *counts])), shape=(len(rows), vocabulary)
-    )
-    together = (
-        present.T @ present + present[:-1].T @ present[1:] + present[1:].T @ present[:-1]
-    ).toarray()
+    ends = np.cumsum([0, *(len(row) - 2 for row in rows)])
+    indices = np.concatenate([row[1:-1] for row in rows])
+    present = csr_array((np.ones(ends[-1]), indices, ends), shape=(len(rows), vocabulary))
+    here, after = present[:-1], present[1:]
+    together = (present.T @ present + here.T @ after + after.T @ here).toarray()
     total = together.sum(1, keepdims=True) + 1.0
     information = np.log(np.maximum(together * total.sum() / (total * total.T), 1.0))
     values, vectors = np.linalg.eigh(information)
@@ -229,9 +222,7 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     generator = torch.Generator().manual_seed(seed)
     pad = model.config.pad_token_id
     mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
-    body, head = (
-        (model.bert, model.cls) if hasattr(model, "bert") else (model.roberta, model.lm_head)
-    )
+    body, head = model.base_model, model.cls if hasattr(model, "cls") else model.lm_head
     optimiser = torch.optim.AdamW(
         model.parameters(), SIZE.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
     )
@@ -244,9 +235,8 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     mean = 0.0
     with Progress(steps, "masked language", unit="step") as progress:
         for step in range(steps):
-            ids = torch.nn.utils.rnn.pad_sequence(
-                [torch.tensor(row) for row in next(batches)], True, pad
-            )
+            tensors = [torch.tensor(row) for row in next(batches)]
+            ids = torch.nn.utils.rnn.pad_sequence(tensors, True, pad)
             ordinary = ids > 4  # the five special tokens come first in both vocabularies
             chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
             fate = torch.rand(ids.shape, generator=generator)
