@@ -11,34 +11,21 @@ from typing import Any
 from bench.datasets import sts
 from bench.datasets.manifest import bad, clean, rows, sizes
 from bench.datasets.tasks import DEV_AVERAGE
-from bench.download import DATASET, PINS, check_corpus, corpus_name, corpus_path, pinned, read_lines
+from bench.download import DATASET, PINS, check_corpus, corpus_name, pinned, read_lines
+from bench.download import corpus_path as corpus_path
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_file
-
-__all__ = [
-    "check_name",
-    "corpus_identity",
-    "corpus_name",
-    "corpus_path",
-    "read_documents",
-    "read_sentences",
-    "sts_sentences",
-]
 
 # Header of nli_for_simcse.csv: premise, entailment, contradiction.
 NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]
 
 
 def read_sentences(path: Path, limit: int | None = None) -> list[str]:
-    """Read the sentences of a corpus.
+    """Read the first `limit` sentences of a corpus, or all.
 
     No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as
     in SimCSE. Long lines are kept; the tokenizer truncates them. Of a `.csv[.gz]` table, the
     distinct sentences are read (`_table_sentences`).
-
-    Args:
-        path: the corpus.
-        limit: read only the first `limit` sentences.
 
     Raises:
         UserError: the file is missing, damaged, not UTF-8, has a line above 1 MiB or no sentence.
@@ -151,12 +138,8 @@ def read_documents(path: Path, length: int) -> list[range]:
     """Return the documents of a corpus as ranges of rows, counted from 0.
 
     They are listed in `NAME.docs.tsv[.gz]` beside the corpus `NAME.txt[.gz]`: a header, then the
-    first line (from 1) and the number of lines of each document. Further columns are ignored.
-
-    Args:
-        path: the corpus.
-        length: number of sentences in use. Later documents are dropped; one that crosses the end
-            is cut.
+    first line (from 1) and the number of lines of each document. Further columns are ignored. Only
+    the first `length` sentences are in use; a document that crosses the end is cut.
 
     Raises:
         UserError: the list of documents is missing or has an invalid line.

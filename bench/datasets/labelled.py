@@ -19,34 +19,19 @@ Rows = Sequence[tuple[Sequence[str], int]]  # one or two sentences, words joined
 @dataclass(frozen=True)
 class Samples:
     """Labelled sentences in SentEval's order: by number of tokens, then label, then line of the
-    file.
+    file. Folds are drawn by position, so the order changes scores."""
 
-    Folds are drawn by position, so the order changes scores.
-
-    Attributes:
-        columns: one or two sentences per sample, each column a tuple of n.
-        labels: int64 (n,).
-    """
-
-    columns: tuple[tuple[str, ...], ...]
-    labels: np.ndarray
+    columns: tuple[tuple[str, ...], ...]  # one or two of n sentences
+    labels: np.ndarray  # int64 (n,)
 
 
 @dataclass(frozen=True)
 class LabelledTask:
-    """A classification task.
-
-    Attributes:
-        name: of the task.
-        protocol: "nested" (nested k-fold, one split "all"), "kfold" (train, test) or "split"
-            (train, dev, test).
-        classes: number of labels, which are 0 to classes - 1.
-        splits: samples by split.
-    """
+    """A classification task."""
 
     name: str
-    protocol: str
-    classes: int
+    protocol: str  # "nested" k-fold with one split "all", "kfold" (train, test) or "split" (+ dev)
+    classes: int  # number of labels, which are 0 to classes - 1
     splits: Mapping[str, Samples]
 
     def sentences(self) -> Iterable[str]:
@@ -61,15 +46,9 @@ class LabelledTask:
         Raises:
             UserError: the vectors have a wrong shape, are not finite, or are all equal.
         """
-        encoded = look_up(
-            self.name,
-            self.splits[split].columns,
-            lambda texts: np.asarray(vectors(texts), dtype=np.float32),
-        )
-        features = encoded[0]
-        if len(encoded) == 2:
-            u, v = encoded
-            features = np.concatenate([np.abs(u - v), u * v], axis=1)
+        columns = self.splits[split].columns
+        u, *rest = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), np.float32))
+        features = np.concatenate([np.abs(u - rest[0]), u * rest[0]], axis=1) if rest else u
         if len(features) > 1 and not np.ptp(features, axis=0).any():
             raise UserError(f"{self.name}: all vectors are equal; the encoder has collapsed")
         return features

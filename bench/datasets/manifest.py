@@ -129,8 +129,7 @@ def check_count(path: Path, found: int, expected: int, what: str) -> None:
 
 
 def clean(sentence: str) -> str:
-    """Words joined by single spaces, as SentEval splits and re-joins them
-    (docs/methods.md#data-files)."""
+    """Words joined by single spaces, as in SentEval (docs/methods.md#data-files)."""
     return " ".join(sentence.split())
 
 

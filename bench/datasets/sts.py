@@ -47,8 +47,7 @@ FORM = ("path", "columns", "separator", "header")  # keys of a set in "sts_files
 
 @dataclass(frozen=True)
 class Subset:
-    """Pairs of sentences, `first[i]` and `second[i]`, with gold similarities `gold[i]` (float64
-    (n,), 0-5 or 1-5)."""
+    """Pairs of sentences, and gold similarities from 0 or 1 to 5, float64 (n,)."""
 
     name: str
     first: tuple[str, ...]
@@ -94,18 +93,18 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
         raise UserError(
             f"the manifest of {data} has no {task} {split}; choose another task or data set"
         )
-    if task == "STS-B":
+    if not has_splits:
+        year = folder / "STS" / f"{task}-en-test"
+        subsets = [_read_year(name, year, pairs) for name, pairs in counts.items()]
+    elif task == "STS-B":
         path = folder / "STS" / "STSBenchmark" / f"sts-{split}.csv"
         subsets = [_read_table(task, path, counts[split], (5, 6, 4))]
     elif task == "SICK-R":
         path = folder / "SICK" / f"SICK_{SICK_FILES[split]}.txt"
         subsets = [_read_table(task, path, counts[split], (1, 2, 3), header=True)]
-    elif is_described(task):
+    else:
         path, form = _described(task, Path(data), split)
         subsets = [_read_table(task, path, counts[split], **form, even=True)]
-    else:
-        year = folder / "STS" / f"{task}-en-test"
-        subsets = [_read_year(name, year, pairs) for name, pairs in counts.items()]
     for subset in subsets:
         if np.ptp(subset.gold) == 0:
             raise UserError(
@@ -233,9 +232,8 @@ def _number(path: Path, number: int, text: str) -> float:
 def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the row-wise cosine of two arrays (n, d) as float64 (n,); 0 for zero vectors.
 
-    Products are summed in float64. A float32 sum of some hundred products has an error in the
-    seventh digit, which can reorder close pairs, so scores would depend on the order of summation.
-    The remaining error of 1e-15 is rounded away at 1e-12, so that pairs of equal vectors tie: 65 of
+    A float32 sum has an error in the seventh digit, which can reorder close pairs. The error of
+    float64, 1e-15, is rounded away at 1e-12, so that pairs of equal vectors tie: 65 of
     SMTeuroparl's 459 pairs have equal sentences, and their random order would change STS12's mean
     by 0.01 points.
     """
@@ -246,20 +244,15 @@ def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
-    """Score an encoder on one task.
-
-    Args:
-        task: result of `read`.
-        vectors: encodes sentences, float32 (n, d); called for both columns of each subset.
+    """Score an encoder, `vectors`, on one task; it is called for both columns of each subset.
 
     Returns:
-        Dicts with `task`, `split`, `metric` ("spearman"), `aggregation` and `value` in points (x
-        100), unrounded. Aggregations: "all"; with several subsets also "mean" and "wmean".
+        Dicts with `task`, `split`, `metric` ("spearman"), `aggregation` ("all"; with several
+        subsets also "mean" and "wmean") and `value` in points (x 100), unrounded.
 
     Raises:
-        UserError: vectors of a wrong shape or not finite, or equal similarities in a subset, which
-            have no rank correlation. (SentEval returns NaN or, for NaN vectors, a meaningless
-            score.)
+        UserError: vectors of a wrong shape or not finite, or equal similarities in a subset, for
+            which SentEval returns NaN or a meaningless score.
     """
     titles = [_title(task.name, subset) for subset in task.subsets]
     similarities = [

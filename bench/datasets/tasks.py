@@ -57,21 +57,13 @@ DEV_AVERAGE = ("STS-B", "SICK-R")
 
 @dataclass(frozen=True)
 class Board:
-    """A result table of a suite.
+    """A result table of a suite."""
 
-    Attributes:
-        name: part of the file names.
-        family: short heading.
-        title: description of the numbers.
-        tasks: the columns.
-        metric: shown for each task.
-    """
-
-    name: str
-    family: str
-    title: str
-    tasks: tuple[str, ...]
-    metric: str
+    name: str  # part of the file names
+    family: str  # short heading
+    title: str  # description of the numbers
+    tasks: tuple[str, ...]  # the columns
+    metric: str  # shown for each task
 
     @property
     def overall(self) -> str:
@@ -79,8 +71,7 @@ class Board:
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
 
     def is_in_print(self, task: str) -> bool:
-        """Return whether a column is comparable to papers: their "Avg" is over the tasks of
-        `AVERAGED`."""
+        """Return whether papers have this column: their "Avg" is over the tasks of `AVERAGED`."""
         return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
 
 
@@ -144,8 +135,7 @@ def kind_of(task: str) -> str:
 
 
 def is_probing(task: str) -> bool:
-    """Return whether a task is a probing task in SentEval's format: one of the ten or a
-    user-defined one."""
+    """Return whether a task is one of the ten probing tasks, or a user-defined one."""
     name = task.removeprefix(OWN_PROBING)
     return task in PROBING_TASKS or (name != task and re.fullmatch(r"\w[\w.-]*", name) is not None)
 
@@ -166,8 +156,7 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
 
 
 def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
-    """The (task, split, metric) that a scoring of single tasks gives, with the averages of complete
-    groups.
+    """The (task, split, metric) that a scoring of tasks gives, with averages of complete groups.
 
     Sets that a manifest describes are taken to have a dev split.
     """
@@ -188,10 +177,9 @@ def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
 
 
 def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """The papers' "Avg." by metric, of each group in `AVERAGED` all of whose tasks have a score.
+    """The papers' "Avg." by metric, of complete groups in `AVERAGED`.
 
-    Args:
-        scores: points on the test split by (task, metric).
+    `scores` are points on the test split by (task, metric).
     """
     means = {
         metric: average_of_all([scores.get((task, metric)) for task in group])
@@ -207,8 +195,7 @@ def average_of_all(values: Sequence[float | None]) -> float | None:
 
 
 def average(values: Sequence[float]) -> float:
-    """Return the papers' "Avg.": the mean of the values rounded to two decimals
-    (docs/methods.md#test-score)."""
+    """The papers' "Avg.": the mean of values of two decimals (docs/methods.md#test-score)."""
     return sum(round(value, 2) for value in values) / len(values)
 
 

@@ -28,15 +28,11 @@ _UNSCORED = {"STS15": 1.0, "STS16": 3.0}
 
 
 def build(out: Path, seed: int = 0, lines: int = LINES, small: bool = False) -> None:
-    """Write the embedded world to the folder `out`, atomically. Equal seeds give equal bytes on any
-    machine.
+    """Write the embedded world to the folder `out`, atomically: `downstream/` and `probing/` as in
+    SentEval, `world.txt`, `world.docs.tsv`, `manifest.json`.
 
-    Args:
-        out: folder to write: `downstream/` and `probing/` as in SentEval, `world.txt`,
-            `world.docs.tsv`, `manifest.json`.
-        seed: seed of all random streams.
-        lines: smallest number of sentences of the corpus.
-        small: write only the corpus and STS-B.
+    Equal seeds give equal bytes on any machine. The corpus has `lines` sentences or a few more.
+    `small` writes only the corpus and STS-B.
 
     Raises:
         UserError: the folder cannot be written.
@@ -111,8 +107,7 @@ def _write_sick(folder: Path, stream: Stream) -> dict[str, int]:
 
 
 def _entailment(pair: Pair) -> str:
-    """Return SICK's label: equal meanings entail each other; opposite polarity is a
-    contradiction."""
+    """Return SICK's label; opposite polarity of related meanings is a contradiction."""
     if pair.same:
         return "ENTAILMENT"
     opposed = pair.meanings[0].negative != pair.meanings[1].negative

@@ -9,8 +9,7 @@ STOPS = str.maketrans(".,?!:;", "\u3002\uff0c\uff1f\uff01\uff1a\uff1b")
 
 
 def in_chinese(sentence: str) -> str:
-    """Transliterate a sentence: one character per three letters, no spaces. The mapping of words is
-    one-to-one."""
+    """Transliterate a sentence, without spaces. The mapping of words is one-to-one."""
     text = re.sub("[a-z]{1,3}", _character, sentence.lower())
     return "".join(text.split()).translate(STOPS)
 

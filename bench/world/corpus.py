@@ -19,8 +19,7 @@ _KINDS = {
 
 
 def sample_document(rng: random.Random) -> list[str]:
-    """Sample a title and 4 to 12 sentences of one topic; 30 % are about the main character, 70 % in
-    one register."""
+    """Sample a title and 4 to 12 sentences of one topic, mostly in one register."""
     topic = rng.choice(TOPICS)
     hero = rng.randrange(len(topic.agents))
     register = rng.choice(REGISTERS)

@@ -110,8 +110,7 @@ class Speaker(NamedTuple):
     def say(
         self, meaning: Meaning, structures: Sequence[str] = STRUCTURES, padding: float = 0.4
     ) -> str:
-        """Sample a sentence with the given meaning and one of `structures`; `padding` as in
-        `root`."""
+        """Sample a sentence with the given meaning; `padding` as in `root`."""
         rng, register = self
         agent = self.noun(meaning.agent, after=meaning.name.words[:1] if meaning.name else ())
         thing = self.noun(meaning.thing)
@@ -152,14 +151,10 @@ class Speaker(NamedTuple):
         subject: Tree | None = None,
         qualities: tuple[str, str] = ("", ""),
     ) -> Tree:
-        """Return the node S of a clause.
+        """Return the node S of a clause, with adverbials at the end.
 
-        Args:
-            clause: what is said.
-            rest: adverbials at the end.
-            nest: chance that a noun is modified, recursively.
-            subject: replaces the agent.
-            qualities: adjectives of agent and thing, or "".
+        `nest` is the chance that a noun is modified, recursively; `subject` replaces the agent;
+        `qualities` are adjectives of agent and thing, or "".
         """
         rng, meaning = self.rng, clause.meaning
 

@@ -14,8 +14,7 @@ MOODS = ("fact", "must", "wish", "may")
 
 
 class Meaning(NamedTuple):
-    """An event: who does what to what, where, when and in which mood. Unspecified roles are
-    None."""
+    """Who does what to what, where, when and in which mood. Unspecified roles are None."""
 
     agent: Concept
     verb: Concept

@@ -30,8 +30,7 @@ BE = {True: "was", False: "is"}  # by tense: whether past
 
 
 def quality(speaker: Speaker, good: bool) -> list[str]:
-    """Sample evaluative words: an adverb and an adjective, two adjectives, or a negated
-    opposite."""
+    """Sample an adverb and an adjective, two adjectives, or a negated opposite."""
     rng = speaker.rng
     kind = rng.random()
     if kind < NEGATED:
@@ -55,8 +54,7 @@ def _target(speaker: Speaker, topic: Topic, before: Sequence[str] = ()) -> Tree:
 
 
 def judgement(speaker: Speaker, good: bool, topic: Topic) -> Tree:
-    """Sample an evaluative clause: a predicate adjective, a feeling of "i", or an event with
-    adjectives."""
+    """Sample a clause: a predicate adjective, a feeling of "i", or an event with adjectives."""
     rng = speaker.rng
     kind = rng.randrange(3)
     if kind == 0:
@@ -85,8 +83,7 @@ def review(speaker: Speaker, good: bool, topic: Topic, padding: float = 0.4) -> 
 
 
 def phrase(rng: random.Random, good: bool) -> Tree:
-    """Sample a short opinion without stop mark: a noun phrase, a feeling, or an adjective
-    phrase."""
+    """Sample a noun phrase, a feeling, or an adjective phrase, without stop mark."""
     topic, speaker = rng.choice(TOPICS), Speaker(rng, rng.choice(REGISTERS))
     kind = rng.randrange(3)
     if kind == 0:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,8 +27,7 @@ from bench.utils.progress import Progress
 from bench.world.chinese import in_chinese
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core.
 
     With a tenth of the steps, it learns the topics of the world but little of their events.
@@ -59,15 +57,14 @@ LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 def pretrain(
     world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int = SIZE.steps
 ) -> None:
-    """Train a tokenizer and an encoder on the corpus of the embedded world and write a Hugging Face
-    folder.
+    """Train a tokenizer and an encoder on the corpus of the embedded world.
 
     Args:
         world: folder written by `bench.world.build`.
         kind: "bert" (lower-casing WordPiece, BertForMaskedLM), "roberta" (cased byte-level BPE,
             RobertaForMaskedLM), or "chinese" (as "bert", on the corpus in Chinese characters, one
             token each).
-        out: folder to write, atomically; `AutoModel` and `AutoTokenizer` load it.
+        out: folder to write, atomically, in Hugging Face format.
         seed: seed of weights, order, masks and dropout. The result depends on the corpus, `seed`
             and `threads`.
         threads: number of CPU threads.
@@ -208,8 +205,7 @@ def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) ->
 def _batches(
     rows: list[list[int]], size: int, generator: torch.Generator
 ) -> Iterator[list[list[int]]]:
-    """Yield batches forever. Rows are sorted by length within pools of 16 batches to reduce
-    padding."""
+    """Yield batches forever, sorted by length within pools of 16 to reduce padding."""
     while True:
         order = torch.randperm(len(rows), generator=generator).tolist()
         for start in range(0, len(order) - 16 * size + 1, 16 * size):

@@ -83,9 +83,8 @@ def _question(rng: random.Random) -> Sample:
 
 
 def _paraphrase(rng: random.Random) -> Sample | None:
-    """Return "1" for equal meanings, else "0". Pairs of nearly equal ones are rejected, because
-    raters would disagree on them."""
     pair = sample_pair(rng, MRPC_SOURCE)
+    # Raters would disagree on nearly equal meanings.
     clear = pair.same or pair.gold <= MRPC_GOLD
     return (str(int(pair.same)), "\t".join(pair.texts)) if clear else None
 
