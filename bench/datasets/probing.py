@@ -31,12 +31,8 @@ _SPLITS = {"tr": "train", "va": "dev", "te": "test"}
 
 
 def read(task: str, data: Path) -> LabelledTask:
-    """Read one task from a data folder, checked against its manifest.
-
-    Args:
-        task: one of `TASKS` or `XPROBE_TASKS`, or a user-defined one.
-        data: the folder that holds `downstream/`, with `probing/` or `probing-xprobe-en/` beside
-            it.
+    """Read one task from the folder that holds `downstream/`, with `probing/` or
+    `probing-xprobe-en/` beside it, checked against its manifest.
 
     Raises:
         UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another

@@ -69,13 +69,10 @@ class StsTask:
 
 
 def read(task: str, data: Path, split: str = "test") -> StsTask:
-    """Read one task from a data folder, checked against the manifest.
+    """Read one task, or a set described in the manifest, from the folder that holds `downstream/`.
 
-    Args:
-        task: one of `TASKS`, or a set described in the manifest.
-        data: the folder that holds `downstream/`.
-        split: "test"; STS-B and SICK-R also have "train" and "dev" ("trial" in SICK's files), and a
-            described set has the splits in the manifest.
+    All have the split "test"; STS-B and SICK-R also have "train" and "dev" ("trial" in SICK's
+    files), and a described set has the splits in the manifest.
 
     Raises:
         UserError: unknown task or split; a file that is missing, truncated, wrongly encoded or of

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from bench.utils.errors import UserError, suggestion
 
 STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-
 TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-
 # Of Conneau et al. (2018): task -> its file.
 PROBING_FILES = {
     "Length": "sentence_length",
@@ -26,18 +24,13 @@ PROBING_FILES = {
     "CoordinationInversion": "coordination_inversion",
 }
 PROBING_TASKS = tuple(PROBING_FILES)
-
 # The same tasks on other sentences (X-Probe), without TopConstituents.
 XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopConstituents")
+CHINESE_TASKS = ("CNSD-STS-B",)  # Chinese STS-B; not part of any average
 
-# Chinese STS-B; not part of any average.
-CHINESE_TASKS = ("CNSD-STS-B",)
-
-# Prefix of user-defined STS sets, whose files are described in the manifest of the data folder.
-OWN_STS = "sts:"
-
-# Prefix of user-defined probing tasks: the file probing/NAME.txt, with its sizes in the manifest.
-OWN_PROBING = "probing:"
+# Prefixes of user-defined STS sets, described in the manifest of the data folder, and of
+# user-defined probing tasks: the file probing/NAME.txt, with its sizes in the manifest.
+OWN_STS, OWN_PROBING = "sts:", "probing:"
 
 GROUPS = {
     "sts": STS_TASKS,
@@ -50,7 +43,6 @@ GROUPS = {
 
 # Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
-
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
 

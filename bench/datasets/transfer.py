@@ -31,11 +31,7 @@ QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 
 def read(task: str, data: Path) -> LabelledTask:
-    """Read one task from a data folder, checked against its manifest.
-
-    Args:
-        task: one of `TASKS`.
-        data: the folder that holds `downstream/`.
+    """Read one task from the folder that holds `downstream/`, checked against its manifest.
 
     Raises:
         UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another
