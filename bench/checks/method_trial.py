@@ -57,9 +57,9 @@ class _Context(RunContext):
 
 def make_inputs(suite_dir: Path) -> None:
     """Write what trial runs read: a short corpus and STS-B of the embedded world."""
-    from bench.world.build import build_small
+    from bench.world import build
 
-    build_small(suite_dir / "world", lines=LINES)
+    build(suite_dir / "world", lines=LINES, small=True)
 
 
 class Trial:
