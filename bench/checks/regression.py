@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.comparison.statistics import predict, t_quantile
+from bench.comparison.statistics import predict
 from bench.results.readers import read_plan
 from bench.results.records import Record, read_scores
 from bench.utils.errors import UserError
@@ -66,7 +66,7 @@ def interval(
     if len(values) > 1:
         prediction = predict(values)
         mean = prediction.mean
-        half += t_quantile(prediction.df, (1 + coverage) / 2) * prediction.scale
+        half += prediction.half_width(1 - coverage)
     return mean - half, mean + half
 
 
