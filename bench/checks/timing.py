@@ -51,10 +51,8 @@ SHAPES = {
     "toy": PublishedShape("bert", 64, 4, 4, 1500, 64),
 }
 SENTENCES = 1_000_000  # size of wiki1m, the papers' training corpus
-DRAWN = (
-    11,
-    31,
-)  # words per sentence: 23 tokens on average, with special tokens and a cut at 32, as in wiki1m
+# Words per sentence: 23 tokens on average, with special tokens and a cut at 32, as in wiki1m.
+DRAWN = (11, 31)
 PAIRS = 1500  # size of STS-B's dev set, whose sentences have 13 tokens on average
 DRAWN_DEV = (5, 17)
 EVERY = 125  # steps between two selections (the released script)
@@ -94,40 +92,35 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
             return " ".join(draw.choices(words, k=draw.randint(low, high)))
 
         _backbone(shape, words, folder / "backbone")
-        write_text(
-            folder / "made-up.txt",
-            "".join(f"{sentence(*DRAWN)}\n" for _ in range(steps * shape.batch)),
-        )
+        corpus = "".join(f"{sentence(*DRAWN)}\n" for _ in range(steps * shape.batch))
+        write_text(folder / "made-up.txt", corpus)
         dev = [
             f"a\tb\tdev\t{row}\t{row % 6}\t{sentence(*DRAWN_DEV)}\t{sentence(*DRAWN_DEV)}\n"
             for row in range(PAIRS)
         ]
-        write_text(
-            folder / "data" / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev)
-        )
-        write_json(
-            folder / "data" / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": PAIRS}}}
-        )
+        data = folder / "data"
+        write_text(data / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev))
+        write_json(data / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": PAIRS}}})
         run = resolve(
             "simcse",
             backbone_name=str(folder / "backbone"),
             corpus=str(folder / "made-up.txt"),
-            data=str(folder / "data"),
+            data=str(data),
             seed=1,
             recipe={"batch_size": shape.batch, "select_every": EVERY},
         )
         outcome = train(run, folder / "suite", folder / "run", device)["outcome"]
     if outcome["status"] != "finished":
         raise UserError(f"the training of '{name}' ended early: {outcome['reason']}; report this")
-    million = outcome["seconds"] * -(-SENTENCES // shape.batch) / steps
-    result = {
+    return {
         "shape": name,
         "steps": steps,
         "batch": shape.batch,
         "seconds": outcome["seconds"],
-        "million": million,
+        "million": outcome["seconds"] * -(-SENTENCES // shape.batch) / steps,
+        "official": shape.official,
+        "work": outcome["work"],
     }
-    return result | {"official": shape.official, "work": outcome["work"]}
 
 
 def _backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
@@ -162,14 +155,12 @@ def _backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
 
 def report(result: dict[str, Any]) -> str:
     """Return the result of `time_shape` in one line."""
-    work = result["work"]
-    rate = result["seconds"] / result["steps"]
+    rate = 1000 * result["seconds"] / result["steps"]
     line = (
-        f"{result['shape']}, batch {result['batch']}: {1000 * rate:.1f} ms a step with selection every {EVERY} steps, "
-        f"{work['ratio']:.2f} times the floor; a million sentences: {result['million']:.0f} s"
+        f"{result['shape']}, batch {result['batch']}: {rate:.1f} ms a step with selection every "
+        f"{EVERY} steps, {result['work']['ratio']:.2f} times the floor; "
+        f"a million sentences: {result['million']:.0f} s"
     )
-    return (
-        line
-        if result["official"] is None
-        else f"{line} (released code, its authors' GPU: {result['official']:.0f} s)"
-    )
+    if result["official"] is not None:
+        line += f" (released code, its authors' GPU: {result['official']:.0f} s)"
+    return line

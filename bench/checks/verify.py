@@ -47,9 +47,6 @@ HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are o
 
 AVERAGE = "Avg"
 
-_BITS = ("versions", "device", "arithmetic")  # parts of a provenance that determine the last bits
-_SHOWN = ("code", *_BITS)
-
 
 class _Run(TypedDict):
     id: str
@@ -179,8 +176,7 @@ def _text(value: Any) -> str:
 def verify(
     result: Path, suite: Path | None = None, data: str | None = None, device: str = "cpu"
 ) -> Verification:
-    """Score a result's encoder again on the same tasks, mode and data, with the same number of
-    threads.
+    """Score a result's encoder again on the same tasks, mode, data and number of threads.
 
     Args:
         result: scores/<run id>.json of a suite, or a file of `score_model`.
@@ -199,7 +195,12 @@ def verify(
     folder = _data(described, result, suite, data)
     names = dict.fromkeys(cell[0] for cell in stored) | described.get("tasks", {})
     names.pop(AVERAGE, None)
-    with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, _set_as(described):
+    # As in the result, at most the machine's CPUs.
+    threads = min(described["device"]["threads"], os.cpu_count() or 1)
+    now = torch.are_deterministic_algorithms_enabled()
+    asked = described.get("arithmetic", {}).get("deterministic", now)
+    as_then = computing(threads, bool(asked), warn_only=True)
+    with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
         mode, scoring = described.get("mode", "test"), Path(work) / "scoring"
@@ -232,10 +233,8 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     for task in tasks:
         if isinstance(task, StsTask):
             sizes = [len(subset.gold) for subset in task.subsets]
-            smallest = min(sizes)
-            for aggregation, pairs in (
-                ("all", sum(sizes)), ("mean", smallest), ("wmean", smallest)
-            ):  # fmt: skip
+            for aggregation in ("all", "mean", "wmean"):
+                pairs = sum(sizes) if aggregation == "all" else min(sizes)
                 exchange = 1200 / (pairs * (pairs + 1))
                 allowed[task.name, task.split, "spearman", aggregation] = max(CORRELATION, exchange)
             continue
@@ -298,7 +297,7 @@ def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]
         return
     outcome = paths.run_folder(suite, words["id"]) / "outcome.json"
     if words["trained"] and outcome.is_file():
-        trained = read_trained(outcome)
+        trained: Mapping[str, Any] = read_trained(outcome)
         for name in ("run", "outcome"):
             then, now = trained.get(name, {}), described.get(name, {})
             if other := sorted(key for key in then.keys() & now.keys() if then[key] != now[key]):
@@ -351,48 +350,43 @@ def _encoder(
 
 
 @contextmanager
-def _set_as(described: Mapping[str, Any]) -> Iterator[None]:
-    """Set threads and determinism as in the result, at most the machine's CPUs, and restore them
-    afterwards."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    asked = described.get("arithmetic", {}).get("deterministic", deterministic)
-    torch.set_num_threads(min(described["device"]["threads"], os.cpu_count() or 1))
-    torch.use_deterministic_algorithms(bool(asked), warn_only=True)
+def computing(threads: int, deterministic: bool, warn_only: bool = False) -> Iterator[None]:
+    """Set torch's threads and determinism, and restore them afterwards."""
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic, warn_only=warns)
+        torch.set_num_threads(before[0])
+        torch.use_deterministic_algorithms(before[1], warn_only=warned)
 
 
 def _origins(
     then: Mapping[str, Any], now: Mapping[str, Any]
 ) -> tuple[list[tuple[str, Any, Any]], bool]:
-    """Return the differences of two provenances, and whether the parts that determine the last bits
-    are equal."""
+    """Return the differences of two provenances, and whether the last bits should be equal."""
     differences, same = [], True
-    for part in _SHOWN:
+    for part in ("code", "versions", "device", "arithmetic"):
         before, after = then.get(part, {}), now[part]
         for name in before | after:
             if before.get(name) != after.get(name):
                 differences.append((f"{part}, {name}", before.get(name), after.get(name)))
-                same &= part not in _BITS
+                same &= part == "code"
     return differences, same
 
 
 def _data_faults(
     described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
 ) -> Iterator[str]:
-    """Yield differences of the data: by the checksums of the tasks, or of the folder for results
-    without them."""
+    """Yield differences of the data: by the sums of the tasks, or of the folder without them."""
     then, name = described["data"], manifest(folder)["name"]
     if name != then["name"]:
         yield f"it was scored on {then['name']}, and {folder} is {name}"
     elif "tasks" in described:
-        now = task_sums(tasks)
-        changed = [task for task in now if described["tasks"].get(task) != now[task]]
-        if changed:
+        present = task_sums(tasks).items()
+        if changed := [task for task, now in present if described["tasks"].get(task) != now]:
             yield f"the data changed since ({', '.join(changed)} in {folder})"
     elif then.get("sha256") not in (None, (sums := paths.data_sums(folder))["sha256"]):
         yield f"the data changed since ({folder} holds {sums['files']} files with another checksum)"
