@@ -56,19 +56,12 @@ def _joining(cls: type[Method]) -> bool:
 
 @dataclass(frozen=True)
 class Check:
-    """One check of the contract.
+    """One check of the contract."""
 
-    Attributes:
-        function: raises if the claim does not hold.
-        claim: what it checks, for a person.
-        applies: whether a method is checked.
-        required: whether the checks after it make no sense when it fails.
-    """
-
-    function: Claim
-    claim: str
-    applies: Callable[[type[Method]], bool] = _every
-    required: bool = False
+    function: Claim  # raises if the claim does not hold
+    claim: str  # what it checks, for a person
+    applies: Callable[[type[Method]], bool] = _every  # whether a method is checked
+    required: bool = False  # whether the checks after it make no sense when it fails
 
     @property
     def name(self) -> str:

@@ -26,15 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clause:
-    """The result of one check.
-
-    Attributes:
-        claim: what was checked.
-        fault: why it does not hold; empty if it holds.
-    """
+    """The result of one check."""
 
     claim: str
-    fault: str = ""
+    fault: str = ""  # why it does not hold; empty if it holds
 
     def __str__(self) -> str:
         return f"fault  {self.claim}: {self.fault}" if self.fault else f"ok     {self.claim}"
@@ -66,11 +61,7 @@ def parametrize_with_checks(methods: Sequence[str]) -> pytest.MarkDecorator:
 
 
 def _require(check: Check, method: str) -> None:
-    """Check a registered method.
-
-    Raises:
-        AssertionError: the claim does not hold; the message says why and what to do.
-    """
+    """Check a registered method; the AssertionError says why the claim does not hold."""
     with computing(1, deterministic=True):
         fault = _fault(check, Trial(method_class(method), Path(_shared_inputs().name)))
     if fault:

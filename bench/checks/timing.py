@@ -20,24 +20,15 @@ from bench.utils.files import write_json, write_text
 
 @dataclass(frozen=True)
 class PublishedShape:
-    """The shape of a transformer, and how SimCSE trains it (docs/methods.md#optimisation).
+    """The shape of a transformer, and how SimCSE trains it (docs/methods.md#optimisation)."""
 
-    Attributes:
-        kind: model type.
-        width, depth, heads: hidden size, layers and attention heads.
-        words: size of the vocabulary.
-        batch: batch size.
-        official: seconds of the released code on its authors' GPU, by its log; None if no log is
-            public.
-    """
-
-    kind: str
+    kind: str  # model type
     width: int
     depth: int
     heads: int
-    words: int
+    words: int  # size of the vocabulary
     batch: int
-    official: float | None = None
+    official: float | None = None  # seconds of the released code on its authors' GPU, if known
 
 
 # Sizes of the published models. The seconds are from the released logs of GS-InfoNCE, which trains

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal
 
 import torch
 
@@ -48,39 +48,6 @@ HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are o
 AVERAGE = "Avg"
 
 
-class _Run(TypedDict):
-    id: str
-    method: str
-    setting: str
-    backbone: str
-    data: str
-    trained: bool
-
-
-class _Data(TypedDict):
-    name: str
-
-
-class _Device(TypedDict):
-    threads: int
-
-
-class _Provenance(TypedDict):
-    """What a verification needs of the provenance of scores."""
-
-    encoder: str
-    data: _Data
-    device: _Device
-    run: NotRequired[_Run]
-    model: NotRequired[str]
-    outcome: NotRequired[Outcome]
-    mode: NotRequired[Literal["test", "dev"]]
-    tasks: NotRequired[dict[str, Any]]
-    code: NotRequired[dict[str, Any]]
-    versions: NotRequired[dict[str, Any]]
-    arithmetic: NotRequired[dict[str, Any]]
-
-
 @dataclass(frozen=True)
 class Score:
     """A stored and a recomputed score, in points; None if one side has none."""
@@ -103,19 +70,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Verification:
-    """The verification of one result.
-
-    Attributes:
-        result: the file.
-        scores: every score of either side.
-        differences: differences of the provenance: name, stored and present value.
-        faults: reasons against confirmation even if all scores are equal, as clauses.
-    """
+    """The verification of one result."""
 
     result: Path
-    scores: Sequence[Score]
-    differences: Sequence[tuple[str, Any, Any]]
-    faults: Sequence[str]
+    scores: Sequence[Score]  # every score of either side
+    differences: Sequence[tuple[str, Any, Any]]  # of the provenance: name, stored and present value
+    faults: Sequence[str]  # against confirmation even if all scores are equal, as clauses
 
     @property
     def confirmed(self) -> bool:
@@ -267,9 +227,13 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[CellKey, float], list[str]
                 f"{result} holds no scores to verify, since its run was {why}; "
                 "name a result that has some"
             )
-        check_form(described, _Provenance)
-        if not {"run", "model"} & described.keys():
-            raise KeyError("model")
+        check_form(described, {"encoder": str, "data": {"name": str}, "device": {"threads": int}})
+        names = ("id", "method", "setting", "backbone", "data")
+        run = {"run": {"trained": bool} | dict.fromkeys(names, str)}
+        check_form(described, run if "run" in described else {"model": str})
+        check_form(described.get("mode", "test"), Literal["test", "dev"], "'mode'")
+        for part in ("tasks", "code", "versions", "arithmetic"):
+            check_form(described.get(part, {}), dict, f"'{part}'")
         if all(record["task"] == AVERAGE for record in records):
             raise ValueError("it has no score of a task")
         if not 0 < described["device"]["threads"] < 2**16:

@@ -99,17 +99,11 @@ def find(suite: SuiteResults, text: str) -> Candidate:
 
 @dataclass
 class Comparison:
-    """A method against the baseline on one task.
+    """A method against the baseline on one task."""
 
-    Attributes:
-        row: its names and statistics, a row of the first frame that `against` returns.
-        pair: the paired differences.
-        diverged: how many seeds diverged, as a clause; empty if none did.
-    """
-
-    row: dict[str, Any]
+    row: dict[str, Any]  # names and statistics, a row of the first frame that `against` returns
     pair: paired.PairedDifferences
-    diverged: str
+    diverged: str  # how many seeds diverged, as a clause; empty if none did
 
     @property
     def has_scores(self) -> bool:
@@ -187,8 +181,7 @@ def _printed(suite: SuiteResults) -> Printed:
 
 def _printed_settings(variant: str) -> dict[str, str]:
     """The settings in a printed remark such as `bs=64, cls`."""
-    pieces = (piece.partition("=") for piece in variant.split(", "))
-    return {key: value for key, equals, value in pieces if equals}
+    return dict(piece.split("=", 1) for piece in variant.split(", ") if "=" in piece)
 
 
 def _same_table(a: dict[str, Any], b: dict[str, Any]) -> bool:

@@ -174,19 +174,12 @@ def pair_scores(
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict on a comparison.
-
-    Attributes:
-        word: a key of `COMPARISON_SYMBOLS`.
-        reason: why, as a clause.
-        p_adjusted: p after Holm's correction; NaN without a test.
-        seeds: for `undecided`, the number of seeds that would decide, if any would.
-    """
+    """The verdict on a comparison and why, as a clause."""
 
     word: Word
     reason: str
-    p_adjusted: float = nan
-    seeds: int | None = None
+    p_adjusted: float = nan  # p after Holm's correction; NaN without a test
+    seeds: int | None = None  # the number that would decide an `undecided` pair, if any would
 
 
 def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decision:

@@ -57,21 +57,13 @@ def _deviations(run: RunResults, backbone: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _OurScores:
-    """Our side of a printed number.
+    """Our side of a printed number."""
 
-    Attributes:
-        runs: one per seed.
-        minus: for a printed difference, the runs whose scores are subtracted.
-        key: task, split and metric of the scores.
-        sign: 1, or -1 if print states the negated quantity.
-        backbone: as printed.
-    """
-
-    runs: list[RunResults]
-    minus: list[RunResults] | None
+    runs: list[RunResults]  # one per seed
+    minus: list[RunResults] | None  # for a printed difference, the runs that are subtracted
     key: Key
-    sign: int
-    backbone: str
+    sign: int  # 1, or -1 if print states the negated quantity
+    backbone: str  # as printed
 
     @property
     def sides(self) -> list[list[RunResults]]:

@@ -47,46 +47,44 @@ VERDICT_MEANINGS: dict[Kind, str] = {
 class Tolerance:
     """The largest difference from the printed number at which a mean still counts as `reproduced`.
 
-    Attributes:
-        average, task: tolerance of an average and of a single task, in points.
-        reason: where the numbers come from.
-        spreads: the same two in prior standard deviations of the cell. The larger of both applies.
+    It is the larger one of `points` and `spreads`, for an average and for a single task.
     """
 
-    average: float
-    task: float
-    reason: str
-    spreads: tuple[float, float] = (0, 0)
+    points: tuple[float, float]
+    reason: str  # where the numbers come from
+    spreads: tuple[float, float] = (0, 0)  # in prior standard deviations of the cell
 
 
-_SAME = Tolerance(0.02, 0.03, "same weights: rounding, and float32 on other hardware")
+_SAME = Tolerance((0.02, 0.03), "same weights: rounding, and float32 on other hardware")
 TOLERANCES = {
     "checkpoint": _SAME,
     "untrained": _SAME,
     "whitening": Tolerance(
-        0.1, 0.1, "a decomposition of few sentences: order of summation, float32 against float64"
+        (0.1, 0.1), "a decomposition of few sentences: order of summation, float32 against float64"
     ),
     "flow": Tolerance(
-        1.0, 1.0, "fitted by gradient descent from one random start: treated as a trained model"
+        (1.0, 1.0), "fitted by gradient descent from one random start: treated as a trained model"
     ),
     "transfer": Tolerance(
-        0.3, 0.3, "same vectors, classifier trained by stochastic gradient descent"
+        (0.3, 0.3), "same vectors, classifier trained by stochastic gradient descent"
     ),
-    "transfer, small test": Tolerance(1.0, 1.0, "as transfer, on 500 (TREC) or 1,725 (MRPC) items"),
+    "transfer, small test": Tolerance(
+        (1.0, 1.0), "as transfer, on 500 (TREC) or 1,725 (MRPC) items"
+    ),
     "trained base": Tolerance(
-        1.0, 1.0, "mean of 5 or more seeds; single tasks vary more than the average", (0, 2)
+        (1.0, 1.0), "mean of 5 or more seeds; single tasks vary more than the average", (0, 2)
     ),
     "trained large": Tolerance(
-        1.0, 1.0, "two standard deviations over public seeds, at least 1 point", (2, 2)
+        (1.0, 1.0), "two standard deviations over public seeds, at least 1 point", (2, 2)
     ),
     # No prior exists for differences: how much variance pairing removes depends on the two methods.
     "difference": Tolerance(
-        0.5, 1.0, "seeds are paired; printed gains start at 0.28, so more would accept a loss"
+        (0.5, 1.0), "seeds are paired; printed gains start at 0.28, so more would accept a loss"
     ),
     # The last two are not in points.
-    "uniformity": Tolerance(0.1, 0.1, "separates the two printed differences, 0.04 and 0.31"),
+    "uniformity": Tolerance((0.1, 0.1), "separates the two printed differences, 0.04 and 0.31"),
     "best step": Tolerance(
-        3125, 3125, "a fifth of an epoch of 15,625 steps; sd of 2,730 over 50 seeds on bert-base"
+        (3125, 3125), "a fifth of an epoch of 15,625 steps; sd of 2,730 over 50 seeds on bert-base"
     ),
 }
 
@@ -101,9 +99,8 @@ def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
     """
     if kind == "transfer" and task in ("TREC", "MRPC"):
         kind = "transfer, small test"
-    entry = TOLERANCES[kind]
-    points = entry.average if task == "Avg" else entry.task
-    return max(points, entry.spreads[task != "Avg"] * (prior_sd or 0.0))
+    entry, which = TOLERANCES[kind], task != "Avg"
+    return max(entry.points[which], entry.spreads[which] * (prior_sd or 0.0))
 
 
 def seeds_to_decide(
@@ -123,21 +120,13 @@ def seeds_to_decide(
 
 @dataclass(frozen=True)
 class VerdictInput:
-    """What a verdict is based on.
-
-    Attributes:
-        printed: the printed number, in points.
-        ours: our scores, in points, one per seed.
-        tolerance: of the cell, in points.
-        deterministic: whether our score does not depend on a seed.
-        prior_sd: standard deviation over public seeds, in points, if known.
-    """
+    """What a verdict is based on, in points."""
 
     printed: float
-    ours: Sequence[float]
+    ours: Sequence[float]  # one score per seed
     tolerance: float
-    deterministic: bool = False
-    prior_sd: float | None = None
+    deterministic: bool = False  # whether our score does not depend on a seed
+    prior_sd: float | None = None  # standard deviation over public seeds, if known
 
     @property
     def prediction(self) -> Prediction | None:
@@ -149,17 +138,11 @@ class VerdictInput:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict.
-
-    Attributes:
-        kind: a key of `VERDICT_SYMBOLS`.
-        reason: why, as a clause.
-        seeds: for `inconclusive`, the number of seeds that would decide; None if no number would.
-    """
+    """A verdict and why, as a clause."""
 
     kind: Kind
     reason: str = ""
-    seeds: int | None = None
+    seeds: int | None = None  # the number that would decide an `inconclusive` cell, if any would
 
 
 def _judge(cell: VerdictInput, prediction: Prediction | None, p_adjusted: float) -> Verdict:

@@ -41,15 +41,10 @@ _NOT_USER_CODE = tuple(
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of an external method.
+    """Origin of an external method."""
 
-    Attributes:
-        place: file, or package and module.
-        sha256: SHA-256 of the imported file, or of all Python files of the package.
-    """
-
-    place: str
-    sha256: str
+    place: str  # file, or package and module
+    sha256: str  # of the imported file, or of all Python files of the package
 
 
 Found = tuple[Origin, list[type[Method]]]
@@ -151,9 +146,8 @@ def describe_error(error: BaseException, function: Callable[..., Any] | None = N
 
 def _place(error: BaseException) -> str:
     """Return the innermost line of user code in the traceback."""
-    places = [
-        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
+    frames = traceback.walk_tb(error.__traceback__)
+    places = [(frame.f_code.co_filename, line) for frame, line in frames]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((error.filename, error.lineno or 1))
     return next((f"{file}, line {line}" for file, line in reversed(places) if _is_users(file)), "")

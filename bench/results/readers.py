@@ -78,49 +78,43 @@ class Trained(TypedDict):
     provenance: NotRequired[dict[str, Any]]
 
 
-class Analysed(TypedDict):
-    """The content of analyses/RUN.json: results by name."""
-
-    analyses: dict[str, dict[str, Any]]
-
-
 _hints = cache(partial(typing.get_type_hints, include_extras=True))
 
 
 def check_form(value: Any, form: Any, name: str = "a part of it") -> None:
     """Check that a JSON value has the form of a type: a TypedDict, a union with None, a list, ...
 
-    A TypedDict may have further keys.
+    A dict of types by key stands for a TypedDict. Both may have further keys.
 
     Raises:
         KeyError: a key is missing.
         ValueError: a part has another form; the message names it.
     """
     kind, parts = typing.get_origin(form) or form, typing.get_args(form)
+    keys = _hints(form) if typing.is_typeddict(form) else form if isinstance(form, dict) else {}
     if kind in (Union, UnionType):
         if value is not None:
             check_form(value, parts[0], name)
         return
     if kind is Literal:
         fits = value in parts
-    elif typing.is_typeddict(kind):
+    elif keys:
         fits = isinstance(value, dict)
     else:
         fits = kind is Any or type(value) in ((int, float) if kind is float else (kind,))
     if not fits:
         shown = f"is {value!r}" if isinstance(value, str | int | float) else "has another form"
         raise ValueError(f"{name} {shown}")
-    if kind is list:
+    if kind is list and parts:
         for item in value:
             check_form(item, parts[0], name)
     elif kind is dict and parts:
         for key, item in value.items():
             check_form(item, parts[1], f"'{key}'")
-    elif typing.is_typeddict(kind):
-        for key, part in _hints(kind).items():
-            optional = typing.get_origin(part) is NotRequired
-            if key in value or not optional:
-                check_form(value[key], typing.get_args(part)[0] if optional else part, f"'{key}'")
+    for key, part in keys.items():
+        optional = typing.get_origin(part) is NotRequired
+        if key in value or not optional:
+            check_form(value[key], typing.get_args(part)[0] if optional else part, f"'{key}'")
 
 
 def describe_damage(error: Exception) -> str:
@@ -189,7 +183,7 @@ def read_analyses(path: Path) -> dict[str, Any]:
         return {}
     content = read_json(path)
     with analyses_damage(path):
-        check_form(content, Analysed)
+        check_form(content, {"analyses": dict[str, dict[str, Any]]})
         return content["analyses"]
 
 

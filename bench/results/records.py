@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from bench.results.readers import check_form, report_damage
 from bench.utils.errors import UserError
@@ -31,13 +31,6 @@ COLUMNS = (
     "aggregation",
     "value",
 )
-
-
-class Scored(TypedDict):
-    """The content of scores/RUN.json."""
-
-    provenance: dict[str, Any]
-    records: list[dict[str, Any]]
 
 
 # Measurements of a run's encoder besides scores (bench/stages/analyse.py).
@@ -72,7 +65,7 @@ def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
             f"evaluate; name another file, or score again"
         )
     with scores_damage(path):
-        check_form(content, Scored)
+        check_form(content, {"provenance": dict, "records": list[dict]})
         for record in content["records"]:
             _check_record(record)
         for cell, count in Counter(map(cell_key, content["records"])).items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypedDict
+from typing import Any
 
 from bench.datasets.tasks import DEV_AVERAGE, Board, average_of_all, boards_of, expand_tasks
 from bench.results import readers
@@ -126,21 +126,15 @@ def _derived(
         yield ("uniformity", "", "uniformity"), float(uniformity)
 
 
-class _Provenance(TypedDict):
-    """What a suite needs of the provenance of scores."""
-
-    run: dict[str, Any]
-    data: dict[str, Any]
-    outcome: readers.Outcome
-
-
 def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
     path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in ("scores", "analyses"))
     if not path.is_file():
         return RunResults(plan, "missing", "no scores in this suite", "", {})
     provenance, records = read_scores(path)
     with scores_damage(path):
-        readers.check_form(provenance, _Provenance)
+        readers.check_form(
+            provenance, {"run": dict, "data": {"name": str}, "outcome": readers.Outcome}
+        )
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
     scores = {

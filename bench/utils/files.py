@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,25 @@ def _open_mode(kind: int) -> int:
 
 
 @contextmanager
+def _temporary(path: Path, make: Callable[[str, str, Path], Any]) -> Iterator[Path]:
+    """Yield a temporary file or folder beside `path`, which is removed if it is still there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = make(".part", f".{path.name}.", path.parent)
+    except OSError as error:
+        raise write_error(path, error.errno) from error
+    if is_file := isinstance(made, tuple):
+        os.close(made[0])
+    temporary = Path(made[1] if is_file else made)
+    try:
+        with disk_errors(path):
+            yield temporary
+            fsync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True) if is_file else shutil.rmtree(temporary, True)
+
+
+@contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which replaces `path` on success and is removed else.
 
@@ -83,22 +102,11 @@ def atomic_file(path: Path) -> Iterator[Path]:
     path = Path(path)
     if os.path.isdir(path):  # which Path.is_dir cannot tell of a name that is too long
         raise UserError(f"{path} is a folder; pass the name of a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(".part", f".{path.name}.", path.parent)
-    except OSError as error:
-        raise write_error(path, error.errno) from error
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        with disk_errors(path):
-            yield temporary
-            os.chmod(temporary, _open_mode(0o666))
-            fsync(temporary)
-            os.replace(temporary, path)
-            fsync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _temporary(path, tempfile.mkstemp) as temporary:
+        yield temporary
+        os.chmod(temporary, _open_mode(0o666))
+        fsync(temporary)
+        os.replace(temporary, path)
 
 
 @contextmanager
@@ -113,34 +121,25 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
         UserError: the parent folder cannot be written, the disk is full, or a file would be lost.
     """
     path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(".part", f".{path.name}.", path.parent))
-    except OSError as error:
-        raise write_error(path, error.errno) from error
-    try:
-        with disk_errors(path):
-            yield temporary
-            os.chmod(temporary, _open_mode(0o777))
-            for file in sorted(temporary.rglob("*")):
-                if file.is_file():
-                    os.chmod(file, _open_mode(0o666))
-                    fsync(file)
-            if keep_others and (others := _files(path) - _files(temporary)):
-                raise UserError(
-                    f"{path / min(others)} was not written by this command and would be deleted; "
-                    "choose another folder"
-                )
-            old = None
-            if path.exists():
-                old = tempfile.mkdtemp(".old", f".{path.name}.", path.parent)
-                os.replace(path, Path(old) / path.name)
-            os.replace(temporary, path)
-            if old:
-                shutil.rmtree(old)
-            fsync(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with _temporary(path, tempfile.mkdtemp) as temporary:
+        yield temporary
+        os.chmod(temporary, _open_mode(0o777))
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file():
+                os.chmod(file, _open_mode(0o666))
+                fsync(file)
+        if keep_others and (others := _files(path) - _files(temporary)):
+            raise UserError(
+                f"{path / min(others)} was not written by this command and would be deleted; "
+                "choose another folder"
+            )
+        old = None
+        if path.exists():
+            old = tempfile.mkdtemp(".old", f".{path.name}.", path.parent)
+            os.replace(path, Path(old) / path.name)
+        os.replace(temporary, path)
+        if old:
+            shutil.rmtree(old)
 
 
 def remove_partial(folder: Path) -> None:
@@ -155,11 +154,7 @@ def _files(folder: Path) -> set[Path]:
 
 
 def check_replaceable(folder: Path, mark: str) -> None:
-    """Check that `folder` is missing, empty, or an earlier output, which contains a file `mark`.
-
-    Raises:
-        UserError: `folder` is a file or has other content.
-    """
+    """Refuse a folder that is a file or has content and not the file `mark` of an own output."""
     folder = Path(folder)
     if folder.is_dir() and ((folder / mark).is_file() or not any(folder.iterdir())):
         return

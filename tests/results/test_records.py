@@ -10,16 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.datasets.tasks import (
-    PROBING_TASKS,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    average,
-    canonical_task,
-    expand_tasks,
-)
+from bench.datasets import tasks
+from bench.datasets.tasks import STS_TASKS, average, canonical_task, expand_tasks
 from bench.results.records import read_scores, write_scores
 from bench.utils.errors import UserError, did_you_mean
+
+RECORD = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all"}
 
 
 def test_the_average_is_that_of_the_printed_cells() -> None:
@@ -43,26 +39,15 @@ def test_task_labels_of_papers_have_one_canonical_name() -> None:
 def test_known_tasks_are_listed_groups_first() -> None:
     with pytest.raises(UserError) as caught:
         expand_tasks(["STSb"])
-    listed = (
-        str(caught.value)
-        .removeprefix("unknown task 'STSb'; did you mean 'STS-B'? (known: ")
-        .removesuffix(")")
-    )
+    told = "unknown task 'STSb'; did you mean 'STS-B'? (known: "
+    listed = str(caught.value).removeprefix(told).removesuffix(")")
     groups, *kinds = (part.split(", ") for part in listed.split("; "))
     assert groups == ["sts", "transfer", "probing", "all", "xprobe", "chinese"]
-    assert kinds == [list(STS_TASKS), list(TRANSFER_TASKS), list(PROBING_TASKS)]
+    assert kinds == [list(STS_TASKS), list(tasks.TRANSFER_TASKS), list(tasks.PROBING_TASKS)]
 
 
 def test_scores_round_trip(tmp_path: Path) -> None:
-    records = [
-        {
-            "task": "STS12",
-            "split": "test",
-            "metric": "spearman",
-            "aggregation": "all",
-            "value": 1 / 3,
-        }
-    ]
+    records = [RECORD | {"value": 1 / 3}]
     write_scores(tmp_path / "s.json", {"seed": 1}, records)
     assert read_scores(tmp_path / "s.json") == ({"seed": 1}, records)
     (tmp_path / "s.json").write_text("[]")
@@ -81,23 +66,14 @@ def test_scores_round_trip(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_records_are_rejected(change: dict[str, Any], told: str, tmp_path: Path) -> None:
-    record = {
-        "task": "STS12",
-        "split": "test",
-        "metric": "spearman",
-        "aggregation": "all",
-        "value": 1.0,
-    }
-    write_scores(tmp_path / "s.json", {}, [record | change])
+    write_scores(tmp_path / "s.json", {}, [RECORD | {"value": 1.0} | change])
     with pytest.raises(UserError, match=re.escape(told)):
         read_scores(tmp_path / "s.json")
 
 
 def test_a_guess_is_given_only_if_it_is_close() -> None:
-    assert (
-        did_you_mean("simsce", ["simcse", "sscl"])
-        == "; did you mean 'simcse'? (known: simcse, sscl)"
-    )
+    hint = did_you_mean("simsce", ["simcse", "sscl"])
+    assert hint == "; did you mean 'simcse'? (known: simcse, sscl)"
     assert did_you_mean("xyz", ["simcse"]) == " (known: simcse)"
     many = did_you_mean("a7", [f"a{i}" for i in range(14)])
     assert many.startswith("; did you mean 'a7'? (known: a7, ")

@@ -51,9 +51,8 @@ def test_what_is_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
     assert blocking_path(tmp_path / "new" / "folder") is None
     for name in ("file", "nowhere"):
         assert blocking_path(tmp_path / name / "folder") == tmp_path / name
-        with pytest.raises(
-            UserError, match=f"{name} is not a folder; move it away or choose another path"
-        ):
+        told = f"{name} is not a folder; move it away or choose another path"
+        with pytest.raises(UserError, match=told):
             write_text(tmp_path / name / "folder" / "x.txt", "x")
     with pytest.raises(UserError, match="the name is too long; choose a shorter one"):
         write_text(tmp_path / ("a" * 300), "x")
@@ -137,9 +136,8 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
     make("a", "deep/b")
     make("a", "deep/b", "c")
     (tmp_path / "made" / "deep" / "thesis.txt").write_text("years")
-    with pytest.raises(
-        UserError, match=r"deep/thesis\.txt was not written by this command and would be deleted"
-    ):
+    told = r"deep/thesis\.txt was not written by this command and would be deleted"
+    with pytest.raises(UserError, match=told):
         make("a", "deep/b", "c")
     assert (tmp_path / "made" / "deep" / "thesis.txt").read_text() == "years"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made"]
