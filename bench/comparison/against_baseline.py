@@ -1,5 +1,4 @@
-"""Methods of a suite compared with a baseline, paired by seed, and the gains over it that papers
-print.
+"""Methods of a suite compared with a baseline, paired by seed, and the printed gains over it.
 
 `against` is the only path from a suite to these comparisons: tables and figures show what it
 returns.
@@ -62,12 +61,10 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
 
 
 def find(suite: SuiteResults, text: str) -> Candidate:
-    """The planned method with a name as in configurations; without `@`, its official setting if
-    that is planned.
+    """The planned method with this name; without `@`, its official setting if that is planned.
 
     Raises:
-        UserError: the name cannot be parsed, or no such method is planned. The message lists the
-            closest names.
+        UserError: the name cannot be parsed, or no such method is planned.
     """
     from bench.runs.resolve import parse
 

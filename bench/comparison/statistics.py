@@ -1,5 +1,4 @@
-"""Intervals, quantiles and corrections behind the verdicts; docs/statistics.md derives them and
-their error rates."""
+"""Intervals, quantiles and corrections behind the verdicts, derived in docs/statistics.md."""
 
 from __future__ import annotations
 
@@ -72,17 +71,12 @@ def pooled_sd(sd: float, n: int, prior_sd: float | None) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictive t distribution of one further score, given n scores and the prior if there is one.
-
-    Attributes:
-        mean, sd, n: of the scores, in points.
-        prior_sd: standard deviation over seeds known from elsewhere, in points.
-    """
+    """Predictive t distribution of one further score, given the moments of n scores, in points."""
 
     mean: float
     sd: float
     n: int
-    prior_sd: float | None = None
+    prior_sd: float | None = None  # standard deviation over seeds known from elsewhere
 
     @property
     def df(self) -> int:
@@ -125,8 +119,7 @@ def mean_half_width(sd: float, n: int, level: float = LEVEL) -> float:
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval (1927) of a probability, given its share in n draws; ties may count
-    half."""
+    """Wilson's 95 % interval (1927) of a probability, given a share of n draws; ties count half."""
     z = float(ndtri(1 - LEVEL / 2))
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
@@ -134,11 +127,9 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def fewest_seeds(suffices: Callable[[int], bool]) -> int | None:
-    """The smallest number of seeds from `FEWEST_SEEDS` to `MOST_SEEDS` that suffices; None if none
-    does.
+    """The smallest number of seeds that suffices, at most `MOST_SEEDS`; None if none does.
 
-    Args:
-        suffices: monotone, as intervals only get narrower with more seeds.
+    `suffices` must be monotone, as intervals only get narrower with more seeds.
     """
     numbers = range(FEWEST_SEEDS, MOST_SEEDS + 1)
     first = bisect_left(numbers, True, key=suffices)

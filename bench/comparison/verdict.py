@@ -1,5 +1,4 @@
-"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule and its
-error rates."""
+"""The verdict on a printed number, given our seeds; docs/statistics.md states the rule."""
 
 from __future__ import annotations
 

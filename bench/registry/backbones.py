@@ -20,23 +20,14 @@ TOY_FOLDER = Path(__file__).parents[1] / "world" / "backbones"
 
 @dataclass(frozen=True)
 class Backbone:
-    """A pre-trained encoder or a table of word vectors.
+    """A pre-trained encoder or a table of word vectors."""
 
-    Attributes:
-        name: name in configurations.
-        source: "hub", "toy" (shipped), "folder" (local; a file for word vectors) or "none".
-        location: hub repository, toy kind ("bert", "roberta", "chinese", "glove"), folder or file.
-        shape: width and depth.
-        fingerprint: identifies the weights; part of a run's identity.
-        kind: one of `BACKBONE_KINDS`.
-    """
-
-    name: str
-    source: str
-    location: str
+    name: str  # in configurations
+    source: str  # "hub", "toy" (shipped), "folder" (local; a file for word vectors) or "none"
+    location: str  # hub repository, toy kind ("bert", "roberta", "chinese", "glove"), or path
     shape: Shape
-    fingerprint: str
-    kind: str = "transformer"
+    fingerprint: str  # identifies the weights; part of a run's identity
+    kind: str = "transformer"  # one of `BACKBONE_KINDS`
 
     @property
     def reference(self) -> str:
@@ -103,11 +94,7 @@ _TOY = {
 
 
 def check_toy(name: str) -> None:
-    """Verify the checksums of a toy backbone.
-
-    Raises:
-        UserError: a file is missing or modified.
-    """
+    """Verify the checksums of a toy backbone; `UserError` if a file is missing or modified."""
     for line in (TOY_FOLDER / "SHA256SUMS").read_text().splitlines():
         digest, _, file = line.partition("  ")
         path = TOY_FOLDER / file

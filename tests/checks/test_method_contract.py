@@ -145,7 +145,7 @@ DRAW = 'torch.randn(anchors.shape, generator=step.generator("noise"))'
 
 
 @pytest.mark.slow
-def test_a_sound_method_keeps_every_clause(trial: Callable[[str], Trial]) -> None:
+def test_a_sound_method_keeps_every_clause(trial):
     found = list(contract.clauses(trial(SOURCE)))
     assert [clause.fault for clause in found] == [""] * len(checks.CHECKS)
     assert all(str(clause).startswith("ok     queue: ") for clause in found)
@@ -243,21 +243,17 @@ BREACHES = [
 
 
 @pytest.mark.parametrize(("edits", "clause", "said"), BREACHES)
-def test_a_breach_is_noticed_by_its_clause(
-    edits: list[tuple[str, str]], clause: str, said: str, trial: Callable[[str], Trial]
-) -> None:
+def test_a_breach_is_noticed_by_its_clause(edits, clause, said, trial):
     with pytest.raises((Fault, UserError), match=said) as raised:
         getattr(checks, f"check_{clause}")(trial(changed(*edits)))
     assert "\n" not in str(raised.value)
 
 
-def test_every_clause_has_a_breach() -> None:
+def test_every_clause_has_a_breach():
     assert {clause for _, clause, _ in BREACHES} == {check.name for check in checks.CHECKS}
 
 
-def test_what_rests_on_a_broken_clause_is_left_out(
-    trial: Callable[[str], Trial], tmp_path: Path
-) -> None:
+def test_what_rests_on_a_broken_clause_is_left_out(trial, tmp_path):
     source = changed((LOSS, "return 1 / 0"))
     found = list(contract.clauses(trial(source)))
     assert [bool(clause.fault) for clause in found] == [False, False, True]
@@ -278,9 +274,7 @@ def test_method(method, check):
 
 
 @pytest.mark.slow
-def test_parametrize_with_checks_gives_a_test_per_method_and_check(
-    write: Callable[..., Path], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parametrize_with_checks_gives_a_test_per_method_and_check(write, pytester, monkeypatch):
     broken = changed(('"queue"', '"broken-queue"'), (LOSS, LOSS + " / (len(views.vectors[0]) - 1)"))
     folder = write(name="my_methods/queue.py").parent
     write(broken, "my_methods/broken.py")
@@ -298,14 +292,12 @@ def test_parametrize_with_checks_gives_a_test_per_method_and_check(
     )
 
 
-def test_parametrize_with_checks_refuses_an_unknown_method() -> None:
+def test_parametrize_with_checks_refuses_an_unknown_method():
     with pytest.raises(UserError, match="unknown method 'nothing'"):
         contract.parametrize_with_checks(["nothing"])
 
 
-def test_the_command_names_what_cannot_be_imported(
-    write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_names_what_cannot_be_imported(write, capsys):
     path = write("x = 1\nimport nothing_of_this_name\n")
     assert main(["check-method", str(path)]) == 1
     first, last = capsys.readouterr().out.splitlines()
@@ -320,9 +312,7 @@ def test_the_command_names_what_cannot_be_imported(
     assert told in capsys.readouterr().out
 
 
-def test_what_is_no_python_file_is_refused(
-    write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_python_file_is_refused(write, capsys):
     folder = write().parent
     no_file = "is not a file; name a Python file with a method"
     text = write(SOURCE, "queue.txt")
@@ -336,7 +326,7 @@ def test_what_is_no_python_file_is_refused(
         run_of("simcse")
 
 
-def test_an_error_is_placed_in_the_users_own_code() -> None:
+def test_an_error_is_placed_in_the_users_own_code():
     """Not in this project, in Python's library or in a package, where the error may come from."""
 
     def first_line(function: Callable[..., object]) -> str:
@@ -395,9 +385,7 @@ LENGTH, FROZEN, HYPER = "length: int = 4", "@dataclass(frozen=True)", "Hyper = Q
         (changed((HYPER, HYPER + '\n    version = "1"')), "the version of Queue is '1'"),
     ],
 )  # fmt: skip
-def test_a_file_that_holds_no_whole_method_is_one_sentence(
-    source: str, said: str, write: Callable[..., Path]
-) -> None:
+def test_a_file_that_holds_no_whole_method_is_one_sentence(source, said, write):
     before = set(sys.modules)
     plugins.add_method_paths([write(source)])
     with pytest.raises(UserError, match=said.replace("HERE", ".*queue.py, line")) as raised:
@@ -407,14 +395,12 @@ def test_a_file_that_holds_no_whole_method_is_one_sentence(
         assert not [name for name in set(sys.modules) - before if name.startswith("_method_")]
 
 
-def test_the_methods_of_the_project_are_whole() -> None:
+def test_the_methods_of_the_project_are_whole():
     for cls in registered.method_classes().values():
         assert list(plugins.interface_errors(cls)) == []
 
 
-def test_files_and_folders_are_found_and_do_not_clash(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_files_and_folders_are_found_and_do_not_clash(write, monkeypatch, tmp_path):
     one = write(name="one/same.py")
     two = write(SOURCE.replace('"queue"', '"other-queue"', 1), "two/same.py")
     write("raise OSError", "two/_helper.py")
@@ -437,7 +423,7 @@ def test_files_and_folders_are_found_and_do_not_clash(
         registered.method_classes()
 
 
-def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) -> None:
+def test_a_file_cannot_take_the_place_of_a_module(write):
     import methods.simcse
 
     json_source = SOURCE.replace('"queue"', '"json"', 1)
@@ -447,7 +433,7 @@ def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) ->
     assert hasattr(__import__("json"), "dumps")
 
 
-def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]) -> None:
+def test_unknown_methods_say_where_ones_own_are_found(write):
     own = "unknown method 'quue'.*for your own methods, set BENCH_METHODS"
     with pytest.raises(UserError, match=own):
         run_of("quue")
@@ -466,9 +452,8 @@ def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]
     ],
 )
 def test_a_method_that_fails_in_training_is_a_sentence(
-    write: Callable[..., Path], tiny_bert: Path, tiny_data: Path, tiny_corpus: Path,
-    tmp_path: Path, body: str, told: str,
-) -> None:  # fmt: skip
+    write, tiny_bert, tiny_data, tiny_corpus, tmp_path, body, told
+):
     path = write(changed((LOSS, body)))
     plugins.add_method_paths([path])
     run = tiny_run("queue", tiny_bert, tiny_data, tiny_corpus)
@@ -480,7 +465,7 @@ def test_a_method_that_fails_in_training_is_a_sentence(
     assert str(caught.value).endswith(f"find the error with: python -m bench check-method {path}")
 
 
-def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
+def test_an_edited_file_is_another_run(write):
     path = write()
     plugins.add_method_paths([path])
     before, simcse = run_of("queue[length=5]+gs-infonce"), run_of("simcse")
@@ -500,7 +485,7 @@ def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
     assert run_of("queue[length=5]+gs-infonce").id == after.id  # the content counts, not the place
 
 
-def test_hyper_parameters_may_have_plain_types(write: Callable[..., Path]) -> None:
+def test_hyper_parameters_may_have_plain_types(write):
     """Without `from __future__ import annotations` a field's type is a class, no text."""
     as_text = "from __future__ import annotations\n" + SOURCE.replace('"queue"', '"text"', 1)
     plugins.add_method_paths([write(), write(as_text, "text.py")])
@@ -511,9 +496,7 @@ def test_hyper_parameters_may_have_plain_types(write: Callable[..., Path]) -> No
             run_of(f"{name}[length=x]")
 
 
-def test_an_encoder_that_a_file_brings_is_loaded_again(
-    trial: Callable[[str], Trial], tmp_path: Path
-) -> None:
+def test_an_encoder_that_a_file_brings_is_loaded_again(trial, tmp_path):
     training = trial(changed(*SHIFTED)).training()
     advance(training, 3)
     training.finish(tmp_path / "encoder")
@@ -556,9 +539,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
 
 @pytest.mark.parametrize("value", ["queues_of_mine.core", "queues_of_mine.core:Queue"])
-def test_an_entry_point_names_a_module_or_a_method(
-    value: str, package: Callable[..., Path]
-) -> None:
+def test_an_entry_point_names_a_module_or_a_method(value, package):
     folder = package(value)
     before, origin = run_of("queue").id, registered.method_origin("queue")
     assert origin is not None
@@ -579,9 +560,7 @@ def test_an_entry_point_names_a_module_or_a_method(
         ("queues_of_mine.core", changed(('    title = "Queue"\n', "")), "Queue has no title"),
     ],
 )  # fmt: skip
-def test_a_package_that_holds_no_whole_method_is_one_sentence(
-    value: str, source: str, said: str, package: Callable[..., Path]
-) -> None:
+def test_a_package_that_holds_no_whole_method_is_one_sentence(value, source, said, package):
     package(value, source)
     with pytest.raises(UserError, match=said):
         run_of("simcse")
@@ -595,9 +574,7 @@ def suite_of(**changes: object) -> dict[str, object]:
     return content | {"backbones": {"toy-bert": None}, "methods": ["queue"]} | changes
 
 
-def test_a_configuration_names_paths_from_the_working_folder(
-    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_configuration_names_paths_from_the_working_folder(write, tmp_path, monkeypatch):
     write(name="my_methods/queue.py")
     other = write(SOURCE.replace('"queue"', '"other-queue"', 1), "other.py")
     monkeypatch.setenv("BENCH_METHODS", str(other))
@@ -619,7 +596,7 @@ def test_a_configuration_names_paths_from_the_working_folder(
         ("my_methods", "'method_paths' is 'my_methods', which is invalid; list files or folders"),
     ],
 )
-def test_mistaken_paths_are_a_sentence(paths: object, said: str) -> None:
+def test_mistaken_paths_are_a_sentence(paths, said):
     with pytest.raises(UserError, match=said):
         config.validate(suite_of(method_paths=paths))
     assert os.environ["BENCH_METHODS"] == ""

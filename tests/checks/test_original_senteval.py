@@ -116,13 +116,7 @@ def cells(printed: str) -> dict[tuple[str, ...], list[float]]:
     }
 
 
-def test_both_rank_the_same_vectors_alike(
-    stub: ModuleType,
-    tiny_bert: Path,
-    tiny_data: Path,
-    cache: Path,
-    capsys: Capsys,
-) -> None:
+def test_both_rank_the_same_vectors_alike(stub, tiny_bert, tiny_data, cache, capsys):
     assert check(tiny_bert, tiny_data, "STS12", "STS-B") == 0
     printed = capsys.readouterr().out
     found = cells(printed)
@@ -143,9 +137,7 @@ def test_both_rank_the_same_vectors_alike(
     assert not (cache / "crosscheck").exists()
 
 
-def test_a_regression_is_not_compared(
-    stub: ModuleType, tiny_bert: Path, tiny_data: Path, capsys: Capsys
-) -> None:
+def test_a_regression_is_not_compared(stub, tiny_bert, tiny_data, capsys):
     stub.REGRESSION = True
     assert check(tiny_bert, tiny_data, "STS-B") == 0
     header, note = capsys.readouterr().out.splitlines()
@@ -153,9 +145,7 @@ def test_a_regression_is_not_compared(
     assert note.startswith("not compared: STS-B; ")
 
 
-def test_accuracies_and_f1_meet_ours(
-    stub: ModuleType, tiny_bert: Path, tmp_path: Path, capsys: Capsys
-) -> None:
+def test_accuracies_and_f1_meet_ours(stub, tiny_bert, tmp_path, capsys):
     folder = tmp_path / "data" / "downstream" / "MRPC"
     folder.mkdir(parents=True)
     for split, count in (("train", 24), ("test", 10)):
@@ -192,14 +182,7 @@ NO_GPU = "runs STS12 on a GPU only, and none can be used"
         (AssertionError(), "failed on STS12 (AssertionError); fix"),
     ],
 )
-def test_what_breaks_in_it_is_one_sentence(
-    failure: Exception,
-    sentence: str,
-    stub: ModuleType,
-    tiny_bert: Path,
-    tiny_data: Path,
-    capsys: Capsys,
-) -> None:
+def test_what_breaks_in_it_is_one_sentence(failure, sentence, stub, tiny_bert, tiny_data, capsys):
     stub.FAILURE = failure
     assert check(tiny_bert, tiny_data, "STS12") == 2
     (last,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
@@ -208,20 +191,13 @@ def test_what_breaks_in_it_is_one_sentence(
     assert check(tiny_bert, tiny_data, "STS12") == 0
 
 
-def test_a_task_that_it_does_not_have(
-    stub: ModuleType, tiny_bert: Path, tiny_data: Path, capsys: Capsys
-) -> None:
+def test_a_task_that_it_does_not_have(stub, tiny_bert, tiny_data, capsys):
     assert check(tiny_bert, tiny_data, "STS12", "xprobe-Depth") == 2
     assert capsys.readouterr().err == "error: SentEval has no task 'xprobe-Depth'; leave it out\n"
     assert not stub.SEEN
 
 
-def test_without_it(
-    tiny_bert: Path,
-    tiny_data: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capsys,
-) -> None:
+def test_without_it(tiny_bert, tiny_data, monkeypatch, capsys):
     forget(monkeypatch)
     assert check(tiny_bert, tiny_data, "STS12") == 2
     assert capsys.readouterr().err == (
@@ -230,13 +206,7 @@ def test_without_it(
     )
 
 
-def test_with_half_of_it(
-    stub: ModuleType,
-    tiny_bert: Path,
-    tiny_data: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capsys,
-) -> None:
+def test_with_half_of_it(stub, tiny_bert, tiny_data, monkeypatch, capsys):
     engine = Path(str(stub.__file__))
     broken = "the copy of SentEval on PYTHONPATH cannot be imported"
     for content, sentence in {
@@ -250,7 +220,7 @@ def test_with_half_of_it(
         assert capsys.readouterr().err.startswith(f"error: {sentence}")
 
 
-def test_all_24_tasks_have_its_names() -> None:
+def test_all_24_tasks_have_its_names():
     """The names that its engine lists, but for those that no paper here reports."""
     named = {NAMES.get(task, task) for task in GROUPS["all"]}
     listed = (
@@ -261,7 +231,7 @@ def test_all_24_tasks_have_its_names() -> None:
     assert sorted(named) == sorted(listed.split())
 
 
-def test_the_table_leaves_out_what_one_side_lacks() -> None:
+def test_the_table_leaves_out_what_one_side_lacks():
     ours = {("MR", "test", "accuracy", "all"): 80.5, ("Depth", "test", "accuracy_mlp", "all"): 1.0}
     ours |= {("Depth", "test", "accuracy", "all"): 30.0, ("Avg", "test", "accuracy", "all"): 1.0}
     theirs = {("MR", "test", "accuracy", "all"): 80.25, ("Depth", "test", "accuracy", "all"): 30.0}

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "results" / "reference" / "smoke.json"
 
 
-def test_known_interval() -> None:
+def test_known_interval():
     # Five values 1..5: mean 3, s^2 = 2.5; t(0.9995, 4) = 8.6103 (tables), so 3 -+ 8.6103 * sqrt(2.5
     # * 1.2).
     low, high = interval([1, 2, 3, 4, 5])
@@ -42,7 +42,7 @@ def test_known_interval() -> None:
     assert interval([70.0], widening=0.25) == (69.75, 70.25)
 
 
-def test_one_draw_in_a_thousand_leaves_the_interval() -> None:
+def test_one_draw_in_a_thousand_leaves_the_interval():
     draw = random.Random(0)
     trials = 4_000
     left = 0
@@ -76,7 +76,7 @@ def measured(cells: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, An
     return {"cells": cells}
 
 
-def test_a_widening_is_twice_the_movement_of_its_run_or_of_nine_runs_in_ten() -> None:
+def test_a_widening_is_twice_the_movement_of_its_run_or_of_nine_runs_in_ten():
     runs = [f"run {number}" for number in range(11)]
     plain = {
         run: {"STS12 spearman": [50.0, 60.0], "STS13 spearman": [40.0, 40.0], "MR accuracy": [80]}
@@ -97,7 +97,7 @@ def test_a_widening_is_twice_the_movement_of_its_run_or_of_nine_runs_in_ten() ->
     )
 
 
-def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path: Path) -> None:
+def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path):
     # Arithmetic moved run 0 by 0.1, so its limit is ten times that; the others' is that of nine in
     # ten runs, 0.02.
     runs = [f"run {number}" for number in range(21)]
@@ -138,9 +138,7 @@ def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path: Path) -
             assert "2 scores" in check(folder, reference)
 
 
-def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(
-    world: Path,
-) -> None:
+def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(world):
     tasks = [*(transfer.read(name, world) for name in TRANSFER_TASKS)]
     tasks += [probing.read(name, world) for name in PROBING_TASKS]
     # The only part, or the test part.
@@ -167,7 +165,7 @@ def reference(tmp_path: Path) -> Path:
     return tmp_path / "reference.json"
 
 
-def test_a_score_outside_fails_and_one_inside_passes(reference: Path, tmp_path: Path) -> None:
+def test_a_score_outside_fails_and_one_inside_passes(reference, tmp_path):
     # Mean 70.95, s^2 = 0.35; t(0.9995, 19) = 3.8834 (tables); widened by twice 0.25.
     half = 3.8834 * math.sqrt(0.35 * 1.05) + 0.5
     inside, outside = 70.95 + half - 0.01, 70.95 + half + 0.01
@@ -185,14 +183,14 @@ def test_a_score_outside_fails_and_one_inside_passes(reference: Path, tmp_path: 
         check(suite(tmp_path / "diverged", {1: 71.0}, status="diverged"), reference)
 
 
-def test_the_reference_says_where_it_comes_from(reference: Path) -> None:
+def test_the_reference_says_where_it_comes_from(reference):
     content = read_json(reference)
     made = [content["provenance"], *(one["provenance"] for one in content["arithmetics"].values())]
     assert [found["device"]["name"] for found in made] == ["Some Processor"] * 3
     assert [found["code"] for found in made] == [{"commit": "abc"}] * 3
 
 
-def test_what_the_reference_lacks_is_named(reference: Path, tmp_path: Path) -> None:
+def test_what_the_reference_lacks_is_named(reference, tmp_path):
     content = read_json(reference)
     write_json(reference, content | {"cells": {}})
     told = "no Avg spearman of simcse@official on toy; update it with make reference"
@@ -202,7 +200,7 @@ def test_what_the_reference_lacks_is_named(reference: Path, tmp_path: Path) -> N
         write(tmp_path / "many", tmp_path / "nowhere", reference)
 
 
-def test_each_arithmetic_lies_within_the_intervals_that_the_others_give() -> None:
+def test_each_arithmetic_lies_within_the_intervals_that_the_others_give():
     """On the smoke suite's own reference, so on what another processor may be like: none of its
     scores was used."""
     known = read_json(REFERENCE)

@@ -11,7 +11,7 @@ from bench.utils.errors import UserError
 
 
 @pytest.mark.slow
-def test_a_shape_is_trained_and_extrapolated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shape_is_trained_and_extrapolated(monkeypatch):
     torch.set_num_threads(1)
     monkeypatch.setattr("bench.checks.timing.EVERY", 10)
     found = time_shape("toy", 10, "cpu")
@@ -25,7 +25,7 @@ def test_a_shape_is_trained_and_extrapolated(monkeypatch: pytest.MonkeyPatch) ->
     assert f"a million sentences: {found['million']:.0f} s" in report(found)
 
 
-def test_published_shapes_are_published() -> None:
+def test_published_shapes_are_published():
     """Sizes that other parts know of the same models."""
     from bench.registry.backbones import backbone
 
@@ -35,11 +35,11 @@ def test_published_shapes_are_published() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 124, 126])
-def test_without_whole_selections_nothing_is_timed(steps: int) -> None:
+def test_without_whole_selections_nothing_is_timed(steps):
     with pytest.raises(UserError, match=f"--steps is {steps}; write a multiple of 125"):
         time_shape("toy", steps, "cpu")
 
 
-def test_an_unknown_shape_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_shape_is_a_sentence(capsys):
     assert main(["timing", "bert-bas"]) == 2
     assert "unknown shape 'bert-bas'; did you mean 'bert-base'?" in capsys.readouterr().err

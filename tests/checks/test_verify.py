@@ -107,9 +107,7 @@ def lines(printed: str) -> list[str]:
 # Confirmed
 
 
-def test_a_result_is_confirmed_and_nothing_is_written(
-    suite: Path, result: Path, nothing_left: None, capsys: Capsys
-) -> None:
+def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_left, capsys):
     before = state(suite)
     assert main(["verify", str(result), "--device", "cpu"]) == 0
     told = f"{result}\n  confirmed: all {CELLS} scores are equal bit for bit\n"
@@ -117,7 +115,7 @@ def test_a_result_is_confirmed_and_nothing_is_written(
     assert state(suite) == before
 
 
-def test_scores_carry_what_a_verification_needs(result: Path, tiny_data: Path) -> None:
+def test_scores_carry_what_a_verification_needs(result, tiny_data):
     described = read_json(result)["provenance"]
     assert described["tasks"] == task_sums(read_tasks(TASKS, tiny_data))
     assert len(described["data"]["sha256"]) == 64
@@ -129,8 +127,8 @@ def test_scores_carry_what_a_verification_needs(result: Path, tiny_data: Path) -
 
 
 def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_on(
-    suite: Path, result: Path, tiny_corpus: Path, tiny_data: Path
-) -> None:
+    suite, result, tiny_corpus, tiny_data
+):
     trained, scored = (
         read_json(suite / kind / result.name)["provenance"] for kind in ("trained", "scores")
     )
@@ -142,9 +140,7 @@ def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_o
 
 
 @pytest.mark.parametrize("left", [{"corpus": {"name": "old", "sha256": "0", "rows": 1}}, {}])
-def test_trainings_of_earlier_versions_are_scored(
-    left: dict[str, Any], suite: Path, result: Path, words: list[str]
-) -> None:
+def test_trainings_of_earlier_versions_are_scored(left, suite, result, words):
     trained = suite / "trained" / result.name
     change(trained, lambda c: [c["provenance"].pop(key) for key in ("corpora", "tasks")])
     change(trained, lambda c: c["provenance"].update(left))
@@ -152,15 +148,13 @@ def test_trainings_of_earlier_versions_are_scored(
     assert read_json(result)["provenance"]["corpora"] == list(left.values())
 
 
-def test_scores_say_on_how_many_threads_they_were_made(words: list[str], tmp_path: Path) -> None:
+def test_scores_say_on_how_many_threads_they_were_made(words, tmp_path):
     torch.set_num_threads(3)
     result = scored("untrained", words, tmp_path, "STS-B")
     assert read_json(result)["provenance"]["device"]["threads"] == 3
 
 
-def test_threads_and_determinism_are_those_of_the_result_meanwhile(
-    result: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_and_determinism_are_those_of_the_result_meanwhile(result, monkeypatch):
     seen: list[tuple[int, bool]] = []
     plain = bench.checks.verify.score_encoder
 
@@ -181,9 +175,7 @@ def test_threads_and_determinism_are_those_of_the_result_meanwhile(
     assert seen == [(1, True), (3, False), (3, False)]
 
 
-def test_what_evaluate_wrote_is_confirmed(
-    tiny_bert: Path, tiny_data: Path, tmp_path: Path, nothing_left: None
-) -> None:
+def test_what_evaluate_wrote_is_confirmed(tiny_bert, tiny_data, tmp_path, nothing_left):
     data, out = write_tasks(tiny_data, tmp_path / "data"), tmp_path / "scores.json"
     options = ["--pooler", "avg", "--mode", "dev", "--data", str(data)]
     options += ["--tasks", "MRPC", "TREC", "sts"]
@@ -200,9 +192,7 @@ def test_what_evaluate_wrote_is_confirmed(
 @pytest.mark.parametrize(
     "method", ["untrained[pooler=avg]", "untrained[pooler=avg]+whitening[source=sts]"]
 )
-def test_what_is_not_trained_is_made_again_outside_the_suite(
-    method: str, words: list[str], tmp_path: Path, nothing_left: None
-) -> None:
+def test_what_is_not_trained_is_made_again_outside_the_suite(method, words, tmp_path, nothing_left):
     suite = tmp_path / "suite"
     result = scored(method, words, suite, *TASKS)
     shutil.rmtree(suite / "corpora", ignore_errors=True)  # it would be made anew
@@ -216,7 +206,7 @@ def test_what_is_not_trained_is_made_again_outside_the_suite(
 
 
 @pytest.mark.parametrize("by", [0.02, 1e-9])
-def test_a_changed_score_is_found(result: Path, by: float, capsys: Capsys) -> None:
+def test_a_changed_score_is_found(result, by, capsys):
     record = read_json(result)["records"][3]
     change(result, lambda c: c["records"][3].update(value=record["value"] + by))
     assert main(["verify", str(result), "--device", "cpu"]) == 1
@@ -239,9 +229,7 @@ def test_a_changed_score_is_found(result: Path, by: float, capsys: Capsys) -> No
         (lambda c: c["provenance"]["outcome"].update(best_dev=99.0), "its outcome is not what"),
     ],
 )
-def test_scores_of_another_run_are_not_confirmed(
-    result: Path, by: Callable[[dict[str, Any]], Any], said: str
-) -> None:
+def test_scores_of_another_run_are_not_confirmed(result, by, said):
     """Equal scores confirm nothing where the file says that they are another method's."""
     change(result, by)
     found = verify(result)
@@ -250,7 +238,7 @@ def test_scores_of_another_run_are_not_confirmed(
     assert said in found.verdict
 
 
-def test_elsewhere_scores_may_differ_by_rounding_alone(result: Path) -> None:
+def test_elsewhere_scores_may_differ_by_rounding_alone(result):
     """STS-B has 12 pairs here, so that one exchange in the ranking may move it by 1200 / (12 * 13)
     points."""
 
@@ -275,9 +263,7 @@ def test_elsewhere_scores_may_differ_by_rounding_alone(result: Path) -> None:
 
 
 @pytest.mark.parametrize("section", ["versions", "device", "arithmetic"])
-def test_an_origin_that_is_not_recorded_is_not_taken_for_the_same(
-    result: Path, section: str
-) -> None:
+def test_an_origin_that_is_not_recorded_is_not_taken_for_the_same(result, section):
     change(result, lambda c: c["provenance"][section].pop(next(iter(c["provenance"][section]))))
     change(result, lambda c: c["records"][3].update(value=c["records"][3]["value"] - 1e-9))
     found = verify(result)
@@ -285,7 +271,7 @@ def test_an_origin_that_is_not_recorded_is_not_taken_for_the_same(
     assert "not recorded, now" in found.report()
 
 
-def test_another_commit_is_told_and_allows_nothing(result: Path) -> None:
+def test_another_commit_is_told_and_allows_nothing(result):
     change(result, lambda c: c["provenance"]["code"].update(commit="0" * 40))
     assert verify(result).confirmed
     change(result, lambda c: c["records"][0].update(value=c["records"][0]["value"] - 1e-9))
@@ -294,7 +280,7 @@ def test_another_commit_is_told_and_allows_nothing(result: Path) -> None:
     assert [name for name, *_ in found.differences] == ["code, commit"]
 
 
-def test_changed_weights_are_found(suite: Path, result: Path, capsys: Capsys) -> None:
+def test_changed_weights_are_found(suite, result, capsys):
     (weights,) = suite.rglob("encoder/model.safetensors")
     tensors = load_file(weights)
     name = next(name for name in tensors if name.endswith("word_embeddings.weight"))
@@ -306,7 +292,7 @@ def test_changed_weights_are_found(suite: Path, result: Path, capsys: Capsys) ->
     assert verdict.endswith(f"all {CELLS} scores are equal bit for bit")
 
 
-def test_records_that_were_taken_out_or_put_in_are_found(result: Path) -> None:
+def test_records_that_were_taken_out_or_put_in_are_found(result):
     whole = read_json(result)
     change(result, lambda c: c.update(records=[r for r in c["records"] if r["task"] != "STS-B"]))
     found = verify(result)  # the sums of the tasks name it
@@ -325,9 +311,7 @@ def test_records_that_were_taken_out_or_put_in_are_found(result: Path) -> None:
     assert " none" in line
 
 
-def test_changed_data_are_found_and_other_files_beside_them_are_not(
-    result: Path, tiny_data: Path, tmp_path: Path
-) -> None:
+def test_changed_data_are_found_and_other_files_beside_them_are_not(result, tiny_data, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(tiny_data, data)
     (data / "downstream" / "another.txt").write_text("of a task that is not scored")
@@ -342,9 +326,7 @@ def test_changed_data_are_found_and_other_files_beside_them_are_not(
     assert f"it was scored on tiny, and {data} is other" in verify(result, data=str(data)).verdict
 
 
-def test_without_sums_of_tasks_those_of_the_folder_decide(
-    result: Path, tiny_data: Path, tmp_path: Path
-) -> None:
+def test_without_sums_of_tasks_those_of_the_folder_decide(result, tiny_data, tmp_path):
     change(result, lambda c: c["provenance"].pop("tasks"))
     assert verify(result).confirmed
     data = tmp_path / "data"
@@ -367,8 +349,8 @@ def refused(words: list[str], capsys: Capsys) -> str:
 
 
 def test_a_missing_encoder_is_one_sentence_and_another_suite_may_have_it(
-    suite: Path, result: Path, tmp_path: Path, capsys: Capsys
-) -> None:
+    suite, result, tmp_path, capsys
+):
     (suite / "runs").rename(tmp_path / "runs")
     error = refused([str(result)], capsys)
     folder = suite / "runs" / result.stem / "encoder"
@@ -377,7 +359,7 @@ def test_a_missing_encoder_is_one_sentence_and_another_suite_may_have_it(
     assert main(["verify", str(result), "--suite", str(tmp_path), "--device", "cpu"]) == 0
 
 
-def test_the_others_are_verified_all_the_same(result: Path, capsys: Capsys) -> None:
+def test_the_others_are_verified_all_the_same(result, capsys):
     gone = result.with_name("gone.json")
     assert main(["verify", str(gone), str(result), "--device", "cpu"]) == 2
     printed = capsys.readouterr()
@@ -389,23 +371,19 @@ def test_the_others_are_verified_all_the_same(result: Path, capsys: Capsys) -> N
     assert main(["verify", str(changed), str(result), "--device", "cpu"]) == 1
 
 
-def test_a_gpu_that_is_not_there_is_one_sentence(
-    result: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
+def test_a_gpu_that_is_not_there_is_one_sentence(result, monkeypatch, capsys):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert main(["verify", str(result), "--device", "cuda"]) == 2
     assert "no GPU is visible; leave --device out" in capsys.readouterr().err
 
 
-def test_missing_data_are_one_sentence(result: Path, capsys: Capsys) -> None:
+def test_missing_data_are_one_sentence(result, capsys):
     error = refused([str(result), "--data", "/nowhere"], capsys)
     told = f"the data of {result} were not found (data folder /nowhere holds no downstream/"
     assert told in error
 
 
-def test_a_missing_model_is_one_sentence(
-    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: Capsys
-) -> None:
+def test_a_missing_model_is_one_sentence(tiny_bert, tiny_data, tmp_path, capsys):
     model, out = tmp_path / "model", tmp_path / "scores.json"
     shutil.copytree(tiny_bert, model)
     options = ["--pooler", "avg", "--data", str(tiny_data), "--tasks", "STS-B"]
@@ -416,9 +394,7 @@ def test_a_missing_model_is_one_sentence(
 
 
 @pytest.mark.parametrize("status", ["skipped", "diverged"])
-def test_a_run_without_scores_is_one_sentence(
-    status: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
+def test_a_run_without_scores_is_one_sentence(status, words, tmp_path, monkeypatch, capsys):
     skipped = status == "skipped"
     method = "sscl[layer=11]" if skipped else "simcse"
     monkeypatch.setattr(
@@ -458,16 +434,14 @@ DAMAGES: list[Callable[[dict[str, Any]], Any]] = [
 
 
 @pytest.mark.parametrize("damage", range(len(DAMAGES)))
-def test_a_damaged_result_is_one_sentence(damage: int, result: Path, capsys: Capsys) -> None:
+def test_a_damaged_result_is_one_sentence(damage, result, capsys):
     change(result, DAMAGES[damage])
     error = refused([str(result)], capsys)
     assert f"{result} is not a scores file" in error
     assert not re.search(r"\bNone\b|[\[{]|Error\(", error), error
 
 
-def test_another_file_than_scores_is_not_to_be_deleted(
-    suite: Path, result: Path, capsys: Capsys
-) -> None:
+def test_another_file_than_scores_is_not_to_be_deleted(suite, result, capsys):
     write_json(suite / "plan.json", {"suite": "tiny", "runs": []})
     (suite / "broken.json").write_text("{")
     for name, remedy in {"plan.json": "; name another", "broken.json": "; fix it"}.items():
@@ -476,7 +450,7 @@ def test_another_file_than_scores_is_not_to_be_deleted(
         assert remedy in error
 
 
-def test_a_report_is_words(result: Path) -> None:
+def test_a_report_is_words(result):
     def spoil(content: dict[str, Any]) -> None:
         told = content["provenance"]
         told["code"] |= {"dirty": None, "commit": {"of": ["one", "other"]}}
@@ -500,14 +474,12 @@ def test_a_report_is_words(result: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"provenance": {}}'])
-def test_what_holds_no_scores_is_one_sentence(text: str, result: Path, capsys: Capsys) -> None:
+def test_what_holds_no_scores_is_one_sentence(text, result, capsys):
     result.write_text(text)
     assert str(result) in refused([str(result)], capsys)
 
 
-def test_a_method_that_changed_since_is_one_sentence(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
+def test_a_method_that_changed_since_is_one_sentence(words, tmp_path, monkeypatch, capsys):
     result = scored("untrained", words, tmp_path, "STS-B")
     capsys.readouterr()
     monkeypatch.setattr(Untrained, "version", Untrained.version + 1)
@@ -517,7 +489,7 @@ def test_a_method_that_changed_since_is_one_sentence(
 # What rounding may do
 
 
-def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound() -> None:
+def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound():
     draw = np.random.default_rng(0)
     most: dict[int, float] = {}
     for pairs in (5, 12, 30):
@@ -533,9 +505,7 @@ def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound() -> None:
         assert most[pairs] == pytest.approx(1200 / (pairs * (pairs + 1)))
 
 
-def test_tolerances_follow_from_the_kind_of_score_and_its_items(
-    tiny_data: Path, tmp_path: Path
-) -> None:
+def test_tolerances_follow_from_the_kind_of_score_and_its_items(tiny_data, tmp_path):
     data = write_tasks(tiny_data, tmp_path / "data")
     allowed = tolerances(read_tasks(["sts", "MR", "TREC", "MRPC", "Tense"], data))
     items = bench.checks.verify.ITEMS
@@ -555,7 +525,7 @@ def test_tolerances_follow_from_the_kind_of_score_and_its_items(
     assert allowed["Avg", "test", "spearman", "all"] == pytest.approx(mean + 0.01)
 
 
-def test_a_large_set_has_the_tolerance_of_correlations(tiny_data: Path) -> None:
+def test_a_large_set_has_the_tolerance_of_correlations(tiny_data):
     (task,) = read_tasks(["STS13"], tiny_data)
     subset = task.subsets[0]  # type: ignore[union-attr]
     many = type(subset)("many", subset.first * 30, subset.second * 30, np.tile(subset.gold, 30))
@@ -565,7 +535,7 @@ def test_a_large_set_has_the_tolerance_of_correlations(tiny_data: Path) -> None:
     )
 
 
-def test_one_sample_moves_f1_by_no_more_than_its_bound() -> None:
+def test_one_sample_moves_f1_by_no_more_than_its_bound():
     draw = random.Random(3)
     for _ in range(100):
         gold = [1, *(draw.randint(0, 1) for _ in range(29))]
@@ -580,7 +550,7 @@ def test_one_sample_moves_f1_by_no_more_than_its_bound() -> None:
 # Sums of tasks
 
 
-def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data: Path, tmp_path: Path) -> None:
+def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data, tmp_path):
     data = write_tasks(tiny_data, tmp_path / "data")
     tasks = read_tasks(["STS12", "STS-B", "TREC"], data)
     sums = task_sums(tasks)
