@@ -58,8 +58,7 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
         device: torch device.
 
     Returns:
-        `{"shape", "steps", "batch", "seconds", "million", "official", "work"}`: seconds of these
-        steps, seconds of a million sentences at this rate, and the work that the training recorded.
+        Shape, steps, batch, seconds of these steps and of a million sentences, official, and work.
 
     Raises:
         UserError: the shape is unknown, or `steps` is not a multiple of 125.
@@ -70,12 +69,11 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     if name not in SHAPES:
         raise UserError(f"unknown shape '{name}'{did_you_mean(name, SHAPES)}")
     if steps < EVERY or steps % EVERY:
-        raise UserError(
-            f"--steps is {steps}; write a multiple of {EVERY}, the steps between two selections"
-        )
+        told = f"write a multiple of {EVERY}, the steps between two selections"
+        raise UserError(f"--steps is {steps}; {told}")
     shape = SHAPES[name]
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+        folder, data = Path(temporary), Path(temporary) / "data"
         words = [f"w{number}" for number in range(shape.words - 5)]
         draw = random.Random(0)  # noqa: S311 (nothing secret)
 
@@ -89,7 +87,6 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
             f"a\tb\tdev\t{row}\t{row % 6}\t{sentence(*DRAWN_DEV)}\t{sentence(*DRAWN_DEV)}\n"
             for row in range(PAIRS)
         ]
-        data = folder / "data"
         write_text(data / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev))
         write_json(data / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": PAIRS}}})
         run = resolve(

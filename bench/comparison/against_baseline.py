@@ -159,6 +159,11 @@ def _compare(
     return Comparison(row, pair, "; ".join(filter(None, clauses)))
 
 
+# Columns of claims and their types, where empty cells would change them.
+_CLAIM = dict.fromkeys((*IDENTITY, "source", "table", "printed_on"), "")
+_CLAIM |= dict.fromkeys(("printed_a", "printed_b", "claimed"), "float")
+_CLAIM |= {"comparable": "", "seeds_claimed": "Int64"}
+
 # (method, backbone in the suite, task, metric) -> printed scores
 Printed = dict[tuple[str, str, str, str], list[dict[str, Any]]]
 
@@ -263,6 +268,15 @@ def _comparisons(
                             yield compared
 
 
+def _families(suite: SuiteResults, comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
+    """The families of Holm's correction: per board, its overall score, and its single tasks."""
+    families: dict[tuple[str, bool], list[Comparison]] = {}
+    for compared in comparisons:
+        board, task = compared.row["board"], compared.row["task"]
+        families.setdefault((board, task == suite.boards[board].overall), []).append(compared)
+    return list(families.values())
+
+
 def against(
     suite: SuiteResults, baseline: str, methods: Sequence[str] = (), backbones: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -307,12 +321,8 @@ def against(
             f"suite {suite.name} has no scores to compare with '{theirs.text}'; "
             "run its missing runs first"
         )
-    families: dict[tuple[str, bool], list[Comparison]] = {}
-    for compared in comparisons:
-        board, task = compared.row["board"], compared.row["task"]
-        families.setdefault((board, task == suite.boards[board].overall), []).append(compared)
     printed, claims = _printed(suite), []
-    for family in families.values():
+    for family in _families(suite, comparisons):
         tested = [compared.pair for compared in family if not compared.diverged]
         decisions, level = iter(paired.decide(tested)), paired.strictest_level(tested)
         for compared in family:
@@ -322,11 +332,7 @@ def against(
             compared.row |= {"p_adjusted": decision.p_adjusted, "verdict": decision.word}
             compared.row |= {"reason": decision.reason, "seeds": decision.seeds}
             claims += _claims(suite, compared, level, printed)
-    numbers = ["printed_a", "printed_b", "claimed"]
-    columns = [*IDENTITY, "source", "table", "printed_on", *numbers, "comparable", "seeds_claimed"]
-    return (
-        pd.DataFrame([compared.row for compared in comparisons]).astype({"seeds": "Int64"}),
-        pd.DataFrame(claims, columns=columns).astype(
-            {**dict.fromkeys(numbers, float), "seeds_claimed": "Int64"}
-        ),
+    rows = pd.DataFrame([compared.row for compared in comparisons]).astype({"seeds": "Int64"})
+    return rows, pd.DataFrame(claims, columns=list(_CLAIM)).astype(
+        {name: kind for name, kind in _CLAIM.items() if kind}
     )
