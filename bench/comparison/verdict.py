@@ -1,5 +1,4 @@
-"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule and its
-error rates."""
+"""The verdict on a printed number, given our seeds; docs/statistics.md states the rule."""
 
 from __future__ import annotations
 
@@ -9,29 +8,13 @@ from math import inf
 from statistics import fmean
 from typing import Literal
 
-from bench.comparison.statistics import (
-    FEWEST_SEEDS,
-    LEVEL,
-    ROUNDING,
-    Prediction,
-    fewest_seeds,
-    holm,
-    predict,
-    prediction_from_moments,
-    standard_deviation,
-)
-from bench.utils.errors import UserError, did_you_mean
+from bench.comparison import statistics
+from bench.comparison.statistics import FEWEST_SEEDS, LEVEL, ROUNDING, Prediction
 
 Kind = Literal[
-    "reproduced",
-    "consistent",
-    "lower",
-    "higher",
-    "inconclusive",
-    "diverged",
-    "not comparable",
-    "not run",
-]
+    "reproduced", "consistent", "lower", "higher", "inconclusive",
+    "diverged", "not comparable", "not run",
+]  # fmt: skip
 
 VERDICT_SYMBOLS: dict[Kind, str] = {
     "reproduced": "=",
@@ -46,8 +29,10 @@ VERDICT_SYMBOLS: dict[Kind, str] = {
 
 # Shown on the page beside the symbols.
 VERDICT_MEANINGS: dict[Kind, str] = {
-    "reproduced": "our mean is within the tolerance of the printed number, which lies within the spread of our seeds",
-    "consistent": "the printed number lies within the spread of our seeds, our mean is outside the tolerance",
+    "reproduced": "our mean is within the tolerance of the printed number, "
+    "which lies within the spread of our seeds",
+    "consistent": "the printed number lies within the spread of our seeds, "
+    "our mean is outside the tolerance",
     "lower": "ours is lower than printed by more than the spread of our seeds explains",
     "higher": "ours is higher than printed by more than the spread of our seeds explains",
     "inconclusive": "too few seeds, or too large a spread, for a verdict",
@@ -61,69 +46,44 @@ VERDICT_MEANINGS: dict[Kind, str] = {
 class Tolerance:
     """The largest difference from the printed number at which a mean still counts as `reproduced`.
 
-    Attributes:
-        average, task: tolerance of an average and of a single task, in points.
-        spreads_average, spreads_task: the same in prior standard deviations of the cell. The larger
-        of the two applies.
-        reason: where the numbers come from.
+    It is the larger one of `points` and `spreads`, for an average and for a single task.
     """
 
-    average: float
-    task: float
-    spreads_average: float
-    spreads_task: float
-    reason: str
+    points: tuple[float, float]
+    reason: str  # where the numbers come from
+    spreads: tuple[float, float] = (0, 0)  # in prior standard deviations of the cell
 
 
+_SAME = Tolerance((0.02, 0.03), "same weights: rounding, and float32 on other hardware")
 TOLERANCES = {
-    "checkpoint": Tolerance(
-        0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"
-    ),
-    "untrained": Tolerance(
-        0.02, 0.03, 0, 0, "same weights: rounding, and float32 on other hardware"
-    ),
+    "checkpoint": _SAME,
+    "untrained": _SAME,
     "whitening": Tolerance(
-        0.1,
-        0.1,
-        0,
-        0,
-        "a decomposition of few sentences: order of summation, float32 against float64",
+        (0.1, 0.1), "a decomposition of few sentences: order of summation, float32 against float64"
     ),
     "flow": Tolerance(
-        1.0,
-        1.0,
-        0,
-        0,
-        "fitted by gradient descent from a single random start: treated as a trained model",
+        (1.0, 1.0), "fitted by gradient descent from one random start: treated as a trained model"
     ),
     "transfer": Tolerance(
-        0.3, 0.3, 0, 0, "same vectors, classifier trained by stochastic gradient descent"
+        (0.3, 0.3), "same vectors, classifier trained by stochastic gradient descent"
     ),
     "transfer, small test": Tolerance(
-        1.0, 1.0, 0, 0, "as transfer, on 500 (TREC) or 1,725 (MRPC) items"
+        (1.0, 1.0), "as transfer, on 500 (TREC) or 1,725 (MRPC) items"
     ),
     "trained base": Tolerance(
-        1.0, 1.0, 0, 2, "mean of 5 or more seeds; single tasks vary more than the average"
+        (1.0, 1.0), "mean of 5 or more seeds; single tasks vary more than the average", (0, 2)
     ),
     "trained large": Tolerance(
-        1.0, 1.0, 2, 2, "two standard deviations over public seeds, at least 1 point"
+        (1.0, 1.0), "two standard deviations over public seeds, at least 1 point", (2, 2)
     ),
     # No prior exists for differences: how much variance pairing removes depends on the two methods.
     "difference": Tolerance(
-        0.5,
-        1.0,
-        0,
-        0,
-        "seeds are paired; printed gains start at 0.28, so a larger tolerance would accept a loss",
+        (0.5, 1.0), "seeds are paired; printed gains start at 0.28, so more would accept a loss"
     ),
     # The last two are not in points.
-    "uniformity": Tolerance(0.1, 0.1, 0, 0, "separates the two printed differences, 0.04 and 0.31"),
+    "uniformity": Tolerance((0.1, 0.1), "separates the two printed differences, 0.04 and 0.31"),
     "best step": Tolerance(
-        3125,
-        3125,
-        0,
-        0,
-        "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on bert-base",
+        (3125, 3125), "a fifth of an epoch of 15,625 steps; sd of 2,730 over 50 seeds on bert-base"
     ),
 }
 
@@ -135,77 +95,53 @@ def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
         kind: a key of `TOLERANCES`.
         task: "Avg" or the name of a task.
         prior_sd: prior standard deviation of the cell, in points.
-
-    Raises:
-        UserError: `kind` is unknown.
     """
-    if kind not in TOLERANCES:
-        raise UserError(f"there is no tolerance for {kind!r}{did_you_mean(kind, TOLERANCES)}")
-    entry = TOLERANCES[kind]
-    points, spreads = (
-        (entry.average, entry.spreads_average)
-        if task == "Avg"
-        else (entry.task, entry.spreads_task)
-    )
-    return max(points, spreads * (prior_sd or 0.0))
+    if kind == "transfer" and task in ("TREC", "MRPC"):
+        kind = "transfer, small test"
+    entry, which = TOLERANCES[kind], task != "Avg"
+    return max(entry.points[which], entry.spreads[which] * (prior_sd or 0.0))
 
 
 def seeds_to_decide(
     scores: Sequence[float], tolerance: float, prior_sd: float | None = None
 ) -> int | None:
-    """The number of seeds at which the prediction interval is narrow enough for a verdict, given
-    their spread so far.
+    """The number of seeds at which the prediction interval is narrow enough for a verdict.
 
-    None if the spread is unknown or if 1,000 seeds are not enough.
+    None if their spread so far is unknown or if 1,000 seeds are not enough.
     """
-    sd = standard_deviation(scores) if len(scores) > 1 else prior_sd
+    sd = statistics.standard_deviation(scores) if len(scores) > 1 else prior_sd
     if sd is None:
         return None
-    return fewest_seeds(
-        lambda n: prediction_from_moments(0.0, sd, n, prior_sd).half_width <= 2 * tolerance
+    return statistics.fewest_seeds(
+        lambda n: Prediction(0.0, sd, n, prior_sd).half_width() <= 2 * tolerance
     )
 
 
 @dataclass(frozen=True)
 class VerdictInput:
-    """What a verdict is based on.
-
-    Attributes:
-        printed: the printed number, in points.
-        ours: our scores, in points, one per seed.
-        tolerance: of the cell, in points.
-        deterministic: whether our score does not depend on a seed.
-        prior_sd: standard deviation over public seeds, in points, if known.
-    """
+    """What a verdict is based on, in points."""
 
     printed: float
-    ours: Sequence[float]
+    ours: Sequence[float]  # one score per seed
     tolerance: float
-    deterministic: bool = False
-    prior_sd: float | None = None
+    deterministic: bool = False  # whether our score does not depend on a seed
+    prior_sd: float | None = None  # standard deviation over public seeds, if known
 
     @property
     def prediction(self) -> Prediction | None:
-        """Predictive distribution of one further seed; None for deterministic cells and below 3
-        seeds."""
+        """Of one further seed; None for deterministic cells and below 3 seeds."""
         if self.deterministic or len(self.ours) < FEWEST_SEEDS:
             return None
-        return predict(self.ours, self.prior_sd)
+        return statistics.predict(self.ours, self.prior_sd)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict.
-
-    Attributes:
-        kind: a key of `VERDICT_SYMBOLS`.
-        reason: why, as a clause.
-        seeds: for `inconclusive`, the number of seeds that would decide; None if no number would.
-    """
+    """A verdict and why, as a clause."""
 
     kind: Kind
     reason: str = ""
-    seeds: int | None = None
+    seeds: int | None = None  # the number that would decide an `inconclusive` cell, if any would
 
 
 def _judge(cell: VerdictInput, prediction: Prediction | None, p_adjusted: float) -> Verdict:
@@ -218,18 +154,13 @@ def _judge(cell: VerdictInput, prediction: Prediction | None, p_adjusted: float)
         kind = "reproduced" if near else direction
         return Verdict(kind, f"deterministic; tolerance {cell.tolerance:.2f}")
 
-    half_width = prediction.half_width if prediction else inf
+    half_width = prediction.half_width() if prediction else inf
     if half_width > 2 * cell.tolerance:
         needed = seeds_to_decide(cell.ours, cell.tolerance, cell.prior_sd)
-        remedy = (
-            f"about {needed} seeds would decide" if needed else "no number of seeds would decide"
-        )
-        why = (
-            f"n = {n}"
-            if n < FEWEST_SEEDS
-            else f"interval ±{half_width:.2f} above 2 x {cell.tolerance:.2f}"
-        )
-        return Verdict("inconclusive", f"{why}; {remedy}", needed)
+        seeds = f"about {needed} seeds" if needed else "no number of seeds"
+        wide = f"interval ±{half_width:.2f} above 2 x {cell.tolerance:.2f}"
+        why = f"n = {n}" if n < FEWEST_SEEDS else wide
+        return Verdict("inconclusive", f"{why}; {seeds} would decide", needed)
     if p_adjusted < LEVEL:
         return Verdict(direction, f"interval ±{half_width:.2f}, adjusted p = {p_adjusted:.2g}")
     kind = "reproduced" if near else "consistent"
@@ -237,32 +168,15 @@ def _judge(cell: VerdictInput, prediction: Prediction | None, p_adjusted: float)
 
 
 def verdicts(table: Sequence[VerdictInput]) -> list[Verdict]:
-    """The verdicts on the cells of one table, with Holm's correction over those with at least 3
-    seeds.
+    """The verdicts on the cells of one table.
 
-    Cells that were not run, diverged or are not comparable must be left out of `table`: they need
-    no test.
+    Holm's correction covers the cells with at least 3 seeds. Cells that were not run, diverged or
+    are not comparable must be left out of `table`: they need no test.
     """
-    predictions = [cell.prediction for cell in table]
-    p_values = [
-        prediction.p_value(cell.printed)
-        for cell, prediction in zip(table, predictions, strict=True)
-        if prediction
-    ]
-    adjusted = iter(holm(p_values))
+    cells = [(cell, cell.prediction) for cell in table]
+    p_values = [prediction.p_value(cell.printed) for cell, prediction in cells if prediction]
+    adjusted = iter(statistics.holm(p_values))
     return [
         _judge(cell, prediction, next(adjusted) if prediction else 1.0)
-        for cell, prediction in zip(table, predictions, strict=True)
+        for cell, prediction in cells
     ]
-
-
-def verdict(
-    printed: float,
-    ours: Sequence[float],
-    *,
-    tolerance: float,
-    deterministic: bool = False,
-    prior_sd: float | None = None,
-) -> Verdict:
-    """The verdict on a single cell, as in a table of one. All numbers in points."""
-    return verdicts([VerdictInput(printed, ours, tolerance, deterministic, prior_sd)])[0]

@@ -20,15 +20,20 @@ from bench.comparison.verdict import (
     TOLERANCES,
     VERDICT_MEANINGS,
     VERDICT_SYMBOLS,
+    Verdict,
     VerdictInput,
     seeds_to_decide,
     tolerance,
-    verdict,
     verdicts,
 )
 from bench.datasets.tasks import STS_TASKS
 from bench.reported import FOLDER, prior_sd
-from bench.utils.errors import UserError
+
+
+def verdict(printed: float, ours: list[float], *more: Any, **named: Any) -> Verdict:
+    """The verdict on a single cell."""
+    return verdicts([VerdictInput(printed, ours, *more, **named)])[0]
+
 
 scores = st.floats(0, 100).map(lambda value: round(value, 3))
 samples = st.lists(scores, min_size=3, max_size=8)
@@ -40,7 +45,7 @@ spreads = st.floats(0.05, 5)
 
 def test_half_width_of_a_known_sample():
     # mean 2, sd 1, n 3: t(0.975, 2) = 4.302653, times sqrt(4 / 3)
-    assert predict([1, 2, 3]).half_width == pytest.approx(4.302653 * 1.154701, rel=1e-6)
+    assert predict([1, 2, 3]).half_width() == pytest.approx(4.302653 * 1.154701, rel=1e-6)
     assert predict([1, 2, 3]).mean == 2
 
 
@@ -55,8 +60,8 @@ def test_p_value_is_that_of_a_t_test_with_one_value(ours, printed):
 @given(samples, scores, spreads)
 def test_interval_and_p_value_agree(ours, printed, prior):
     prediction = predict(ours, prior)
-    inside = abs(printed - prediction.mean) <= prediction.half_width
-    if abs(abs(printed - prediction.mean) - prediction.half_width) > 1e-6:
+    inside = abs(printed - prediction.mean) <= prediction.half_width()
+    if abs(abs(printed - prediction.mean) - prediction.half_width()) > 1e-6:
         assert inside == (prediction.p_value(printed) >= 0.05)
 
 
@@ -79,7 +84,7 @@ def test_prior_fades_with_the_number_of_seeds():
 def test_too_few_scores_predict_nothing():
     with pytest.raises(ValueError, match="spread"):
         predict([1.0])
-    assert predict([1.0], 0.5).half_width == pytest.approx(
+    assert predict([1.0], 0.5).half_width() == pytest.approx(
         stats.t.ppf(0.975, PRIOR_DF) * 0.5 * 2**0.5
     )
 
@@ -100,10 +105,10 @@ def test_too_few_scores_predict_nothing():
     ],
 )
 def test_every_region_of_a_trained_cell(printed, kind):
-    # n 5, mean 75, sd 0.5, prior 0.5444: sqrt((5 * 0.2964 + 4 * 0.25) / 9) = 0.5252, t(0.975, 9) =
-    # 2.2622
+    # n 5, mean 75, sd 0.5, prior 0.5444: sqrt((5 * 0.2964 + 4 * 0.25) / 9) = 0.5252,
+    # t(0.975, 9) = 2.2622
     ours = [74.5, 75.5, 74.5, 75.5, 75.0]
-    assert predict(ours, 0.5444).half_width == pytest.approx(2.2622 * 0.5252 * 1.2**0.5, abs=1e-3)
+    assert predict(ours, 0.5444).half_width() == pytest.approx(2.2622 * 0.5252 * 1.2**0.5, abs=1e-3)
     assert verdict(printed, ours, tolerance=1.0, prior_sd=0.5444).kind == kind
 
 
@@ -127,8 +132,7 @@ def test_a_wide_spread_is_inconclusive_even_far_from_print():
 
 
 def test_seeds_that_decide_for_simcse_on_bert_base():
-    # sd 0.8439 over 50 seeds: t(0.975, n + 4) * 0.8439 * sqrt(1 + 1/n) falls below 2 between n = 6
-    # and n = 7
+    # sd 0.8439 over 50 seeds: t(0.975, n + 4) * 0.8439 * sqrt(1 + 1/n) falls below 2 from 6 to 7.
     sd = prior_sd("bert-base-uncased", "Avg")
     widths = {n: stats.t.ppf(0.975, n - 1 + PRIOR_DF) * sd * (1 + 1 / n) ** 0.5 for n in (6, 7)}
     assert widths[7] <= 2 < widths[6]
@@ -141,11 +145,8 @@ def test_seeds_to_decide_are_the_fewest(ours, prior, allowed):
     sd = float(np.std(ours, ddof=1))
 
     def half_width(n: int) -> float:
-        return (
-            float(stats.t.ppf(0.975, n - 1 + PRIOR_DF))
-            * pooled_sd(sd, n, prior)
-            * (1 + 1 / n) ** 0.5
-        )
+        t = float(stats.t.ppf(0.975, n - 1 + PRIOR_DF))
+        return t * pooled_sd(sd, n, prior) * (1 + 1 / n) ** 0.5
 
     if n is None:
         assert half_width(1000) > 2 * allowed * (1 - 1e-9)
@@ -175,24 +176,15 @@ def test_holm_on_known_p_values():
     ours = [74.5, 75.5, 74.5, 75.5, 75.0]
     table = [VerdictInput(75 + distance, ours, 1.0, prior_sd=0.5) for distance in t.values()]
     assert [cell.prediction.p_value(cell.printed) for cell in table] == pytest.approx(list(t))
-    assert [found.kind for found in verdicts(table)] == [
-        "lower",
-        "consistent",
-        "consistent",
-        "lower",
-    ]
-    assert [float(found.reason.rpartition("= ")[2]) for found in verdicts(table)[::3]] == [
-        0.03,
-        0.02,
-    ]
+    found = verdicts(table)
+    assert [one.kind for one in found] == ["lower", "consistent", "consistent", "lower"]
+    assert [one.reason.rpartition("= ")[2] for one in found[::3]] == ["0.03", "0.02"]
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_holm_equals_statsmodels(p_values):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            gc, "collect", lambda *_: 0
-        )  # the oracle calls gc.collect every time, which takes 0.1 s
+        patch.setattr(gc, "collect", lambda *_: 0)  # the oracle calls it every time, for 0.1 s
         expected = multipletests(p_values, method="holm")[1].tolist() if p_values else []
     assert holm(p_values) == pytest.approx(expected, rel=1e-12)
 
@@ -202,17 +194,15 @@ def test_a_table_never_accuses_where_a_single_cell_would_not(rows, prior):
     table = [VerdictInput(printed, ours, 1.0, prior_sd=prior) for ours, printed in rows]
     for cell, found in zip(table, verdicts(table), strict=True):
         alone = verdict(cell.printed, cell.ours, tolerance=1.0, prior_sd=prior).kind
-        assert found.kind == alone or (
-            alone in ("lower", "higher") and found.kind in ("consistent", "reproduced")
-        )
+        milder = alone in ("lower", "higher") and found.kind in ("consistent", "reproduced")
+        assert found.kind == alone or milder
 
 
 def test_deterministic_and_small_cells_do_not_count_for_holm():
     ours = [74.5, 75.5, 74.5, 75.5, 75.0]
     lone = VerdictInput(76.5, ours, 1.0, prior_sd=0.5)
-    company = [VerdictInput(50.0, [50.0], 0.02, deterministic=True)] * 50 + [
-        VerdictInput(50.0, [50.0, 51.0], 1.0)
-    ] * 50
+    untrained = VerdictInput(50.0, [50.0], 0.02, deterministic=True)
+    company = [untrained, VerdictInput(50.0, [50.0, 51.0], 1.0)] * 50
     assert verdicts([lone])[0] == verdicts([lone, *company])[0]
     assert verdicts([lone])[0].kind == "lower"
 
@@ -236,11 +226,6 @@ def test_deterministic_and_small_cells_do_not_count_for_holm():
 )
 def test_tolerances(kind, task, prior, points):
     assert tolerance(kind, task, prior) == pytest.approx(points)
-
-
-def test_unknown_tolerance_names_the_nearest():
-    with pytest.raises(UserError, match="did you mean 'untrained'"):
-        tolerance("untrainde", "Avg")
 
 
 def test_every_verdict_has_a_sign_of_its_own_and_a_meaning():
@@ -276,10 +261,8 @@ def moments(backbone: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def judged_columns(backbone: str) -> list[tuple[float | None, float]]:
     """The prior and the tolerance of each task."""
     kind = "trained large" if "large" in backbone else "trained base"
-    priors = [prior_sd(backbone, task) for task in TASKS]
-    return [
-        (prior, tolerance(kind, task, prior)) for task, prior in zip(TASKS, priors, strict=True)
-    ]
+    priors = {task: prior_sd(backbone, task) for task in TASKS}
+    return [(prior, tolerance(kind, task, prior)) for task, prior in priors.items()]
 
 
 def judged_table(
@@ -301,29 +284,22 @@ def judged_table(
             seeds = public_seeds(backbone)
             drawn = seeds[rng.permutation(len(seeds))[: n + 1]]
         columns = (mean + scale * (drawn - mean)).T.tolist()
-        for (*ours, printed), (prior, allowed) in zip(
-            columns, judged_columns(backbone), strict=True
-        ):
-            table.append(
-                VerdictInput(printed + (gap if row == 0 else 0.0), ours, allowed, prior_sd=prior)
-            )
+        more = gap if row == 0 else 0.0
+        for (*ours, printed), judged in zip(columns, judged_columns(backbone), strict=True):
+            prior, allowed = judged
+            table.append(VerdictInput(printed + more, ours, allowed, prior_sd=prior))
     return [found.kind for found in verdicts(table)]
 
 
 def accusation_rate(n: int, tables: int, **how: Any) -> float:
-    """Share of tables with at least one `lower` or `higher`, although printed numbers are draws
-    like ours."""
+    """Share of tables with a `lower` or `higher`, although printed numbers are draws like ours."""
     rng = np.random.default_rng([n, 1])
-    return float(
-        np.mean(
-            [bool({"lower", "higher"} & set(judged_table(rng, n, **how))) for _ in range(tables)]
-        )
-    )
+    accused = ({"lower", "higher"} & set(judged_table(rng, n, **how)) for _ in range(tables))
+    return float(np.mean([bool(kinds) for kinds in accused]))
 
 
 def power(n: int, gap: float, tables: int) -> float:
-    """How often the average of a row that prints `gap` points too much is found `lower`, in a table
-    of 64 cells."""
+    """How often the average of a row that prints `gap` points too much is found `lower`."""
     rng = np.random.default_rng([n, round(gap * 10), 2])
     return float(np.mean([judged_table(rng, n, gap=gap)[7] == "lower" for _ in range(tables)]))
 
@@ -332,10 +308,8 @@ def power(n: int, gap: float, tables: int) -> float:
     ("n", "normal"), [(3, False), (5, False), (10, False), (3, True), (5, True), (20, True)]
 )
 def test_false_accusations_stay_below_five_percent_a_table(n, normal):
-    tables = 500
-    assert accusation_rate(n, tables, normal=normal) * tables <= stats.binom.ppf(
-        0.999, tables, 0.05
-    )
+    most = stats.binom.ppf(0.999, 500, 0.05)
+    assert accusation_rate(n, 500, normal=normal) * 500 <= most
 
 
 def test_power_grows_with_the_gap_and_with_the_seeds():
@@ -363,17 +337,19 @@ POWER = {
 @pytest.mark.slow
 @pytest.mark.parametrize("n", RATES)
 def test_documented_rates(n):
-    found = [
-        accusation_rate(n, 2000),
-        *(accusation_rate(n, 2000, scale=k, normal=True) for k in (1.0, 1.5, 2.0)),
-    ]
-    assert found == pytest.approx(RATES[n], abs=0.005)
-    assert [power(n, gap, 1000) for gap in (2.0, 3.0, 4.0, 5.0)] == pytest.approx(
-        POWER[n], abs=0.005
-    )
+    normal = [accusation_rate(n, 2000, scale=k, normal=True) for k in (1.0, 1.5, 2.0)]
+    assert [accusation_rate(n, 2000), *normal] == pytest.approx(RATES[n], abs=0.005)
+    found = [power(n, gap, 1000) for gap in (2.0, 3.0, 4.0, 5.0)]
+    assert found == pytest.approx(POWER[n], abs=0.005)
+
+
+def check_documented(*tables: dict[int, tuple[float, ...]]) -> None:
+    """Check that docs/statistics.md has the rows of tables, by number of seeds."""
+    text = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    for table in tables:
+        for n, row in table.items():
+            assert f"| {n} | " + " | ".join(f"{100 * value:.1f}" for value in row) + " |" in text
 
 
 def test_the_page_on_statistics_shows_these_rates():
-    text = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
-    for n, row in [*RATES.items(), *POWER.items()]:
-        assert f"| {n} | " + " | ".join(f"{100 * value:.1f}" for value in row) + " |" in text
+    check_documented(RATES, POWER)
