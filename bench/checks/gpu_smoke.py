@@ -44,12 +44,9 @@ def gpu_smoke(suite: Path, out: Path) -> None:
         print(f"{'Avg on the GPU':>16}{'on the CPU':>12}  run")
         for run in run_plan(out, plan, planned(plan), device):
             here, there = (_average(paths.scores_file(folder, run.id)) for folder in (out, suite))
-            print(
-                f"{here:16.2f}{there:12.2f}  {run.text}@{run.setting} on {run.backbone.name}",
-                flush=True,
-            )
-    foreign = [name for name in OUTSIDE_THE_CORE if name in sys.modules]
-    if foreign:
+            name = f"{run.text}@{run.setting} on {run.backbone.name}"
+            print(f"{here:16.2f}{there:12.2f}  {name}", flush=True)
+    if foreign := [name for name in OUTSIDE_THE_CORE if name in sys.modules]:
         raise UserError(
             f"the core imported {', '.join(foreign)}; remove these imports from the core"
         )

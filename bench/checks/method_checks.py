@@ -1,11 +1,14 @@
-"""The checks of a method against the contract (methods/contract.py); each returns if its claim
-holds."""
+"""The checks of a method against the contract (methods/contract.py), in order.
+
+Each raises `Fault` or `UserError` if its claim does not hold for a trial.
+"""
 
 from __future__ import annotations
 
 import random
 import tempfile
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,10 @@ from bench.evaluation.scoring import encoded, read_tasks, score_tasks
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.plugins import FAILURES, describe_error
 from bench.runs.recipe import RECIPE_FIELDS, convert, convert_recipe
-from bench.runs.resolve import resolve
 from bench.training.checkpoint import Checkpoints
 from bench.training.loop import Training
 from bench.utils.errors import UserError, did_you_mean
-from methods.base import seed_torch, stream_seed
+from methods.base import Contrastive, Method, seed_torch, stream_seed
 
 # Relative tolerance. Sums in float32 differ by less; float16, with three digits, differs by more.
 FLOAT32 = 1e-4
@@ -37,6 +39,49 @@ UNLIKELY = {
 REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
 
 
+Claim = Callable[[Trial], None]
+
+
+def _every(cls: type[Method]) -> bool:
+    return True
+
+
+def _trained(cls: type[Method]) -> bool:
+    return cls.trained
+
+
+def _joining(cls: type[Method]) -> bool:
+    return issubclass(cls, Contrastive) and cls.joins()
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the contract."""
+
+    function: Claim  # raises if the claim does not hold
+    claim: str  # what it checks, for a person
+    applies: Callable[[type[Method]], bool] = _every  # whether a method is checked
+    required: bool = False  # whether the checks after it make no sense when it fails
+
+    @property
+    def name(self) -> str:
+        """A short name, for test ids."""
+        return self.function.__name__.removeprefix("check_")
+
+
+CHECKS: list[Check] = []
+
+
+def _claims(*details: Any) -> Callable[[Claim], Claim]:
+    """Add a function to `CHECKS`, with the other fields of `Check`."""
+
+    def register(function: Claim) -> Claim:
+        CHECKS.append(Check(function, *details))
+        return function
+
+    return register
+
+
 def _seed_all(seed: int) -> None:
     seed_torch(seed)
     np.random.seed(seed)
@@ -44,11 +89,8 @@ def _seed_all(seed: int) -> None:
 
 
 def _tensors(training: Training) -> dict[str, Tensor]:
-    return {
-        name: value
-        for name, value in training.state.state_dict().items()
-        if isinstance(value, Tensor)
-    }
+    state = training.state.state_dict()
+    return {name: value for name, value in state.items() if isinstance(value, Tensor)}
 
 
 def _different(first: Training, second: Training) -> str | None:
@@ -58,6 +100,7 @@ def _different(first: Training, second: Training) -> str | None:
     return next(iter([*unequal, *(other.keys() - one.keys())]), None)
 
 
+@_claims("its tables name hyper-parameters and recipe fields")
 def check_table_keys(trial: Trial) -> None:
     cls, known = trial.cls, [*trial.fields, *RECIPE_FIELDS]
     for setting in ("paper", "official"):
@@ -68,56 +111,46 @@ def check_table_keys(trial: Trial) -> None:
                 elif key in RECIPE_FIELDS:
                     convert_recipe({key: value})
                 else:
-                    raise Fault(
-                        f"the row '{row}' of '{setting}' has an unknown key '{key}'{did_you_mean(key, known)}"
-                    )
+                    hint = did_you_mean(key, known)
+                    raise Fault(f"the row '{row}' of '{setting}' has an unknown key '{key}'{hint}")
 
 
+@_claims("its text resolves to the same run again", _every, True)
 def check_text(trial: Trial) -> None:
-    defaults = asdict(trial.cls.Hyper())
-    texts = [
-        trial.text(),
-        *(trial.text(**{key: _word(value)}) for key, value in defaults.items() if _word(value)),
-    ]
-    for text in texts:
-        run = resolve(
-            text, backbone_name=trial.run().backbone.name, corpus="world", data="world", seed=1
-        )
-        again = resolve(
-            run.arguments[0],
-            backbone_name=run.backbone.reference,
-            corpus="world",
-            data="world",
-            seed=run.seed,
-        )
-        if again.id != run.id:
+    words = {key: _word(value) for key, value in asdict(trial.cls.Hyper()).items()}
+    for text in (trial.text(), *(trial.text(**{key: word}) for key, word in words.items() if word)):
+        run = trial.resolve(text)
+        if trial.resolve(run.arguments[0]).id != run.id:
             raise Fault(
-                f"'{text}' becomes '{run.arguments[0]}', which is another run; clamp_to_backbone() must be idempotent"
+                f"'{text}' becomes '{run.arguments[0]}', which is another run; "
+                "clamp_to_backbone() must be idempotent"
             )
 
 
 def _word(value: Any) -> str:
-    """Return a hyper-parameter's value as written in a run's text; empty if it cannot be written
-    there."""
-    word = (
-        "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    )
+    """Return a value as written in a run's text; empty if it cannot be written there."""
+    word = "none" if value is None else str(value)
+    word = word.lower() if isinstance(value, bool) else word
     return "" if set(word) & set("[],=") else word
 
 
+@_claims("the loss of a batch is a finite scalar with a gradient", _trained, True)
 def check_loss(trial: Trial) -> None:
     first_loss(trial.training())
 
 
+@_claims("a batch of one item has a finite loss", _trained)
 def check_single_item_batch(trial: Trial) -> None:
     try:
         first_loss(trial.training(), count=1)
     except Fault as fault:
         raise Fault(
-            f"{_clause(fault)}; the last batch of an epoch may have one item, so do not divide by its size minus 1"
+            f"{_clause(fault)}; the last batch of an epoch may have one item, "
+            "so do not divide by its size minus 1"
         ) from None
 
 
+@_claims("the gradient reaches what is trained", _trained)
 def check_gradient(trial: Trial) -> None:
     training = trial.training()
     first_loss(training).backward()
@@ -125,10 +158,12 @@ def check_gradient(trial: Trial) -> None:
     weights = training.weights if words else list(training.context.backbone.parameters())
     if not any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights):
         raise Fault(
-            "no weight of the backbone has a gradient; compute the loss from the vectors of context.embed"
+            "no weight of the backbone has a gradient; "
+            "compute the loss from the vectors of context.embed"
         )
 
 
+@_claims("the same seed gives the same weights bit for bit", _trained)
 def check_same_seed(trial: Trial) -> None:
     trainings = []
     for seed in (1, 2):  # of the global generators, which must not matter
@@ -139,6 +174,7 @@ def check_same_seed(trial: Trial) -> None:
         raise Fault(f"'{name}' differs; {REMEDY}")
 
 
+@_claims("another seed gives other weights", _trained)
 def check_other_seed(trial: Trial) -> None:
     first, second = trial.training(seed=1), trial.training(seed=2)
     advance(first, STEPS)
@@ -147,6 +183,7 @@ def check_other_seed(trial: Trial) -> None:
         raise Fault(f"the weights are equal; {REMEDY}")
 
 
+@_claims("random draws come from named streams only", _trained)
 def check_random_streams(trial: Trial) -> None:
     _seed_all(1)
     before = _numpy_state(), random.getstate()
@@ -158,8 +195,8 @@ def check_random_streams(trial: Trial) -> None:
         "Python's": before[1] != random.getstate(),
         "torch's": not torch.equal(torch.get_rng_state(), expected),
     }
-    for owner in (name for name, has_moved in moved.items() if has_moved):
-        raise Fault(f"{owner} global generator was used; {REMEDY}")
+    if owners := [name for name, has_moved in moved.items() if has_moved]:
+        raise Fault(f"{owners[0]} global generator was used; {REMEDY}")
 
 
 def _numpy_state() -> tuple[Any, ...]:
@@ -167,6 +204,7 @@ def _numpy_state() -> tuple[Any, ...]:
     return state[1].tobytes(), *state[2:]
 
 
+@_claims("a resumed training gives the same weights", _trained)
 def check_resume(trial: Trial) -> None:
     whole, stopped = trial.training(), trial.training()
     rows = advance(whole, STEPS)
@@ -178,14 +216,14 @@ def check_resume(trial: Trial) -> None:
     assert checkpoint is not None
     resumed = trial.training()
     resumed.load(checkpoint)
-    equal_losses = advance(resumed, STEPS - HALF) == rows[HALF:]
-    if not equal_losses or _different(whole, resumed):
-        what = _different(whole, resumed) or "the loss"
+    what = "" if advance(resumed, STEPS - HALF) == rows[HALF:] else "the loss"
+    if what := _different(whole, resumed) or what:
         raise Fault(
             f"{what} differs; keep state in buffers (register_buffer), not in plain attributes"
         )
 
 
+@_claims("the loss in float64 is the same to 1e-4", _trained)
 def check_float64(trial: Trial) -> None:
     losses = []
     for dtype in (torch.float32, torch.float64):
@@ -202,28 +240,21 @@ def check_float64(trial: Trial) -> None:
         )
 
 
+@_claims("an invalid hyper-parameter is refused in one sentence")
 def check_refusals(trial: Trial) -> None:
     for key, written in trial.fields.items():
         for word in (word for kind in written.split("|") for word in UNLIKELY[kind.strip()]):
             text = trial.text(**{key: word})
             try:
-                run = resolve(
-                    text,
-                    backbone_name=trial.run().backbone.name,
-                    corpus="world",
-                    data="world",
-                    seed=1,
-                )
+                run = trial.resolve(text)
             except UserError as refused:
                 if "\n" in str(refused):
-                    raise Fault(
-                        f"'{text}' is refused in several lines; raise Refusal with one sentence"
-                    ) from None
+                    fault = "is refused in several lines; raise Refusal with one sentence"
+                    raise Fault(f"'{text}' {fault}") from None
                 continue
             except FAILURES as error:
-                raise Fault(
-                    f"'{text}' raises {describe_error(error)}; raise Refusal in check()"
-                ) from error
+                told = describe_error(error)
+                raise Fault(f"'{text}' raises {told}; raise Refusal in check()") from error
             if not trial.cls.trained or run.skip:
                 continue
             try:
@@ -238,13 +269,12 @@ def check_refusals(trial: Trial) -> None:
 
 def _clause(error: BaseException) -> str:
     """Return an error as a clause of a sentence, without the remedy of a fault."""
-    return (
-        str(error).partition(";")[0]
-        if isinstance(error, Fault)
-        else f"fails with {describe_error(error)}"
-    )
+    if isinstance(error, Fault):
+        return str(error).partition(";")[0]
+    return f"fails with {describe_error(error)}"
 
 
+@_claims("it joins another method with '+', or is refused in one sentence", _joining)
 def check_joins(trial: Trial) -> None:
     try:
         joined = trial.training(f"simcse+{trial.cls.name}")
@@ -252,11 +282,13 @@ def check_joins(trial: Trial) -> None:
         return
     if advance(joined, HALF) == advance(trial.training("simcse"), HALF):
         raise Fault(
-            "'simcse' with it is 'simcse' alone; let its defaults change a slot, or let joins() return False"
+            "'simcse' with it is 'simcse' alone; "
+            "let its defaults change a slot, or let joins() return False"
         )
     advance(trial.training(f"{trial.cls.name}+gs-infonce"), HALF)
 
 
+@_claims("its encoder, saved and loaded, gives equal vectors and finite scores")
 def check_encoder(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as folder:
         stored = Path(folder) / "encoder"
@@ -275,6 +307,7 @@ def check_encoder(trial: Trial) -> None:
         texts = [text for task in tasks for text in task.sentences()]
         if not np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)):
             raise Fault(
-                "its vectors differ; store everything that encode() uses in save(), 'arrays' or 'base'"
+                "its vectors differ; "
+                "store everything that encode() uses in save(), 'arrays' or 'base'"
             )
         score_tasks(encoder, tasks, vectors)  # raises if they are not finite or all equal

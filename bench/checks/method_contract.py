@@ -6,26 +6,19 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
-from bench.checks import method_checks as checks
+from bench.checks.method_checks import CHECKS, Check
 from bench.checks.method_trial import Fault, Trial, make_inputs
+from bench.checks.verify import computing
+from bench.registry import plugins
 from bench.registry.methods import method_class, method_classes
-from bench.registry.plugins import (
-    FAILURES,
-    add_method_paths,
-    describe_error,
-    load_file,
-    python_files,
-)
+from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError
-from methods.base import Contrastive, Method
 
 if TYPE_CHECKING:
     import pytest
@@ -33,60 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clause:
-    """The result of one check.
-
-    Attributes:
-        claim: what was checked.
-        fault: why it does not hold; empty if it holds.
-    """
+    """The result of one check."""
 
     claim: str
-    fault: str = ""
+    fault: str = ""  # why it does not hold; empty if it holds
 
     def __str__(self) -> str:
         return f"fault  {self.claim}: {self.fault}" if self.fault else f"ok     {self.claim}"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check of the contract.
-
-    Attributes:
-        claim: what it checks, for a person.
-        function: raises `Fault` or `UserError` if the claim does not hold for a trial.
-        required: whether the checks after it make no sense when it fails.
-    """
-
-    claim: str
-    function: Callable[[Trial], None]
-    required: bool = False
-
-    @property
-    def name(self) -> str:
-        """A short name, for test ids."""
-        return self.function.__name__.removeprefix("check_")
-
-    def fault(self, trial: Trial) -> str:
-        """Return why the claim does not hold for a method, or an empty string."""
-        try:
-            with contextlib.redirect_stderr(io.StringIO()):
-                self.function(trial)
-        except (Fault, UserError) as error:
-            return str(error)
-        except FAILURES as error:
-            return f"it fails ({describe_error(error)}); fix it"
-        return ""
-
-    def __call__(self, method: str) -> None:
-        """Check a registered method.
-
-        Raises:
-            AssertionError: the claim does not hold; the message says why and what to do.
-        """
-        with _deterministic():
-            fault = self.fault(Trial(method_class(method), Path(_shared_inputs().name)))
-        if fault:
-            raise AssertionError(f"{method}: {self.claim}: {fault}")
 
 
 def parametrize_with_checks(methods: Sequence[str]) -> pytest.MarkDecorator:
@@ -106,11 +52,32 @@ def parametrize_with_checks(methods: Sequence[str]) -> pytest.MarkDecorator:
     import pytest
 
     parameters = [
-        pytest.param(name, check, id=f"{name}-{check.name}")
+        pytest.param(name, partial(_require, check), id=f"{name}-{check.name}")
         for name in methods
-        for check in checks_of(method_class(name))
+        for check in CHECKS
+        if check.applies(method_class(name))
     ]
     return pytest.mark.parametrize(("method", "check"), parameters)
+
+
+def _require(check: Check, method: str) -> None:
+    """Check a registered method; the AssertionError says why the claim does not hold."""
+    with computing(1, deterministic=True):
+        fault = _fault(check, Trial(method_class(method), Path(_shared_inputs().name)))
+    if fault:
+        raise AssertionError(f"{method}: {check.claim}: {fault}")
+
+
+def _fault(check: Check, trial: Trial) -> str:
+    """Return why a claim does not hold for a method, or an empty string."""
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            check.function(trial)
+    except (Fault, UserError) as error:
+        return str(error)
+    except FAILURES as error:
+        return f"it fails ({describe_error(error)}); fix it"
+    return ""
 
 
 @cache
@@ -136,81 +103,28 @@ def check(path: Path) -> Iterator[Clause]:
     path = path.resolve()
     if not path.is_file():
         raise UserError(f"{path} is not a file; name a Python file with a method")
-    python_files(path)
+    plugins.python_files(path)
     claim = f"{path.name} can be imported and holds methods"
     try:
-        _, classes = load_file(path)
+        _, classes = plugins.load_file(path)
         yield Clause(claim)
         claim = "no other method has its name"
-        add_method_paths([path])
+        plugins.add_method_paths([path])
         method_classes()
         yield Clause(claim)
     except UserError as error:
         yield Clause(claim, str(error))
         return
-    with _deterministic():
+    with computing(1, deterministic=True):
         for cls in classes:
             yield from clauses(Trial(cls, Path(_shared_inputs().name)))
 
 
-@contextlib.contextmanager
-def _deterministic() -> Iterator[None]:
-    """Compute on one thread with deterministic algorithms, then restore both settings."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
-
-
 def clauses(trial: Trial) -> Iterator[Clause]:
-    """Run the checks of one method and yield the results, up to the first required check that
-    fails."""
-    for check in checks_of(trial.cls):
-        fault = check.fault(trial)
-        yield Clause(f"{trial.cls.name}: {check.claim}", fault)
-        if fault and check.required:
-            return
-
-
-def checks_of(cls: type[Method]) -> list[Check]:
-    """Return the checks that apply to a method, in order."""
-    applicable = [
-        Check("its tables name hyper-parameters and recipe fields", checks.check_table_keys),
-        Check("its text resolves to the same run again", checks.check_text, required=True),
-    ]
-    if cls.trained:
-        applicable += [
-            Check(
-                "the loss of a batch is a finite scalar with a gradient",
-                checks.check_loss,
-                required=True,
-            ),
-            Check("a batch of one item has a finite loss", checks.check_single_item_batch),
-            Check("the gradient reaches what is trained", checks.check_gradient),
-            Check("the same seed gives the same weights bit for bit", checks.check_same_seed),
-            Check("another seed gives other weights", checks.check_other_seed),
-            Check("random draws come from named streams only", checks.check_random_streams),
-            Check("a resumed training gives the same weights", checks.check_resume),
-            Check("the loss in float64 is the same to 1e-4", checks.check_float64),
-        ]
-    applicable += [
-        Check("an invalid hyper-parameter is refused in one sentence", checks.check_refusals)
-    ]
-    if issubclass(cls, Contrastive) and cls.joins():
-        applicable += [
-            Check(
-                "it joins another method with '+', or is refused in one sentence",
-                checks.check_joins,
-            )
-        ]
-    return [
-        *applicable,
-        Check(
-            "its encoder, saved and loaded, gives equal vectors and finite scores",
-            checks.check_encoder,
-        ),
-    ]
+    """Check one method and yield the results, up to the first required check that fails."""
+    for check in CHECKS:
+        if check.applies(trial.cls):
+            fault = _fault(check, trial)
+            yield Clause(f"{trial.cls.name}: {check.claim}", fault)
+            if fault and check.required:
+                return

@@ -57,9 +57,9 @@ class _Context(RunContext):
 
 def make_inputs(suite_dir: Path) -> None:
     """Write what trial runs read: a short corpus and STS-B of the embedded world."""
-    from bench.world.build import build_small
+    from bench.world import build
 
-    build_small(suite_dir / "world", lines=LINES)
+    build(suite_dir / "world", lines=LINES, small=True)
 
 
 class Trial:
@@ -82,21 +82,25 @@ class Trial:
         own = f"{self.cls.name}[{written}]" if keys else self.cls.name
         return f"untrained+{own}" if issubclass(self.cls, Transform) else own
 
-    def run(self, text: str | None = None, seed: int = 1, **recipe: Any) -> Run:
-        """Return a run on the toy backbone of the kind that the method needs.
+    def resolve(self, text: str, seed: int = 1) -> Run:
+        """Return the run of a text on the toy backbone of the kind that the method needs.
 
         Raises:
-            Fault: the method skips that backbone.
-            UserError: the text or the recipe is invalid.
+            UserError: the text is invalid.
         """
-        run = resolve(
-            text or self.text(),
-            backbone_name="toy-glove" if self.cls.backbone_kind == "words" else "toy-bert",
-            corpus="world",
-            data="world",
-            seed=seed,
-            recipe=RECIPE | recipe,
+        name = "toy-glove" if self.cls.backbone_kind == "words" else "toy-bert"
+        return resolve(
+            text, backbone_name=name, corpus="world", data="world", seed=seed, recipe=RECIPE
         )
+
+    def run(self, text: str | None = None, seed: int = 1) -> Run:
+        """Return a run that the method does not skip.
+
+        Raises:
+            Fault: the method skips the backbone.
+            UserError: the text is invalid.
+        """
+        run = self.resolve(text or self.text(), seed)
         if run.skip:
             raise Fault(
                 f"skip() refuses a backbone with 4 layers of width 64 ({run.skip}); "
@@ -104,9 +108,9 @@ class Trial:
             )
         return run
 
-    def training(self, text: str | None = None, seed: int = 1, **recipe: Any) -> Training:
+    def training(self, text: str | None = None, seed: int = 1) -> Training:
         """Return a training at step 0."""
-        run = self.run(text, seed, **recipe)
+        run = self.run(text, seed)
         return Training(run, _Context(run, self.suite, "cpu"), {})
 
     def untrained(self) -> Encoder:

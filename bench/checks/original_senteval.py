@@ -16,20 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from bench.checks.verify import aligned
 from bench.datasets.tasks import GROUPS, STS_TASKS, expand_tasks
 from bench.download import cache_folder
 from bench.evaluation.classifier import MODES
 from bench.evaluation.embedding_store import VectorStore
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.models.load import load_encoder
-from bench.results.records import CellKey
+from bench.results.records import CellKey, cell_key
 from bench.utils.errors import UserError
 
 REPOSITORY = "https://github.com/princeton-nlp/SimCSE"
-NAMES = {
-    "STS-B": "STSBenchmark",
-    "SICK-R": "SICKRelatedness",
-}  # SentEval's names where they differ from ours
+# SentEval's names where they differ from ours.
+NAMES = {"STS-B": "STSBenchmark", "SICK-R": "SICKRelatedness"}
 
 
 def crosscheck(
@@ -58,8 +57,7 @@ def crosscheck(
         }
     records = score_encoder(encoder, read, "test", device, work)
     shutil.rmtree(work)
-    ours = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in records}
-    return table(ours, theirs)
+    return table({cell_key(record): record["value"] for record in records}, theirs)
 
 
 def table(ours: dict[CellKey, float], theirs: dict[CellKey, float]) -> str:
@@ -70,20 +68,13 @@ def table(ours: dict[CellKey, float], theirs: dict[CellKey, float]) -> str:
     rows += [
         (*c, f"{ours[c]:.4f}", f"{theirs[c]:.4f}", f"{ours[c] - theirs[c]:+.4f}") for c in shared
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(7)]
-    lines = [
-        "  ".join(f"{word:{'<' if i < 4 else '>'}{widths[i]}}" for i, word in enumerate(row))
-        for row in rows
-    ]
+    lines = aligned(rows, 4)
     if shared:
-        lines.append(
-            f"largest difference: {max(abs(ours[cell] - theirs[cell]) for cell in shared):.4f}"
-        )
-    alone = sorted({cell[0] for cell in ours} - {cell[0] for cell in shared} - {"Avg"})
-    if alone:
-        lines.append(
-            f"not compared: {', '.join(alone)}; SimCSE's copy of SentEval takes the cosine, this one a regression"
-        )
+        largest = max(abs(ours[cell] - theirs[cell]) for cell in shared)
+        lines.append(f"largest difference: {largest:.4f}")
+    if alone := sorted({cell[0] for cell in ours} - {cell[0] for cell in shared} - {"Avg"}):
+        why = "SimCSE's copy of SentEval takes the cosine, this one a regression"
+        lines.append(f"not compared: {', '.join(alone)}; {why}")
     return "\n".join(lines)
 
 
@@ -92,15 +83,15 @@ def _engine() -> Callable[..., Any]:
         return import_module("senteval.engine").SE
     except ModuleNotFoundError as error:
         if error.name not in ("senteval", "senteval.engine"):
-            raise UserError(
-                f"SentEval needs the package {error.name}; install it beside this suite"
-            ) from None
+            needed = f"SentEval needs the package {error.name}; install it beside this suite"
+            raise UserError(needed) from None
     except (ImportError, AttributeError) as error:
         raise UserError(
             f"the copy of SentEval on PYTHONPATH cannot be imported ({error}); use {REPOSITORY}"
         ) from None
     raise UserError(
-        f"the original SentEval cannot be imported; clone {REPOSITORY} and put its folder SentEval on PYTHONPATH"
+        f"the original SentEval cannot be imported; clone {REPOSITORY} and put its folder "
+        "SentEval on PYTHONPATH"
     )
 
 
@@ -118,18 +109,11 @@ def _original(
     def batcher(_: Any, batch: Sequence[Sequence[str]]) -> np.ndarray:
         return store(texts(batch))
 
-    parameters = {
-        "task_path": str(data),
-        "usepytorch": True,
-        "kfold": settings.folds,
-        "classifier": {
-            "nhid": 0,
-            "optim": settings.optimiser,
-            "batch_size": settings.batch_size,
-            "tenacity": settings.tenacity,
-            "epoch_size": settings.epoch_size,
-        },
+    classifier = {"nhid": 0, "optim": settings.optimiser} | {
+        key: getattr(settings, key) for key in ("batch_size", "tenacity", "epoch_size")
     }
+    parameters = {"task_path": str(data), "usepytorch": True, "kfold": settings.folds}
+    parameters["classifier"] = classifier
     name = NAMES.get(task, task)
     try:
         with _older_python():
@@ -141,7 +125,7 @@ def _original(
         if "cuda" in reason.lower() or "nvidia" in reason.lower():
             raise UserError(
                 f"SentEval runs {name} on a GPU only, and none can be used here ({reason}); "
-                f"run this where there is one, or check the tasks STS12 to STS16 alone"
+                "run this where there is one, or check the tasks STS12 to STS16 alone"
             ) from None
         raise UserError(
             f"SentEval failed on {name} ({reason}); fix that copy, or use {REPOSITORY}"
@@ -151,9 +135,6 @@ def _original(
 @contextmanager
 def _older_python() -> Iterator[None]:
     """Provide `inspect.getargspec`, which SentEval uses and Python 3.11 removed."""
-    if hasattr(inspect, "getargspec"):
-        yield
-        return
     inspect.getargspec = inspect.getfullargspec  # type: ignore[attr-defined]
     try:
         yield
@@ -171,10 +152,7 @@ def _numbers(task: str, result: dict[str, Any]) -> Iterator[tuple[CellKey, float
         for aggregation, value in result["all"]["spearman"].items():
             yield (task, "test", "spearman", aggregation), 100 * float(value)
     else:
-        for key, split, metric in (
-            ("acc", "test", "accuracy"),
-            ("devacc", "dev", "accuracy"),
-            ("f1", "test", "f1"),
-        ):
+        names = {"acc": ("test", "accuracy"), "devacc": ("dev", "accuracy"), "f1": ("test", "f1")}
+        for key, (split, metric) in names.items():
             if key in result:
                 yield (task, split, metric, "all"), float(result[key])

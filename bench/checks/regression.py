@@ -22,9 +22,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.comparison.statistics import predict, t_quantile
+from bench.comparison.statistics import predict
 from bench.results.readers import read_plan
-from bench.results.records import Record, read_scores
+from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
@@ -38,19 +38,12 @@ PLAIN = "plain"  # the default arithmetic of the CPU, which the others are compa
 # the world's smallest test split.
 LEAST = {"spearman": 0.01, "accuracy": 200 / 150, "accuracy_mlp": 200 / 150, "f1": 200 / 150}
 LISTED = 8  # scores listed in a message
-KEPT = (
-    "code",
-    "versions",
-    "device",
-    "arithmetic",
-    "date",
-    "data",
-    "corpora",
-)  # parts of the provenance
+# Parts of the provenance.
+KEPT = ("code", "versions", "device", "arithmetic", "date", "data", "corpora")
 
-Cells = dict[
-    str, dict[str, list[float]]
-]  # run -> "task metric" -> one value per seed, in the plan's order
+# run -> "task metric" -> one value per seed, in the plan's order
+Cells = dict[str, dict[str, list[float]]]
+Arithmetics = Mapping[str, Mapping[str, Any]]
 
 
 def interval(
@@ -66,7 +59,7 @@ def interval(
     if len(values) > 1:
         prediction = predict(values)
         mean = prediction.mean
-        half += t_quantile(prediction.df, (1 + coverage) / 2) * prediction.scale
+        half += prediction.half_width(1 - coverage)
     return mean - half, mean + half
 
 
@@ -74,37 +67,32 @@ def metric_of(cell: str) -> str:
     return cell.rpartition(" ")[2]
 
 
-def movements(
-    arithmetics: Mapping[str, Mapping[str, Any]],
-) -> Iterator[tuple[str, str, str, float]]:
-    """Yield (arithmetic, run, cell, points) for each score: its distance from that under
-    `PLAIN`."""
+def movements(arithmetics: Arithmetics) -> Iterator[tuple[str, str, str, float]]:
+    """Yield (arithmetic, run, cell, points): the distance of a score from that under `PLAIN`."""
     for name, measured in arithmetics.items():
         for run, cells in measured["cells"].items():
             for cell, values in cells.items():
-                for value, plain in zip(
-                    values, arithmetics[PLAIN]["cells"][run][cell], strict=True
-                ):
-                    yield name, run, cell, abs(value - plain)
+                plain = arithmetics[PLAIN]["cells"][run][cell]
+                for value, same in zip(values, plain, strict=True):
+                    yield name, run, cell, abs(value - same)
 
 
-def widenings(arithmetics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def widenings(arithmetics: Arithmetics) -> dict[str, dict[str, float]]:
     """Return the points by which intervals are widened on both sides, by metric and run."""
     largest: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for _, run, cell, points in movements(arithmetics):
-        largest[metric_of(cell)][run] = max(largest[metric_of(cell)][run], points)
-    widened: dict[str, dict[str, float]] = {}
+        of_runs = largest[metric_of(cell)]
+        of_runs[run] = max(of_runs[run], points)
+    widened = {}
     for metric, of_runs in largest.items():
         usual = sorted(of_runs.values())[int(SHARE * (len(of_runs) - 1))]
-        widened[metric] = {
-            run: max(ROOM * points, ROOM * usual, LEAST[metric]) for run, points in of_runs.items()
-        }
+        least = max(ROOM * usual, LEAST[metric])
+        widened[metric] = {run: max(ROOM * points, least) for run, points in of_runs.items()}
     return widened
 
 
 def cells_of(suite: Path) -> tuple[Cells, dict[str, Any], list[str]]:
-    """Return test scores by run and cell, the provenance of the last run, and the runs that did not
-    finish."""
+    """Return test scores by run and cell, the last run's provenance, and the unfinished runs."""
     cells: Cells = defaultdict(lambda: defaultdict(list))
     provenance: dict[str, Any] = {}
     unfinished = []
@@ -114,13 +102,9 @@ def cells_of(suite: Path) -> tuple[Cells, dict[str, Any], list[str]]:
         if provenance["outcome"]["status"] != "finished":
             unfinished.append(name)
         for record in records:
-            if _counts(record):
+            if (record["split"], record["aggregation"]) == ("test", "all"):
                 cells[name][f"{record['task']} {record['metric']}"].append(record["value"])
     return cells, {key: provenance[key] for key in KEPT if key in provenance}, unfinished
-
-
-def _counts(record: Record) -> bool:
-    return record["split"] == "test" and record["aggregation"] == "all"
 
 
 def _measured(suite: Path) -> dict[str, Any]:
@@ -175,20 +159,19 @@ def check(suite: Path, reference: Path) -> str:
     if faults:
         texts = [text for _, text in sorted(faults, key=lambda fault: -fault[0])]
         more = [f"and {len(texts) - LISTED} more"] if len(texts) > LISTED else []
+        then, now = _machine(known["provenance"]), _machine(provenance)
         raise UserError(
             "\n  ".join([head, *texts[:LISTED], *more])
-            + f"\nThe reference was made on {_machine(known['provenance'])}, this is {_machine(provenance)}."
-            "\nIf the change of scores is intended, update the reference with make reference; if nothing was "
-            "changed, report this with the table that make portable writes (docs/portability.md)"
+            + f"\nThe reference was made on {then}, this is {now}."
+            "\nIf the change of scores is intended, update the reference with make reference; if "
+            "nothing was changed, report this with the table that make portable writes "
+            "(docs/portability.md)"
         )
     return f"reference: {compared} scores, each within its interval of {reference}"
 
 
-def runs_apart(
-    cells: Cells, arithmetics: Mapping[str, Mapping[str, Any]]
-) -> list[tuple[float, str]]:
-    """Return (points, message) for each run with a correlation too far from that of the same seed
-    under `PLAIN`.
+def runs_apart(cells: Cells, arithmetics: Arithmetics) -> list[tuple[float, str]]:
+    """Return (points, message) for runs with a correlation too far from the same seed's in `PLAIN`.
 
     Values are compared in the plan's order of seeds; a run with more seeds than there is skipped.
     """
@@ -205,12 +188,8 @@ def runs_apart(
         points, cell = max(distances, default=(0.0, ""))
         limit = SAME_SEED_ROOM / ROOM * widened.get(run, 0.0)
         if points > limit:
-            apart.append(
-                (
-                    points,
-                    f"{run}, {cell}: {points:.2f} points from the same seed, more than {limit:.2f}",
-                )
-            )
+            message = f"{points:.2f} points from the same seed, more than {limit:.2f}"
+            apart.append((points, f"{run}, {cell}: {message}"))
     return apart
 
 

@@ -20,24 +20,15 @@ from bench.utils.files import write_json, write_text
 
 @dataclass(frozen=True)
 class PublishedShape:
-    """The shape of a transformer, and how SimCSE trains it (docs/methods.md#optimisation).
+    """The shape of a transformer, and how SimCSE trains it (docs/methods.md#optimisation)."""
 
-    Attributes:
-        kind: model type.
-        width, depth, heads: hidden size, layers and attention heads.
-        words: size of the vocabulary.
-        batch: batch size.
-        official: seconds of the released code on its authors' GPU, by its log; None if no log is
-            public.
-    """
-
-    kind: str
+    kind: str  # model type
     width: int
     depth: int
     heads: int
-    words: int
+    words: int  # size of the vocabulary
     batch: int
-    official: float | None = None
+    official: float | None = None  # seconds of the released code on its authors' GPU, if known
 
 
 # Sizes of the published models. The seconds are from the released logs of GS-InfoNCE, which trains
@@ -51,10 +42,8 @@ SHAPES = {
     "toy": PublishedShape("bert", 64, 4, 4, 1500, 64),
 }
 SENTENCES = 1_000_000  # size of wiki1m, the papers' training corpus
-DRAWN = (
-    11,
-    31,
-)  # words per sentence: 23 tokens on average, with special tokens and a cut at 32, as in wiki1m
+# Words per sentence: 23 tokens on average, with special tokens and a cut at 32, as in wiki1m.
+DRAWN = (11, 31)
 PAIRS = 1500  # size of STS-B's dev set, whose sentences have 13 tokens on average
 DRAWN_DEV = (5, 17)
 EVERY = 125  # steps between two selections (the released script)
@@ -69,8 +58,7 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
         device: torch device.
 
     Returns:
-        `{"shape", "steps", "batch", "seconds", "million", "official", "work"}`: seconds of these
-        steps, seconds of a million sentences at this rate, and the work that the training recorded.
+        Shape, steps, batch, seconds of these steps and of a million sentences, official, and work.
 
     Raises:
         UserError: the shape is unknown, or `steps` is not a multiple of 125.
@@ -81,12 +69,11 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
     if name not in SHAPES:
         raise UserError(f"unknown shape '{name}'{did_you_mean(name, SHAPES)}")
     if steps < EVERY or steps % EVERY:
-        raise UserError(
-            f"--steps is {steps}; write a multiple of {EVERY}, the steps between two selections"
-        )
+        told = f"write a multiple of {EVERY}, the steps between two selections"
+        raise UserError(f"--steps is {steps}; {told}")
     shape = SHAPES[name]
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+        folder, data = Path(temporary), Path(temporary) / "data"
         words = [f"w{number}" for number in range(shape.words - 5)]
         draw = random.Random(0)  # noqa: S311 (nothing secret)
 
@@ -94,40 +81,34 @@ def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
             return " ".join(draw.choices(words, k=draw.randint(low, high)))
 
         _backbone(shape, words, folder / "backbone")
-        write_text(
-            folder / "made-up.txt",
-            "".join(f"{sentence(*DRAWN)}\n" for _ in range(steps * shape.batch)),
-        )
+        corpus = "".join(f"{sentence(*DRAWN)}\n" for _ in range(steps * shape.batch))
+        write_text(folder / "made-up.txt", corpus)
         dev = [
             f"a\tb\tdev\t{row}\t{row % 6}\t{sentence(*DRAWN_DEV)}\t{sentence(*DRAWN_DEV)}\n"
             for row in range(PAIRS)
         ]
-        write_text(
-            folder / "data" / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev)
-        )
-        write_json(
-            folder / "data" / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": PAIRS}}}
-        )
+        write_text(data / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev))
+        write_json(data / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": PAIRS}}})
         run = resolve(
             "simcse",
             backbone_name=str(folder / "backbone"),
             corpus=str(folder / "made-up.txt"),
-            data=str(folder / "data"),
+            data=str(data),
             seed=1,
             recipe={"batch_size": shape.batch, "select_every": EVERY},
         )
         outcome = train(run, folder / "suite", folder / "run", device)["outcome"]
     if outcome["status"] != "finished":
         raise UserError(f"the training of '{name}' ended early: {outcome['reason']}; report this")
-    million = outcome["seconds"] * -(-SENTENCES // shape.batch) / steps
-    result = {
+    return {
         "shape": name,
         "steps": steps,
         "batch": shape.batch,
         "seconds": outcome["seconds"],
-        "million": million,
+        "million": outcome["seconds"] * -(-SENTENCES // shape.batch) / steps,
+        "official": shape.official,
+        "work": outcome["work"],
     }
-    return result | {"official": shape.official, "work": outcome["work"]}
 
 
 def _backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
@@ -162,14 +143,12 @@ def _backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
 
 def report(result: dict[str, Any]) -> str:
     """Return the result of `time_shape` in one line."""
-    work = result["work"]
-    rate = result["seconds"] / result["steps"]
+    rate = 1000 * result["seconds"] / result["steps"]
     line = (
-        f"{result['shape']}, batch {result['batch']}: {1000 * rate:.1f} ms a step with selection every {EVERY} steps, "
-        f"{work['ratio']:.2f} times the floor; a million sentences: {result['million']:.0f} s"
+        f"{result['shape']}, batch {result['batch']}: {rate:.1f} ms a step with selection every "
+        f"{EVERY} steps, {result['work']['ratio']:.2f} times the floor; "
+        f"a million sentences: {result['million']:.0f} s"
     )
-    return (
-        line
-        if result["official"] is None
-        else f"{line} (released code, its authors' GPU: {result['official']:.0f} s)"
-    )
+    if result["official"] is not None:
+        line += f" (released code, its authors' GPU: {result['official']:.0f} s)"
+    return line

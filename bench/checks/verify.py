@@ -14,27 +14,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from bench.datasets.labelled import NESTED
 from bench.datasets.manifest import manifest
 from bench.datasets.sts import StsTask
-from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.evaluation.classifier import MODES
+from bench.datasets.tasks import AVERAGED
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
 from bench.models.from_name import Model
 from bench.models.load import load_encoder
 from bench.results.provenance import provenance, task_sums
-from bench.results.readers import DAMAGE, describe_damage
-from bench.results.records import CellKey, Record, no_scores, read_scores
+from bench.results.readers import Outcome, check_form, read_trained
+from bench.results.records import CellKey, Record, cell_key, read_scores, scores_damage
 from bench.runs import paths
 from bench.runs.resolve import resolve
 from bench.stages.jobs import run_encoder
 from bench.utils.errors import UserError
-from bench.utils.files import read_json
 
 # Points by which rounding may change a correlation. Cosines of float32 vectors have an error of
 # about e = 1e-6. Of n pairs with similarities spread over a range of 1, about n^2 e pairs of ranks
@@ -48,10 +46,6 @@ ITEMS = 1
 HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are of rounded scores
 
 AVERAGE = "Avg"
-
-
-_BITS = ("versions", "device", "arithmetic")  # parts of a provenance that determine the last bits
-_SHOWN = ("code", *_BITS)
 
 
 @dataclass(frozen=True)
@@ -76,19 +70,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Verification:
-    """The verification of one result.
-
-    Attributes:
-        result: the file.
-        scores: every score of either side.
-        differences: differences of the provenance: name, stored and present value.
-        faults: reasons against confirmation even if all scores are equal, as clauses.
-    """
+    """The verification of one result."""
 
     result: Path
-    scores: Sequence[Score]
-    differences: Sequence[tuple[str, Any, Any]]
-    faults: Sequence[str]
+    scores: Sequence[Score]  # every score of either side
+    differences: Sequence[tuple[str, Any, Any]]  # of the provenance: name, stored and present value
+    faults: Sequence[str]  # against confirmation even if all scores are equal, as clauses
 
     @property
     def confirmed(self) -> bool:
@@ -99,43 +86,40 @@ class Verification:
         """The verdict in one line."""
         count = len(self.scores)
         differing = sum(not score.equal for score in self.scores)
-        outside = sum(not score.within for score in self.scores)
-        if outside:
+        summary = f"all {count} scores are equal bit for bit"
+        if outside := sum(not score.within for score in self.scores):
             summary = f"{outside} of {count} scores differ by more than rounding"
         elif differing:
             summary = f"{differing} of {count} scores differ, each within its tolerance"
-        else:
-            summary = f"all {count} scores are equal bit for bit"
-        return f"{'confirmed' if self.confirmed else 'not confirmed'}: {'; '.join([*self.faults, summary])}"
+        word = "confirmed" if self.confirmed else "not confirmed"
+        return f"{word}: {'; '.join([*self.faults, summary])}"
 
     def report(self) -> str:
         """Return the differing scores, the differences of the provenance, and the verdict."""
-        rows: list[tuple[str, ...]] = [("", "stored", "recomputed", "difference", "tolerance")]
-        rows += [_row(score) for score in self.scores if not score.equal]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        table = [
-            f"  {row[0]:{widths[0]}}"
-            + "".join(f"  {text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=True))
-            for row in rows
+        rows = [_row(score) for score in self.scores if not score.equal]
+        head = ("", "stored", "recomputed", "difference", "tolerance")
+        lines = [str(self.result), *(aligned([head, *rows], 1) if rows else ())]
+        lines += [
+            f"{name}: {_text(then)}, now {_text(now)}" for name, then, now in self.differences
         ]
-        origin = [
-            f"  {name}: {_text(then)}, now {_text(now)}" for name, then, now in self.differences
-        ]
-        return "\n".join(
-            [str(self.result), *(table if len(rows) > 1 else []), *origin, f"  {self.verdict}"]
-        )
+        return "\n  ".join([*lines, self.verdict])
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Return the rows of a table as lines; the first `left` columns are aligned to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{word:{'<' if i < left else '>'}{widths[i]}}" for i, word in enumerate(row))
+        for row in rows
+    ]
 
 
 def _row(score: Score) -> tuple[str, ...]:
     stored, recomputed = score.stored, score.recomputed
     difference = "" if stored is None or recomputed is None else f"{recomputed - stored:+.2g}"
     values = ("none" if value is None else f"{value:.4f}" for value in (stored, recomputed))
-    return (
-        " ".join(word for word in score.cell if word != "all"),
-        *values,
-        difference,
-        f"{score.tolerance:.2g}",
-    )
+    name = " ".join(word for word in score.cell if word != "all")
+    return name, *values, difference, f"{score.tolerance:.2g}"
 
 
 def _text(value: Any) -> str:
@@ -152,8 +136,7 @@ def _text(value: Any) -> str:
 def verify(
     result: Path, suite: Path | None = None, data: str | None = None, device: str = "cpu"
 ) -> Verification:
-    """Score a result's encoder again on the same tasks, mode and data, with the same number of
-    threads.
+    """Score a result's encoder again on the same tasks, mode, data and number of threads.
 
     Args:
         result: scores/<run id>.json of a suite, or a file of `score_model`.
@@ -167,34 +150,32 @@ def verify(
     """
     if result.is_dir():
         raise UserError(f"{result} is a folder; name a file of scores in it")
-    described, stored, run_faults = _read(result)
+    described, stored, faults = _read(result)
     suite = suite or result.absolute().parent.parent
     folder = _data(described, result, suite, data)
-    names = [
-        name
-        for name in {cell[0]: None for cell in stored} | described.get("tasks", {})
-        if name != AVERAGE
-    ]
-    with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, _set_as(described):
-        tasks = read_tasks(names, folder)
+    names = dict.fromkeys(cell[0] for cell in stored) | described.get("tasks", {})
+    names.pop(AVERAGE, None)
+    # As in the result, at most the machine's CPUs.
+    threads = min(described["device"]["threads"], os.cpu_count() or 1)
+    now = torch.are_deterministic_algorithms_enabled()
+    asked = described.get("arithmetic", {}).get("deterministic", now)
+    as_then = computing(threads, bool(asked), warn_only=True)
+    with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
+        tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
-        records = score_encoder(
-            encoder, tasks, described.get("mode", "test"), device, Path(work) / "scoring"
-        )
+        mode, scoring = described.get("mode", "test"), Path(work) / "scoring"
+        recomputed = _cells(score_encoder(encoder, tasks, mode, device, scoring))
         present = provenance(device, torch.get_num_threads())
     differences, same = _origins(described, present)
     allowed = {} if same else tolerances(tasks)
-    recomputed = _cells(records)
     scores = [
         Score(cell, stored.get(cell), recomputed.get(cell), allowed.get(cell, 0.0))
         for cell in stored | recomputed
     ]
-    run_faults += _training_faults(described, suite)
-    faults = [
-        *run_faults,
-        *_data_faults(described, folder, tasks),
-        *_encoder_faults(described, encoder),
-    ]
+    faults += [*_training_faults(described, suite), *_data_faults(described, folder, tasks)]
+    if encoder.identity != described["encoder"]:
+        was = described["encoder"]
+        faults.append(f"the encoder differs ({encoder.identity}; {was} was scored)")
     return Verification(result, scores, differences, faults)
 
 
@@ -212,11 +193,8 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     for task in tasks:
         if isinstance(task, StsTask):
             sizes = [len(subset.gold) for subset in task.subsets]
-            for aggregation, pairs in {
-                "all": sum(sizes),
-                "mean": min(sizes),
-                "wmean": min(sizes),
-            }.items():
+            for aggregation in ("all", "mean", "wmean"):
+                pairs = sum(sizes) if aggregation == "all" else min(sizes)
                 exchange = 1200 / (pairs * (pairs + 1))
                 allowed[task.name, task.split, "spearman", aggregation] = max(CORRELATION, exchange)
             continue
@@ -229,66 +207,52 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
         if task.name == "MRPC":
             one = 200 / int((task.splits["test"].labels == 1).sum())
             allowed[task.name, "test", "f1", "all"] = ITEMS * one + HUNDREDTH
-    for group, metric in ((STS_TASKS, "spearman"), (TRANSFER_TASKS, "accuracy")):
-        own = [
-            allowed[name, "test", metric, "all"]
-            for name in group
-            if (name, "test", metric, "all") in allowed
-        ]
-        if len(own) == len(group):
-            allowed[AVERAGE, "test", metric, "all"] = fmean(own) + HUNDREDTH
+    for metric, group in AVERAGED.items():
+        cells = [(name, "test", metric, "all") for name in group]
+        if allowed.keys() >= set(cells):
+            mean = fmean(allowed[cell] for cell in cells)
+            allowed[AVERAGE, "test", metric, "all"] = mean + HUNDREDTH
     return allowed
 
 
 def _read(result: Path) -> tuple[dict[str, Any], dict[CellKey, float], list[str]]:
     """Return provenance and scores of a result, validated, and faults of its records."""
     described, records = read_scores(result)
-    try:
+    with scores_damage(result):
         outcome = described.get("outcome", {"status": "finished"})
+        check_form(outcome, Outcome, "its outcome")
         if outcome["status"] != "finished":
-            why = f"{outcome['status']} ({_text(outcome['reason'])})"
+            why = f"{outcome['status']} ({_text(outcome.get('reason'))})"
             raise UserError(
-                f"{result} holds no scores to verify, since its run was {why}; name a result that has some"
+                f"{result} holds no scores to verify, since its run was {why}; "
+                "name a result that has some"
             )
-        stored = _cells(records)
-        if not any(cell[0] != AVERAGE for cell in stored):
+        check_form(described, {"encoder": str, "data": {"name": str}, "device": {"threads": int}})
+        names = ("id", "method", "setting", "backbone", "data")
+        run = {"run": {"trained": bool} | dict.fromkeys(names, str)}
+        check_form(described, run if "run" in described else {"model": str})
+        check_form(described.get("mode", "test"), Literal["test", "dev"], "'mode'")
+        for part in ("tasks", "code", "versions", "arithmetic"):
+            check_form(described.get(part, {}), dict, f"'{part}'")
+        if all(record["task"] == AVERAGE for record in records):
             raise ValueError("it has no score of a task")
-        if not isinstance(described["encoder"], str) or not isinstance(
-            described["data"].get("name"), str
-        ):
-            raise ValueError("it does not name its encoder and data")
-        if not all(isinstance(described.get(part, {}), dict) for part in (*_SHOWN, "tasks")):
-            raise ValueError("its provenance has another form")
-        run = described.get("run")
-        named = (
-            [run[name] for name in ("id", "method", "setting", "backbone", "data")]
-            if run
-            else [described["model"]]
-        )
-        if not all(isinstance(name, str) for name in named) or (
-            run and not isinstance(run["trained"], bool)
-        ):
-            raise ValueError("it does not name what was scored")
         if not 0 < described["device"]["threads"] < 2**16:
             raise ValueError(f"{described['device']['threads']} is not a number of threads")
-        if (mode := described.get("mode", "test")) not in MODES:
-            raise ValueError(f"there is no mode {mode!r}")
-    except DAMAGE as error:
-        raise no_scores(result, describe_damage(error)) from None
-    return described, stored, list(_label_faults(described, records))
+    return described, _cells(records), list(_label_faults(described, records))
+
+
+def _cells(records: Sequence[Record]) -> dict[CellKey, float]:
+    return {cell_key(record): float(record["value"]) for record in records}
 
 
 def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> Iterator[str]:
     """Yield differences between the labels of the records and the run of the provenance."""
+    columns = {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}
     if run := described.get("run"):
-        for column, key in {
-            "method": "method",
-            "backbone": "backbone",
-            "variant": "setting",
-            "seed": "seed",
-        }.items():
+        for column, key in columns.items():
             if others := {record.get(column) for record in records} - {run.get(key)}:
-                yield f"its records name {column} {min(map(_text, others))}, its provenance {_text(run.get(key))}"
+                stored = min(map(_text, others))
+                yield f"its records name {column} {stored}, its provenance {_text(run.get(key))}"
 
 
 def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]:
@@ -297,32 +261,18 @@ def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]
         return
     outcome = paths.run_folder(suite, words["id"]) / "outcome.json"
     if words["trained"] and outcome.is_file():
-        trained = read_json(outcome)
+        trained: Mapping[str, Any] = read_trained(outcome)
         for name in ("run", "outcome"):
             then, now = trained.get(name, {}), described.get(name, {})
             if other := sorted(key for key in then.keys() & now.keys() if then[key] != now[key]):
                 yield f"its {name} is not what {outcome} says ({', '.join(other)})"
 
 
-def _cells(records: Sequence[Record]) -> dict[CellKey, float]:
-    cells: dict[CellKey, float] = {}
-    for record in records:
-        cell = (record["task"], record["split"], record["metric"], record["aggregation"])
-        if cell in cells:
-            raise ValueError(f"{' '.join(cell)} occurs twice")
-        cells[cell] = float(record["value"])
-    return cells
-
-
 def _data(described: Mapping[str, Any], result: Path, suite: Path, given: str | None) -> Path:
     """Return the data folder of a result."""
-    name = (
-        described["run"]["data"]
-        if "run" in described
-        else described["data"].get("folder", "senteval")
-    )
+    run, folder = described.get("run"), described["data"].get("folder", "senteval")
     try:
-        return paths.data_folder(given or name, suite)
+        return paths.data_folder(given or (run["data"] if run else folder), suite)
     except UserError as error:
         raise UserError(
             f"the data of {result} were not found ({error}); name their folder with --data"
@@ -340,8 +290,8 @@ def _encoder(
         folder = paths.run_folder(suite, words["id"]) / "encoder"
         if not (folder / "encoder.json").is_file():
             raise UserError(
-                f"{result} cannot be verified without its encoder, and {folder} does not exist; name the suite "
-                f"that has it with --suite, or train the run again"
+                f"{result} cannot be verified without its encoder, and {folder} does not exist; "
+                "name the suite that has it with --suite, or train the run again"
             )
         return load_encoder(folder, device=device)
     run = resolve(
@@ -353,8 +303,8 @@ def _encoder(
     )
     if run.id != words["id"]:
         raise UserError(
-            f"{result} is of {words['id']}, which is now {run.id} since its method, backbone or data changed; "
-            f"score it again"
+            f"{result} is of {words['id']}, which is now {run.id} since its method, backbone or "
+            f"data changed; score it again"
         )
     work.mkdir()
     for name in ("world", "backbones"):  # corpora are created again, outside the suite
@@ -364,53 +314,43 @@ def _encoder(
 
 
 @contextmanager
-def _set_as(described: Mapping[str, Any]) -> Iterator[None]:
-    """Set threads and determinism as in the result, at most the machine's CPUs, and restore them
-    afterwards."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    asked = described.get("arithmetic", {}).get("deterministic", deterministic)
-    torch.set_num_threads(min(described["device"]["threads"], os.cpu_count() or 1))
-    torch.use_deterministic_algorithms(bool(asked), warn_only=True)
+def computing(threads: int, deterministic: bool, warn_only: bool = False) -> Iterator[None]:
+    """Set torch's threads and determinism, and restore them afterwards."""
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic, warn_only=warns)
+        torch.set_num_threads(before[0])
+        torch.use_deterministic_algorithms(before[1], warn_only=warned)
 
 
 def _origins(
     then: Mapping[str, Any], now: Mapping[str, Any]
 ) -> tuple[list[tuple[str, Any, Any]], bool]:
-    """Return the differences of two provenances, and whether the parts that determine the last bits
-    are equal."""
+    """Return the differences of two provenances, and whether the last bits should be equal."""
     differences, same = [], True
-    for part in _SHOWN:
+    for part in ("code", "versions", "device", "arithmetic"):
         before, after = then.get(part, {}), now[part]
         for name in before | after:
             if before.get(name) != after.get(name):
                 differences.append((f"{part}, {name}", before.get(name), after.get(name)))
-                same &= part not in _BITS
+                same &= part == "code"
     return differences, same
 
 
 def _data_faults(
     described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
 ) -> Iterator[str]:
-    """Yield differences of the data: by the checksums of the tasks, or of the folder for results
-    without them."""
+    """Yield differences of the data: by the sums of the tasks, or of the folder without them."""
     then, name = described["data"], manifest(folder)["name"]
     if name != then["name"]:
         yield f"it was scored on {then['name']}, and {folder} is {name}"
     elif "tasks" in described:
-        now = task_sums(tasks)
-        changed = [task for task in now if described["tasks"].get(task) != now[task]]
-        if changed:
+        present = task_sums(tasks).items()
+        if changed := [task for task, now in present if described["tasks"].get(task) != now]:
             yield f"the data changed since ({', '.join(changed)} in {folder})"
     elif then.get("sha256") not in (None, (sums := paths.data_sums(folder))["sha256"]):
         yield f"the data changed since ({folder} holds {sums['files']} files with another checksum)"
-
-
-def _encoder_faults(described: Mapping[str, Any], encoder: Encoder) -> Iterator[str]:
-    if encoder.identity != described["encoder"]:
-        yield f"the encoder differs ({encoder.identity}; {described['encoder']} was scored)"

@@ -235,7 +235,7 @@ def runs(
 
     All runs are processed in this process, or several at once with --together.
     """
-    from bench.results.suite_results import read_plan
+    from bench.results.readers import read_plan
     from bench.stages import gpu_lease
     from bench.stages.jobs import planned, run_plan
     from bench.utils.progress import Progress

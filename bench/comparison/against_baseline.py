@@ -1,5 +1,4 @@
-"""Methods of a suite compared with a baseline, paired by seed, and the gains over it that papers
-print.
+"""Methods of a suite compared with a baseline, paired by seed, and the printed gains over it.
 
 `against` is the only path from a suite to these comparisons: tables and figures show what it
 returns.
@@ -7,34 +6,24 @@ returns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, stdev
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
-from bench.comparison.paired import (
-    Decision,
-    PairedDifferences,
-    Scores,
-    decide,
-    pair_scores,
-    strictest_level,
-)
+from bench.comparison import paired
+from bench.comparison.paired import Scores
+from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import tolerance
-from bench.datasets.tasks import Board, average_of_all
+from bench.datasets.tasks import Board
 from bench.reported import mapped, prior_sd
-from bench.results.suite_results import RunResults, SuiteResults
+from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.utils.errors import UserError, did_you_mean
 
-IDENTITY = [
-    "board",
-    "backbone",
-    "method",
-    "setting",
-    "task",
-]  # the columns that identify a comparison
+# The columns that identify a comparison.
+IDENTITY = ["board", "backbone", "method", "setting", "task"]
 
 
 @dataclass(frozen=True)
@@ -63,26 +52,19 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
     """
     by_name: dict[tuple[str, str], Candidate] = {}
     for run in suite.runs:
-        plan = run.plan
-        candidate = by_name.setdefault(
-            (plan["method"], plan["setting"]),
-            Candidate(plan["method"], plan["setting"], plan["label"]),
-        )
-        runs = candidate.runs.setdefault(plan["backbone"], [])
-        if not runs or all(
-            plan.get(key) == runs[0].plan.get(key) for key in ("corpus", "recipe_changes")
-        ):
+        name = run.plan["method"], run.plan["setting"]
+        candidate = by_name.setdefault(name, Candidate(*name, run.plan["label"]))
+        runs = candidate.runs.setdefault(run.plan["backbone"], [])
+        if not runs or run.experiment == runs[0].experiment:
             runs.append(run)
     return list(by_name.values())
 
 
 def find(suite: SuiteResults, text: str) -> Candidate:
-    """The planned method with a name as in configurations; without `@`, its official setting if
-    that is planned.
+    """The planned method with this name; without `@`, its official setting if that is planned.
 
     Raises:
-        UserError: the name cannot be parsed, or no such method is planned. The message lists the
-            closest names.
+        UserError: the name cannot be parsed, or no such method is planned.
     """
     from bench.runs.resolve import parse
 
@@ -93,11 +75,11 @@ def find(suite: SuiteResults, text: str) -> Candidate:
             return text.lower()
 
     def canonical(text: str) -> tuple[Any, str | None]:
-        (first, *rest), setting = parse(text)
-        parts = [first, *sorted(rest, key=lambda part: part[0])]
-        return [
+        parts, setting = parse(text)
+        first, *rest = [
             (name, {key: value(given) for key, given in keys.items()}) for name, keys in parts
-        ], setting
+        ]
+        return [first, *sorted(rest, key=itemgetter(0))], setting
 
     parts, setting = canonical(text)
     planned = candidates(suite)
@@ -107,83 +89,46 @@ def find(suite: SuiteResults, text: str) -> Candidate:
         if canonical(one.method)[0] == parts and setting in (None, one.setting)
     ]
     if not matches:
-        names = (
-            [one.text for one in planned]
-            if setting
-            else dict.fromkeys(one.method for one in planned)
-        )
+        names = dict.fromkeys(one.text if setting else one.method for one in planned)
         raise UserError(f"'{text}' is not in suite {suite.name}{did_you_mean(text, names)}")
     return min(matches, key=lambda one: one.setting != "official")
 
 
-def _scores(runs: Iterable[RunResults], board: Board, task: str) -> Scores:
-    """Points by seed on a task, or on the average of the board's tasks."""
-    by_seed: dict[int | None, float] = {}
-    for run in runs:
-        keys = [
-            (name, "test", board.metric) for name in (board.tasks if task == "Avg" else (task,))
-        ]
-        values = [run.scores.get(key) for key in keys]
-        value = average_of_all(values) if task == "Avg" else values[0]
-        if value is not None:
-            by_seed[run.plan["seed"]] = value
-    return by_seed
-
-
-def _diverged(backbone: str, *compared: Candidate) -> str:
-    """How many seeds diverged, as a clause; empty if none did."""
-    texts = []
-    for candidate in compared:
-        statuses = [run.status for run in candidate.on(backbone) if run.status != "missing"]
-        if count := statuses.count("diverged"):
-            texts.append(f"{count} of {len(statuses)} seeds of {candidate.label} diverged")
-    return "; ".join(texts)
-
-
 @dataclass
 class Comparison:
-    """A method against the baseline on one task.
+    """A method against the baseline on one task."""
 
-    Attributes:
-        row: its names and statistics, a row of the first frame that `against` returns.
-        pair: the paired differences.
-        diverged: how many seeds diverged, as a clause; empty if none did.
-    """
-
-    row: dict[str, Any]
-    pair: PairedDifferences
-    diverged: str
+    row: dict[str, Any]  # names and statistics, a row of the first frame that `against` returns
+    pair: paired.PairedDifferences
+    diverged: str  # how many seeds diverged, as a clause; empty if none did
 
     @property
     def has_scores(self) -> bool:
-        """Whether both sides have scores; if a training diverged, one side is enough, so that this
-        is reported."""
-        sides = (self.row["n_a"] > 0, self.row["n_b"] > 0)
+        """Whether both sides have scores, or one side if a training diverged, which is reported."""
+        sides = self.row["n_a"] > 0, self.row["n_b"] > 0
         return all(sides) or bool(self.diverged and any(sides))
-
-    def decided(self, decision: Decision) -> None:
-        self.row |= {"p_adjusted": decision.p_adjusted, "verdict": decision.word}
-        self.row |= {"reason": decision.reason, "seeds": decision.seeds}
 
 
 def _compare(
     board: Board, backbone: str, ours: Candidate, theirs: Candidate, task: str
 ) -> Comparison:
-    metric = board.metric
-    a, b = (_scores(candidate.on(backbone), board, task) for candidate in (ours, theirs))
-    transfer = "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
-    allowed = tolerance("untrained" if metric == "spearman" else transfer, task)
-    has_prior = metric == "spearman" and board.is_in_print(task)
-    pair = pair_scores(
-        a, b, tolerance=allowed, prior_sd=prior_sd(backbone, task) if has_prior else None
-    )
+    def scores(candidate: Candidate) -> Scores:
+        points = {run.plan["seed"]: run.points(board, task) for run in candidate.on(backbone)}
+        return {seed: value for seed, value in points.items() if value is not None}
 
     def paired_values(own: Scores, other: Scores) -> list[float]:
         return [
             value for seed, value in own.items() if seed is None or None in other or seed in other
         ]
 
-    values_a, values_b = paired_values(a, b), paired_values(b, a)
+    a, b = scores(ours), scores(theirs)
+    is_sts = board.metric == "spearman"
+    allowed = tolerance("untrained" if is_sts else "transfer", task)
+    prior = prior_sd(backbone, task) if is_sts and board.is_in_print(task) else None
+    pair = paired.pair_scores(a, b, tolerance=allowed, prior_sd=prior)
+    (mean_a, sd_a), (mean_b, sd_b) = (
+        mean_and_sd(paired_values(*sides)) for sides in ((a, b), (b, a))
+    )
     low, high = pair.improvement_interval
     row = {
         "board": board.name,
@@ -197,10 +142,10 @@ def _compare(
         "n": pair.n,
         "n_a": len(a),
         "n_b": len(b),
-        "mean_a": fmean(values_a) if values_a else None,
-        "sd_a": stdev(values_a) if len(values_a) > 1 else None,
-        "mean_b": fmean(values_b) if values_b else None,
-        "sd_b": stdev(values_b) if len(values_b) > 1 else None,
+        "mean_a": mean_a,
+        "sd_a": sd_a,
+        "mean_b": mean_b,
+        "sd_b": sd_b,
         "differences": pair.differences,
         "difference": pair.mean,
         "half_width": pair.half_width,
@@ -210,23 +155,26 @@ def _compare(
         "permutation_p": pair.permutation_p,
         "p": pair.p_value,
     }
-    return Comparison(row, pair, _diverged(backbone, ours, theirs))
+    clauses = (diverged(one.on(backbone), f" of {one.label}") for one in (ours, theirs))
+    return Comparison(row, pair, "; ".join(filter(None, clauses)))
 
+
+# Columns of claims and their types, where empty cells would change them.
+_CLAIM = dict.fromkeys((*IDENTITY, "source", "table", "printed_on"), "")
+_CLAIM |= dict.fromkeys(("printed_a", "printed_b", "claimed"), "float")
+_CLAIM |= {"comparable": "", "seeds_claimed": "Int64"}
 
 # (method, backbone in the suite, task, metric) -> printed scores
 Printed = dict[tuple[str, str, str, str], list[dict[str, Any]]]
 
 
 def _printed(suite: SuiteResults) -> Printed:
-    """The printed scores of a suite's methods. A printed number belongs to both settings of its
-    method."""
+    """The printed scores of a suite's methods, each for both settings of its method."""
     printed: Printed = {}
     numbers = mapped()
     for number in numbers[(numbers["split"] == "test") & (numbers["run"] != "")].to_dict("records"):
-        method, backbone = (
-            number["run"].partition("@")[0],
-            number["suite_backbone"] or number["backbone"],
-        )
+        method, backbone = number["run"].partition("@")[0], number["suite_backbone"]
+        backbone = backbone or number["backbone"]
         for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
             key = (method, name, number["task"], number["metric"])
             printed.setdefault(key, []).append(number | {"in_suite": name})
@@ -235,8 +183,7 @@ def _printed(suite: SuiteResults) -> Printed:
 
 def _printed_settings(variant: str) -> dict[str, str]:
     """The settings in a printed remark such as `bs=64, cls`."""
-    pieces = (piece.partition("=") for piece in variant.split(", "))
-    return {key: value for key, equals, value in pieces if equals}
+    return dict(piece.split("=", 1) for piece in variant.split(", ") if "=" in piece)
 
 
 def _same_table(a: dict[str, Any], b: dict[str, Any]) -> bool:
@@ -254,17 +201,15 @@ def _same_settings(a: dict[str, Any], b: dict[str, Any]) -> bool:
 def _claims(
     suite: SuiteResults, compared: Comparison, level: float, printed: Printed
 ) -> list[dict[str, Any]]:
-    """The printed numbers that belong to a comparison, as rows of the second frame that `against`
-    returns."""
+    """The printed numbers of a comparison, as rows of the second frame that `against` returns."""
     row, board = compared.row, suite.boards[compared.row["board"]]
     if not board.is_in_print(row["task"]):
         return []
 
     def numbers(method: str) -> list[dict[str, Any]]:
-        keys = (
-            (method, backbone, row["task"], board.metric) for backbone in (row["backbone"], "none")
-        )
-        return next(filter(None, (printed.get(key) for key in keys)), [])
+        names = (row["backbone"], "none")
+        keys = ((method, name, row["task"], board.metric) for name in names)
+        return next(filter(None, map(printed.get, keys)), [])
 
     ours, theirs = numbers(row["method"]), numbers(row["baseline"].partition("@")[0])
     claims = []
@@ -276,34 +221,24 @@ def _claims(
         # printed rows do.
         for b in beside or [{}]:
             claimed = a["value"] - b["value"] if b else None
-            claim = {name: row[name] for name in IDENTITY} | {
-                name: a[name] for name in ("source", "table")
-            }
-            claim |= {"printed_on": a["backbone"]}
-            claim |= {"printed_a": a["value"], "printed_b": b.get("value"), "claimed": claimed}
-            claim |= {"comparable": not suite.remark}
-            claims.append(
-                claim
-                | {"seeds_claimed": compared.pair.seeds_for(claimed, level) if claimed else None}
-            )
+            claims.append({name: row[name] for name in IDENTITY} | {
+                "source": a["source"],
+                "table": a["table"],
+                "printed_on": a["backbone"],
+                "printed_a": a["value"],
+                "printed_b": b.get("value"),
+                "claimed": claimed,
+                "comparable": not suite.remark,
+                "seeds_claimed": compared.pair.seeds_for(claimed, level) if claimed else None,
+            })  # fmt: skip
     # A number of A alone adds nothing if a table prints both.
     return [claim for claim in claims if claim["claimed"] is not None] or claims
-
-
-def _chosen_backbones(suite: SuiteResults, backbones: Sequence[str]) -> list[str]:
-    planned = list(dict.fromkeys(run.plan["backbone"] for run in suite.runs))
-    for name in backbones:
-        if name not in planned:
-            raise UserError(
-                f"backbone '{name}' is not in suite {suite.name}{did_you_mean(name, planned)}"
-            )
-    return list(backbones or planned)
 
 
 def _chosen_methods(
     suite: SuiteResults, theirs: Candidate, methods: Sequence[str], backbones: Sequence[str]
 ) -> list[Candidate]:
-    if not any(theirs.on(name) for name in backbones):
+    if not any(map(theirs.on, backbones)):
         hint = did_you_mean(backbones[0], theirs.runs)
         raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{hint}")
     chosen = [find(suite, text) for text in methods]
@@ -324,26 +259,21 @@ def _comparisons(
     for board in suite.boards.values():
         for backbone in backbones:
             for ours in methods:
-                if not (ours.on(backbone) and theirs.on(backbone)):
-                    continue
                 # If neither side uses a backbone there is one comparison, not one per backbone.
-                if backbone == "none" or backbone in ours.runs or backbone in theirs.runs:
+                named = backbone == "none" or backbone in ours.runs or backbone in theirs.runs
+                if named and ours.on(backbone) and theirs.on(backbone):
                     for task in dict.fromkeys((*board.tasks, board.overall)):
                         compared = _compare(board, backbone, ours, theirs, task)
                         if compared.has_scores:
                             yield compared
 
 
-def _families(
-    comparisons: Iterable[Comparison], boards: Mapping[str, Board]
-) -> list[list[Comparison]]:
+def _families(suite: SuiteResults, comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
     """The families of Holm's correction: per board, its overall score, and its single tasks."""
     families: dict[tuple[str, bool], list[Comparison]] = {}
     for compared in comparisons:
-        board = compared.row["board"]
-        families.setdefault((board, compared.row["task"] == boards[board].overall), []).append(
-            compared
-        )
+        board, task = compared.row["board"], compared.row["task"]
+        families.setdefault((board, task == suite.boards[board].overall), []).append(compared)
     return list(families.values())
 
 
@@ -378,42 +308,31 @@ def against(
         UserError: a name is unknown, or nothing can be compared.
     """
     theirs = find(suite, baseline)
-    names = _chosen_backbones(suite, backbones)
-    comparisons = list(
-        _comparisons(suite, theirs, _chosen_methods(suite, theirs, methods, names), names)
-    )
+    planned = list(dict.fromkeys(run.plan["backbone"] for run in suite.runs))
+    for name in backbones:
+        if name not in planned:
+            hint = did_you_mean(name, planned)
+            raise UserError(f"backbone '{name}' is not in suite {suite.name}{hint}")
+    names = backbones or planned
+    chosen = _chosen_methods(suite, theirs, methods, names)
+    comparisons = list(_comparisons(suite, theirs, chosen, names))
     if not comparisons:
         raise UserError(
-            f"suite {suite.name} has no scores to compare with '{theirs.text}'; run its missing runs first"
+            f"suite {suite.name} has no scores to compare with '{theirs.text}'; "
+            "run its missing runs first"
         )
-    printed = _printed(suite)
-    claims = []
-    for family in _families(comparisons, suite.boards):
+    printed, claims = _printed(suite), []
+    for family in _families(suite, comparisons):
         tested = [compared.pair for compared in family if not compared.diverged]
-        decisions, level = iter(decide(tested)), strictest_level(tested)
+        decisions, level = iter(paired.decide(tested)), paired.strictest_level(tested)
         for compared in family:
             # The seeds that did not diverge would be a biased sample.
-            compared.decided(
-                Decision("undecided", compared.diverged) if compared.diverged else next(decisions)
-            )
+            why = compared.diverged
+            decision = paired.Decision("undecided", why) if why else next(decisions)
+            compared.row |= {"p_adjusted": decision.p_adjusted, "verdict": decision.word}
+            compared.row |= {"reason": decision.reason, "seeds": decision.seeds}
             claims += _claims(suite, compared, level, printed)
-    measured = [
-        "mean_a",
-        "sd_a",
-        "mean_b",
-        "sd_b",
-        "half_width",
-        "permutation_p",
-        "p",
-        "p_adjusted",
-    ]
-    numbers = ["printed_a", "printed_b", "claimed"]
-    columns = [*IDENTITY, "source", "table", "printed_on", *numbers, "comparable", "seeds_claimed"]
-    return (
-        pd.DataFrame([compared.row for compared in comparisons]).astype(
-            {**dict.fromkeys(measured, float), "seeds": "Int64"}
-        ),
-        pd.DataFrame(claims, columns=columns).astype(
-            {**dict.fromkeys(numbers, float), "seeds_claimed": "Int64"}
-        ),
+    rows = pd.DataFrame([compared.row for compared in comparisons]).astype({"seeds": "Int64"})
+    return rows, pd.DataFrame(claims, columns=list(_CLAIM)).astype(
+        {name: kind for name, kind in _CLAIM.items() if kind}
     )

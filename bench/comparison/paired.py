@@ -19,19 +19,10 @@ from typing import Literal
 import numpy as np
 from scipy.stats import permutation_test
 
-from bench.comparison.statistics import (
-    FEWEST_SEEDS,
-    LEVEL,
-    MOST_SEEDS,
-    ROUNDING,
-    fewest_seeds,
-    holm,
-    mean_half_width,
-    standard_deviation,
-    t_p_value,
-    wilson_interval,
-)
+from bench.comparison import statistics
+from bench.comparison.statistics import FEWEST_SEEDS, LEVEL, MOST_SEEDS, ROUNDING
 
+Kind = Literal["paired", "one-sample", "deterministic"]
 Word = Literal["better", "worse", "undecided"]
 
 COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecided": "?"}
@@ -40,9 +31,8 @@ COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecid
 # this many are drawn.
 PATTERNS = 9999
 
-Scores = Mapping[
-    int | None, float
-]  # points by seed; the single score of an untrained method has the seed None
+# Points by seed; the single score of an untrained method has the seed None.
+Scores = Mapping[int | None, float]
 
 
 @dataclass(frozen=True)
@@ -60,7 +50,7 @@ class PairedDifferences:
             used to estimate the number of seeds needed while there are fewer than 3 pairs.
     """
 
-    kind: Literal["paired", "one-sample", "deterministic"]
+    kind: Kind
     differences: tuple[float, ...]
     tolerance: float = 0.0
     prior_sd: float | None = None
@@ -82,28 +72,25 @@ class PairedDifferences:
     @cached_property
     def sd(self) -> float:
         """Standard deviation of the differences in points; NaN with fewer than 2 pairs."""
-        return standard_deviation(self.differences) if self.n > 1 else nan
+        return statistics.standard_deviation(self.differences) if self.n > 1 else nan
 
     @property
     def half_width(self) -> float:
-        """Half the width of the 95 % t interval of the mean in points; NaN with fewer than 3
-        pairs."""
-        return mean_half_width(self.sd, self.n) if self.tested else nan
+        """Half the width of the 95 % t interval of the mean in points; NaN if not tested."""
+        return statistics.mean_half_width(self.sd, self.n) if self.tested else nan
 
     @property
     def p_value(self) -> float:
-        """Two-sided p of the paired (one-sample) t test against mean 0; NaN with fewer than 3
-        pairs."""
+        """Two-sided p of the paired (one-sample) t test against mean 0; NaN if not tested."""
         if not self.tested:
             return nan
         if self.sd <= ROUNDING:  # the same difference at every seed
             return float(abs(self.mean) <= ROUNDING)
-        return t_p_value(self.mean / self.sd * sqrt(self.n), self.n - 1)
+        return statistics.t_p_value(self.mean / self.sd * sqrt(self.n), self.n - 1)
 
     @cached_property
     def permutation_p(self) -> float:
-        """Two-sided p of the permutation test that flips the signs of the differences; NaN without
-        pairs.
+        """Two-sided p of the test that flips the signs of the differences; NaN without pairs.
 
         Exact up to 13 differences, and then at least 2 / 2^n. Beyond, it is estimated from
         `PATTERNS` seeded draws; the observed signs count as one more draw, so that p is never 0.
@@ -122,8 +109,7 @@ class PairedDifferences:
 
     @property
     def improvement(self) -> float:
-        """Share of the seeds at which A scores higher than B; a tie counts half. NaN without
-        pairs."""
+        """Share of the seeds at which A scores higher; a tie counts half. NaN without pairs."""
         return float(np.mean(np.sign(self.differences)) + 1) / 2 if self.n else nan
 
     @property
@@ -131,7 +117,7 @@ class PairedDifferences:
         """Wilson's 95 % interval of the probability that A scores higher than B at a seed."""
         if not self.n or self.kind == "deterministic":
             return nan, nan
-        return wilson_interval(self.improvement, self.n)
+        return statistics.wilson_interval(self.improvement, self.n)
 
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
         """The number of seeds that would show a mean difference of `gain` points.
@@ -157,86 +143,74 @@ def seeds_to_show(gain: float, sd: float, level: float = LEVEL) -> int | None:
     Returns:
         None if `sd` is NaN, if `gain` is 0, or if more than 1,000 seeds would be needed.
     """
-    return fewest_seeds(lambda n: mean_half_width(sd, n, level) < abs(gain))
+    return statistics.fewest_seeds(lambda n: statistics.mean_half_width(sd, n, level) < abs(gain))
+
+
+def pairs(ours: Scores, theirs: Scores) -> list[tuple[float, float]]:
+    """Scores of both at the seeds that both have, in the order of `ours`.
+
+    The single score of an untrained method is paired with every seed of the other.
+    """
+    if theirs.keys() == {None}:
+        theirs = dict.fromkeys(ours, theirs[None])
+    elif ours.keys() == {None}:
+        ours = dict.fromkeys(theirs, ours[None])
+    return [(score, theirs[seed]) for seed, score in ours.items() if seed in theirs]
 
 
 def pair_scores(
     ours: Scores, theirs: Scores, *, tolerance: float = 0.0, prior_sd: float | None = None
 ) -> PairedDifferences:
-    """Pair the scores of two methods by seed, over the seeds that both have.
+    """The differences of two methods, as `pairs` gives them, in the order of the seeds.
 
-    An untrained method has a single score, under the seed None, which is compared with every seed
-    of the other method. For `tolerance` and `prior_sd` see `PairedDifferences`.
+    For `tolerance` and `prior_sd` see `PairedDifferences`.
     """
-    if None in ours and None in theirs:
-        return PairedDifferences("deterministic", (ours[None] - theirs[None],), tolerance, prior_sd)
-    if None in ours or None in theirs:
-        trained = theirs if None in ours else ours
-        pairs = [
-            (ours.get(None, trained[seed]), theirs.get(None, trained[seed]))
-            for seed in _seeds(trained)
-        ]
-        return PairedDifferences("one-sample", tuple(a - b for a, b in pairs), tolerance, prior_sd)
-    common = [seed for seed in _seeds(ours) if seed in theirs]
-    return PairedDifferences(
-        "paired", tuple(ours[seed] - theirs[seed] for seed in common), tolerance, prior_sd
-    )
-
-
-def _seeds(scores: Scores) -> list[int]:
-    return sorted(seed for seed in scores if seed is not None)
+    kinds: list[Kind] = ["paired", "one-sample", "deterministic"]
+    kind = kinds[(None in ours) + (None in theirs)]
+    by_seed = [dict(sorted(scores.items())) for scores in (ours, theirs)]
+    differences = tuple(score - other for score, other in pairs(*by_seed))
+    return PairedDifferences(kind, differences, tolerance, prior_sd)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict on a comparison.
-
-    Attributes:
-        word: a key of `COMPARISON_SYMBOLS`.
-        reason: why, as a clause.
-        p_adjusted: p after Holm's correction; NaN without a test.
-        seeds: for `undecided`, the number of seeds that would decide, if any would.
-    """
+    """The verdict on a comparison and why, as a clause."""
 
     word: Word
     reason: str
-    p_adjusted: float = nan
-    seeds: int | None = None
+    p_adjusted: float = nan  # p after Holm's correction; NaN without a test
+    seeds: int | None = None  # the number that would decide an `undecided` pair, if any would
 
 
 def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decision:
     word: Word = "better" if pair.mean > 0 else "worse"
     if pair.kind == "deterministic":
         differ = abs(pair.mean) > pair.tolerance + ROUNDING
-        return Decision(
-            word if differ else "undecided", f"deterministic; tolerance {pair.tolerance:.2f}"
-        )
+        reason = f"deterministic; tolerance {pair.tolerance:.2f}"
+        return Decision(word if differ else "undecided", reason)
     if p_adjusted < LEVEL:
         return Decision(word, f"adjusted p = {p_adjusted:.2g}", p_adjusted)
     if not pair.n:
         return Decision("undecided", "no seed in common")
     if all(abs(difference) <= ROUNDING for difference in pair.differences):
         return Decision("undecided", "the same scores at every seed", p_adjusted)
-    why = "" if pair.tested else f"n = {pair.n}; "
-    needed = pair.seeds_for(pair.mean, level)
-    if needed:
+    if needed := pair.seeds_for(pair.mean, level):
         remedy = f"about {needed} seeds would decide"
     elif pair.n == 1 and pair.prior_sd is None:
         remedy = f"at least {FEWEST_SEEDS} seeds are needed"
     else:
         remedy = f"{MOST_SEEDS} seeds would not decide"
+    why = "" if pair.tested else f"n = {pair.n}; "
     return Decision("undecided", why + remedy, p_adjusted, needed)
 
 
 def strictest_level(family: Sequence[PairedDifferences]) -> float:
-    """The Bonferroni level of a family: a p below it rejects whatever the other comparisons
-    give."""
+    """The Bonferroni level of a family: a p below it rejects whatever the others give."""
     return LEVEL / max(1, sum(pair.kind != "deterministic" for pair in family))
 
 
 def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
-    """The verdicts on the comparisons of one family, with Holm's correction over those with at
-    least 3 pairs.
+    """The verdicts on the comparisons of one family, with Holm's correction over the tested ones.
 
     The verdict is `better` or `worse` if the adjusted p of the t test is below 5 %, else
     `undecided`. The number of seeds that would decide assumes that mean and spread stay as they
@@ -244,6 +218,6 @@ def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
     difference exceeds the tolerance. Comparisons with a diverged seed must be left out of the
     family.
     """
-    adjusted = iter(holm([pair.p_value for pair in family if pair.tested]))
+    adjusted = iter(statistics.holm([pair.p_value for pair in family if pair.tested]))
     level = strictest_level(family)
     return [_decide(pair, next(adjusted) if pair.tested else nan, level) for pair in family]

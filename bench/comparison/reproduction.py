@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from statistics import fmean, stdev
+from functools import cache, cached_property
+from itertools import chain
+from math import nan
 from typing import Any
 
 import pandas as pd
 
+from bench.comparison.paired import pairs
+from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
-from bench.datasets.tasks import Board, average_of_all, expand_tasks
+from bench.datasets.tasks import Board, expand_tasks
 from bench.reported import LABEL, MEASURES, mapped, prior_sd
-from bench.results.suite_results import NEUTRAL_CHANGES, Key, RunResults, SuiteResults
+from bench.results.suite_results import Key, RunResults, SuiteResults, deviations, diverged
 
 
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
@@ -35,82 +38,52 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     """
     method, _, setting = run.partition("@")
     for name in (backbone, suite.stand_ins.get(backbone)):
-        matches = [
-            run
-            for run in suite.runs
-            if (run.plan["method"], run.plan["setting"], run.plan["backbone"])
-            == (method, setting, name)
-        ]
-        if matches:
+        wanted = {"method": method, "setting": setting, "backbone": name}
+        if matches := [run for run in suite.runs if wanted.items() <= run.plan.items()]:
             first = next((run for run in matches if not _deviations(run, backbone)), matches[0])
-            shared = ("corpus", "recipe_changes")
-            return [
-                run
-                for run in matches
-                if all(run.plan.get(key) == first.plan.get(key) for key in shared)
-            ]
+            return [run for run in matches if run.experiment == first.experiment]
     return []
 
 
 def _deviations(run: RunResults, backbone: str) -> list[str]:
     """How a run's experiment differs from the printed one, as clauses."""
-    deviations = []
-    if run.plan["backbone"] != backbone:
-        deviations.append(f"{run.plan['backbone']} stands in for {backbone}, with its own settings")
+    clauses = []
+    if (measured_on := run.plan["backbone"]) != backbone:
+        clauses.append(f"{measured_on} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
-        deviations.append(f"scored on {run.data}")
-    if run.plan["seed"] is not None:
-        if run.plan["corpus"] != "wiki1m" and not run.plan.get("own_corpus"):
-            deviations.append(f"trained on {run.plan['corpus']}")
-        changed = sorted(set(run.plan.get("recipe_changes") or {}) - NEUTRAL_CHANGES)
-        if changed:
-            deviations.append(f"recipe changed ({', '.join(changed)})")
-    return deviations
+        clauses.append(f"scored on {run.data}")
+    return clauses + deviations([run.plan])
 
 
 @dataclass(frozen=True)
 class _OurScores:
-    """Our side of a printed number.
+    """Our side of a printed number."""
 
-    Attributes:
-        runs: one per seed.
-        minus: for a printed difference, the runs whose scores are subtracted.
-        key: task, split and metric of the scores.
-        sign: 1, or -1 if print states the negated quantity.
-    """
-
-    runs: list[RunResults]
-    minus: list[RunResults] | None
+    runs: list[RunResults]  # one per seed
+    minus: list[RunResults] | None  # for a printed difference, the runs that are subtracted
     key: Key
-    sign: int
+    sign: int  # 1, or -1 if print states the negated quantity
+    backbone: str  # as printed
 
     @property
-    def all_runs(self) -> list[RunResults]:
-        return [*self.runs, *(self.minus or [])]
+    def sides(self) -> list[list[RunResults]]:
+        return [self.runs] if self.minus is None else [self.runs, self.minus]
 
     @property
     def deterministic(self) -> bool:
-        return bool(self.all_runs) and all(run.plan["seed"] is None for run in self.all_runs)
+        runs = list(chain(*self.sides))
+        return bool(runs) and all(run.plan["seed"] is None for run in runs)
 
-    @property
+    @cached_property
     def values(self) -> list[float]:
-        """Points, one per seed; for a difference, over the seeds that both sides have.
-
-        A side without seeds is paired with every seed of the other.
-        """
-        ours = {
-            run.plan["seed"]: run.scores[self.key] for run in self.runs if self.key in run.scores
-        }
-        if self.minus is None:
+        """Points, one per seed; for a difference, over the seeds that both sides have."""
+        ours, *minus = (
+            {run.plan["seed"]: run.scores[self.key] for run in side if self.key in run.scores}
+            for side in self.sides
+        )
+        if not minus:
             return [self.sign * value for value in ours.values()]
-        minus = {
-            run.plan["seed"]: run.scores[self.key] for run in self.minus if self.key in run.scores
-        }
-        if set(minus) == {None}:
-            minus = dict.fromkeys(ours, minus[None])
-        elif set(ours) == {None}:
-            ours = dict.fromkeys(minus, ours[None])
-        return [self.sign * (value - minus[seed]) for seed, value in ours.items() if seed in minus]
+        return [self.sign * (value - other) for value, other in pairs(ours, *minus)]
 
 
 def _why_missing(runs: list[RunResults], key: Key) -> str:
@@ -118,57 +91,63 @@ def _why_missing(runs: list[RunResults], key: Key) -> str:
     statuses = {run.status for run in runs}
     if "diverged" in statuses or any(key in run.scores for run in runs):
         return ""
-    reasons = [run.reason for run in runs if run.status != "finished" and run.reason]
-    default = (
-        "this score is not in the suite" if "finished" in statuses else "no scores in this suite"
-    )
-    return next(iter(reasons), default)
+    finished = "finished" in statuses
+    default = "this score is not in the suite" if finished else "no scores in this suite"
+    return next((run.reason for run in runs if run.status != "finished" and run.reason), default)
 
 
-def _verdict_without_test(ours: _OurScores, backbone: str) -> Verdict | None:
+def _without_test(ours: _OurScores) -> Verdict | None:
     """The verdict if no statistics are needed, else None."""
-    sides = [ours.runs] if ours.minus is None else [ours.runs, ours.minus]
-    if missing := next(filter(None, (_why_missing(side, ours.key) for side in sides)), ""):
+    if missing := next(filter(None, (_why_missing(side, ours.key) for side in ours.sides)), ""):
         return Verdict("not run", missing)
-    statuses = [run.status for run in ours.all_runs]
-    ended = len(statuses) - statuses.count("missing")
-    diverged = (
-        f"{statuses.count('diverged')} of {ended} seeds diverged" if "diverged" in statuses else ""
-    )
-    if not ours.values and not diverged:
+    runs = list(chain(*ours.sides))
+    ended_badly = diverged(runs)
+    if not ours.values and not ended_badly:
         return Verdict("not run", "the two runs have no seed in common")
-    deviations = next(filter(None, (_deviations(run, backbone) for run in ours.all_runs)), [])
-    if deviations:
-        return Verdict("not comparable", "; ".join(filter(None, [*deviations, diverged])))
+    if clauses := next(filter(None, (_deviations(run, ours.backbone) for run in runs)), []):
+        return Verdict("not comparable", "; ".join(filter(None, [*clauses, ended_badly])))
     # The mean over the seeds that did not diverge would be biased upwards.
-    return Verdict("diverged", diverged) if diverged else None
+    return Verdict("diverged", ended_badly) if ended_badly else None
 
 
-def _tolerance_kind(ours: _OurScores, task: str, metric: str, backbone: str) -> str:
-    if metric in ("uniformity", "best_step"):
-        return metric.replace("_", " ")
-    if metric == "accuracy":
-        return "transfer, small test" if task in ("TREC", "MRPC") else "transfer"
+def _tolerance_kind(ours: _OurScores) -> str:
+    metric = ours.key[2]
+    if metric != "spearman":
+        return "transfer" if metric == "accuracy" else metric.replace("_", " ")
     if ours.deterministic:
         last = ours.runs[0].plan["method"].rpartition("+")[2].partition("[")[0]
-        return {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}.get(
-            last, "untrained"
-        )
+        kinds = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
+        return kinds.get(last, "untrained")
     if ours.minus is not None:
         return "difference"
-    return "trained large" if "large" in backbone else "trained base"
+    return "trained large" if "large" in ours.backbone else "trained base"
 
 
-def _mean(values: list[float]) -> float | None:
-    return fmean(values) if values else None
+def _verdict_input(printed: float, ours: _OurScores) -> VerdictInput:
+    task, split, metric = ours.key
+    # The public seeds are Spearman correlations of a single method, so they are no prior for
+    # anything else.
+    known = metric == "spearman" and ours.minus is None
+    prior = prior_sd(ours.backbone, task, split) if known else None
+    allowed = tolerance(_tolerance_kind(ours), task, prior)
+    return VerdictInput(printed, ours.values, allowed, ours.deterministic, prior)
 
 
-def _present(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def _sd(values: list[float]) -> float | None:
-    return stdev(values) if len(values) > 1 else None
+def _sides(
+    number: Mapping[str, Any], runs_of: Callable[[str, str], list[RunResults]]
+) -> tuple[_OurScores, _OurScores]:
+    """Our scores of a printed number, and those of the method's other setting."""
+    backbone = number["suite_backbone"] or number["backbone"]
+    metric, sign = MEASURES[number["metric"]]
+    key = (number["task"], number["suite_split"] or number["split"], metric)
+    run, minus = number["run"], number["minus"]
+    subtracted = runs_of(minus, backbone) if minus else None
+    # A method with a single setting, such as an untrained encoder, is subtracted from both.
+    other_minus = (runs_of(_other_setting(minus), backbone) or subtracted) if minus else None
+    return (
+        _OurScores(runs_of(run, backbone), subtracted, key, sign, backbone),
+        _OurScores(runs_of(_other_setting(run), backbone), other_minus, key, sign, backbone),
+    )
 
 
 def _other_setting(run: str) -> str:
@@ -176,150 +155,81 @@ def _other_setting(run: str) -> str:
     return f"{method}@{'paper' if setting == 'official' else 'official'}"
 
 
-@dataclass
-class Cell:
-    """A printed number with our side of it: one row of `cells`.
-
-    Attributes:
-        source, table, method, backbone, variant, task, split, metric, quoted_from: as in
-        `bench.reported.printed`.
-        ours_split: split of our scores, if it differs from what print names.
-        printed: the printed number, in points.
-        run, minus: as in recipes.yaml, or empty. `minus` is subtracted from `run`.
-        ours: points, one per seed; with a `minus`, paired differences.
-        n, mean, sd: number, mean and standard deviation of `ours`.
-        measured_on: backbone of our runs.
-        deterministic: whether our runs have no seed.
-        difference: mean - printed.
-        other_setting, other, other_n, other_mean, other_sd: the same for the method's other
-        setting, if it has scores.
-        half_width: of the 95 % prediction interval, for trained cells that are judged.
-        verdict, reason, seeds: as in `Verdict`.
-    """
-
-    source: str
-    table: str
-    method: str
-    backbone: str
-    variant: str
-    task: str
-    split: str
-    metric: str
-    quoted_from: str
-    ours_split: str
-    printed: float
-    run: str
-    minus: str
-    ours: tuple[float, ...]
-    n: int
-    measured_on: str
-    deterministic: bool
-    mean: float | None
-    sd: float | None
-    difference: float | None
-    other_setting: str
-    other: tuple[float, ...]
-    other_n: int
-    other_mean: float | None
-    other_sd: float | None
-    half_width: float | None = None
-    verdict: str = ""
-    reason: str = ""
-    seeds: int | None = None
-
-    def set_verdict(self, verdict: Verdict) -> None:
-        self.verdict, self.reason, self.seeds = verdict.kind, verdict.reason, verdict.seeds
-
-
-def _cell(number: Mapping[str, Any], split: str, ours: _OurScores, other: _OurScores) -> Cell:
-    """A cell without a verdict. `number` is a row of `mapped`, `split` that of our scores."""
-    values, other_values = ours.values, other.values
-    return Cell(
-        **{name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]},
-        ours_split=split,
-        printed=number["value"],
-        run=number["run"],
-        minus=number["minus"],
-        ours=tuple(values),
-        n=len(values),
-        measured_on=ours.runs[0].plan["backbone"] if ours.runs else "",
-        deterministic=ours.deterministic,
-        mean=_mean(values),
-        sd=_sd(values),
-        difference=fmean(values) - number["value"] if values else None,
-        other_setting=_other_setting(number["run"]).partition("@")[2] if other_values else "",
-        other=tuple(other_values),
-        other_n=len(other_values),
-        other_mean=_mean(other_values),
-        other_sd=_sd(other_values),
-    )
-
-
-def _verdict_input(cell: Cell, ours: _OurScores, backbone: str) -> VerdictInput:
-    task, split, metric = ours.key
-    # The public seeds are Spearman correlations of a single method, so they are no prior for
-    # anything else.
-    prior = prior_sd(backbone, task, split) if metric == "spearman" and not cell.minus else None
-    allowed = tolerance(_tolerance_kind(ours, task, metric, backbone), task, prior)
-    return VerdictInput(cell.printed, list(cell.ours), allowed, ours.deterministic, prior)
+def _row(number: Mapping[str, Any], ours: _OurScores, other: _OurScores) -> dict[str, Any]:
+    """A row of `cells` without a verdict. `number` is a row of `mapped`."""
+    (mean, sd), (other_mean, other_sd) = mean_and_sd(ours.values), mean_and_sd(other.values)
+    return {name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]} | {
+        "ours_split": ours.key[1],
+        "printed": number["value"],
+        "run": number["run"],
+        "minus": number["minus"],
+        "ours": tuple(ours.values),
+        "n": len(ours.values),
+        "measured_on": ours.runs[0].plan["backbone"] if ours.runs else "",
+        "deterministic": ours.deterministic,
+        "mean": mean,
+        "sd": sd,
+        "difference": mean - number["value"],
+        "other_setting": _other_setting(number["run"]).partition("@")[2] if other.values else "",
+        "other": tuple(other.values),
+        "other_n": len(other.values),
+        "other_mean": other_mean,
+        "other_sd": other_sd,
+        "half_width": nan,
+    }
 
 
 def cells(suite: SuiteResults) -> pd.DataFrame:
-    """One row per printed number that measures something, in the order of print; the columns are
-    those of `Cell`.
+    """One row per printed number that measures something, in the order of print.
 
     Holm's correction covers the cells of one printed table.
+
+    Returns:
+        Columns, scores in points:
+
+        * `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`,
+          `quoted_from`: as in `bench.reported.printed`; `printed`, the number;
+        * `ours_split`: split of our scores, if it differs from what print names;
+        * `run`, `minus`: as in recipes.yaml, or empty. `minus` is subtracted from `run`;
+        * `ours`: tuple, one per seed; with a `minus`, paired differences. `n`, `mean`, `sd`:
+          number, mean and standard deviation of `ours`;
+        * `measured_on`: backbone of our runs; `deterministic`: whether they have no seed;
+        * `difference`: mean - printed;
+        * `other_setting`, `other`, `other_n`, `other_mean`, `other_sd`: the same for the method's
+          other setting, if it has scores;
+        * `half_width`: of the 95 % prediction interval, for trained cells that are judged;
+        * `verdict`, `reason`, `seeds`: as in `Verdict`.
     """
     printed = mapped()
-    all_cells: list[Cell] = []
-    tested: dict[tuple[str, str], list[tuple[Cell, VerdictInput]]] = {}
+    rows: list[dict[str, Any]] = []
+    found: dict[int, Verdict] = {}  # by row
+    tables: dict[tuple[str, str], dict[int, VerdictInput]] = {}
     runs_of = cache(lambda run, backbone: select(suite, run, backbone))
 
-    for number in printed[printed.metric.isin(MEASURES)].to_dict("records"):
-        backbone = number["suite_backbone"] or number["backbone"]
-        split = number["suite_split"] or number["split"]
-        metric, sign = MEASURES[number["metric"]]
-        key = (number["task"], split, metric)
-        run, minus = number["run"], number["minus"]
-        ours = _OurScores(
-            runs_of(run, backbone), runs_of(minus, backbone) if minus else None, key, sign
-        )
-        # A method with a single setting, such as an untrained encoder, is subtracted from both
-        # settings.
-        other_minus = (
-            (runs_of(_other_setting(minus), backbone) or runs_of(minus, backbone))
-            if minus
-            else None
-        )
-        other = _OurScores(runs_of(_other_setting(run), backbone), other_minus, key, sign)
-        cell = _cell(number, split, ours, other)
-        all_cells.append(cell)
+    for place, number in enumerate(printed[printed.metric.isin(MEASURES)].to_dict("records")):
+        ours, other = _sides(number, runs_of)
+        row = _row(number, ours, other)
+        rows.append(row)
         if number["reason"]:
-            cell.set_verdict(Verdict("not run", number["reason"]))
-        elif settled := _verdict_without_test(ours, backbone):
-            cell.set_verdict(settled)
+            found[place] = Verdict("not run", number["reason"])
+        elif settled := _without_test(ours):
+            found[place] = settled
         else:
-            judged = _verdict_input(cell, ours, backbone)
-            cell.half_width = judged.prediction.half_width if judged.prediction else None
-            tested.setdefault((cell.source, cell.table), []).append((cell, judged))
+            judged = _verdict_input(number["value"], ours)
+            row["half_width"] = judged.prediction.half_width() if judged.prediction else nan
+            tables.setdefault((row["source"], row["table"]), {})[place] = judged
 
-    for table in tested.values():
-        for (cell, _), verdict in zip(
-            table, verdicts([judged for _, judged in table]), strict=True
-        ):
-            cell.set_verdict(verdict)
-    frame = pd.DataFrame([vars(cell) for cell in all_cells])  # asdict would copy deeply
-    numeric = ["mean", "sd", "difference", "half_width", "other_mean", "other_sd"]
-    return frame.astype({**dict.fromkeys(numeric, float), "seeds": "Int64"})
+    for table in tables.values():
+        found |= zip(table, verdicts(list(table.values())), strict=True)
+    frame = pd.DataFrame(rows)
+    frame["verdict"] = [found[place].kind for place in frame.index]
+    frame["reason"] = [found[place].reason for place in frame.index]
+    frame["seeds"] = pd.array([found[place].seeds for place in frame.index], "Int64")
+    return frame
 
 
-_BOARD_GROUP = (
-    "backbone",
-    "label",
-    "method",
-    "setting",
-    "corpus",
-)  # of a leaderboard's row, beside the recipe
+# Columns that identify a row of a leaderboard, beside the recipe.
+_BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")
 
 
 def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
@@ -353,12 +263,11 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     ]
     frame = pd.DataFrame(
         rows, columns=[*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts]
-    )
-    frame = frame.astype(dict.fromkeys(scores, float) | dict.fromkeys(counts, int))
-    order = {name: index for index, name in enumerate(frame["backbone"].unique())}
+    ).astype(dict.fromkeys(scores, float) | dict.fromkeys(counts, int))
+    backbones = list(frame["backbone"].unique())
     return frame.sort_values(
         ["backbone", "Avg"], ascending=[True, False], kind="stable", ignore_index=True,
-        key=lambda column: column.map(order) if column.name == "backbone" else column,
+        key=lambda column: column.map(backbones.index) if column.name == "backbone" else column,
     )  # fmt: skip
 
 
@@ -369,19 +278,17 @@ def _board_row(runs: list[RunResults], board: Board) -> dict[str, Any]:
         run.status if run.status == "missing" else f"{run.status}: {run.reason}"
         for run in unfinished
     )
-    points = [
-        [run.scores.get((task, "test", board.metric)) for task in board.tasks] for run in runs
-    ]
-    averages = _present(map(average_of_all, points))
+    points = {
+        task: [value for run in runs if (value := run.points(board, task)) is not None]
+        for task in (*board.tasks, "Avg")
+    }
     row: dict[str, Any] = {
         "n": len(runs) - len(unfinished),
         "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
         "run_ids": tuple(run.plan["id"] for run in runs),
-        "averages": tuple(averages),
+        "averages": tuple(points["Avg"]),
     }
-    by_task = dict(zip(board.tasks, map(_present, zip(*points, strict=True)), strict=True)) | {
-        "Avg": averages
-    }
-    for task, values in by_task.items():
-        row |= {task: _mean(values), f"{task} sd": _sd(values), f"{task} n": len(values)}
+    for task, values in points.items():
+        mean, sd = mean_and_sd(values)
+        row |= {task: mean, f"{task} sd": sd, f"{task} n": len(values)}
     return row

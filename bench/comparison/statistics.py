@@ -1,5 +1,4 @@
-"""Intervals, quantiles and corrections behind the verdicts; docs/statistics.md derives them and
-their error rates."""
+"""Intervals, quantiles and corrections behind the verdicts, derived in docs/statistics.md."""
 
 from __future__ import annotations
 
@@ -7,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import fsum, sqrt
-from statistics import fmean
+from math import fsum, nan, sqrt
+from statistics import fmean, stdev
 
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
@@ -57,6 +56,11 @@ def standard_deviation(scores: Sequence[float]) -> float:
     return sqrt(fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
 
 
+def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample standard deviation (n - 1), to the last bit; NaN without enough values."""
+    return fmean(values) if values else nan, stdev(values) if len(values) > 1 else nan
+
+
 def pooled_sd(sd: float, n: int, prior_sd: float | None) -> float:
     """Standard deviation of n seeds pooled with the prior; never smaller than `sd` itself."""
     if prior_sd is None:
@@ -67,30 +71,30 @@ def pooled_sd(sd: float, n: int, prior_sd: float | None) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictive t distribution of one further score: location `mean`, scale `scale`, `df` degrees
-    of freedom."""
+    """Predictive t distribution of one further score, given the moments of n scores, in points."""
 
     mean: float
-    scale: float
-    df: int
+    sd: float
+    n: int
+    prior_sd: float | None = None  # standard deviation over seeds known from elsewhere
 
     @property
-    def half_width(self) -> float:
-        """Half the width of the 95 % prediction interval, in points."""
-        return t_quantile(self.df, 1 - LEVEL / 2) * self.scale
+    def df(self) -> int:
+        return self.n - 1 + (0 if self.prior_sd is None else PRIOR_DF)
+
+    @property
+    def scale(self) -> float:
+        return pooled_sd(self.sd, self.n, self.prior_sd) * sqrt(1 + 1 / self.n)
+
+    def half_width(self, level: float = LEVEL) -> float:
+        """Half the width of the prediction interval with coverage `1 - level`, in points."""
+        return t_quantile(self.df, 1 - level / 2) * self.scale
 
     def p_value(self, value: float) -> float:
         """Two-sided probability of a score at least as far from the mean as `value`."""
         if self.scale == 0:
             return float(value == self.mean)
         return t_p_value(abs(value - self.mean) / self.scale, self.df)
-
-
-def prediction_from_moments(mean: float, sd: float, n: int, prior_sd: float | None) -> Prediction:
-    """The predictive distribution given mean and standard deviation of n scores, and the prior if
-    there is one."""
-    df = n - 1 + (0 if prior_sd is None else PRIOR_DF)
-    return Prediction(mean, pooled_sd(sd, n, prior_sd) * sqrt(1 + 1 / n), df)
 
 
 def predict(scores: Sequence[float], prior_sd: float | None = None) -> Prediction:
@@ -106,9 +110,7 @@ def predict(scores: Sequence[float], prior_sd: float | None = None) -> Predictio
     n = len(scores)
     if n < (2 if prior_sd is None else 1):
         raise ValueError(f"the spread of {n} scores is unknown; pass more scores or a prior")
-    return prediction_from_moments(
-        fmean(scores), standard_deviation(scores) if n > 1 else 0.0, n, prior_sd
-    )
+    return Prediction(fmean(scores), standard_deviation(scores) if n > 1 else 0.0, n, prior_sd)
 
 
 def mean_half_width(sd: float, n: int, level: float = LEVEL) -> float:
@@ -117,8 +119,7 @@ def mean_half_width(sd: float, n: int, level: float = LEVEL) -> float:
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval (1927) of a probability, given its share in n draws; ties may count
-    half."""
+    """Wilson's 95 % interval (1927) of a probability, given a share of n draws; ties count half."""
     z = float(ndtri(1 - LEVEL / 2))
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
@@ -126,11 +127,9 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def fewest_seeds(suffices: Callable[[int], bool]) -> int | None:
-    """The smallest number of seeds from `FEWEST_SEEDS` to `MOST_SEEDS` that suffices; None if none
-    does.
+    """The smallest number of seeds that suffices, at most `MOST_SEEDS`; None if none does.
 
-    Args:
-        suffices: monotone, as intervals only get narrower with more seeds.
+    `suffices` must be monotone, as intervals only get narrower with more seeds.
     """
     numbers = range(FEWEST_SEEDS, MOST_SEEDS + 1)
     first = bisect_left(numbers, True, key=suffices)

@@ -4,41 +4,28 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from bench.download import DATASET, PINS, check_corpus, corpus_name, corpus_path, pinned, read_lines
+from bench.datasets import sts
+from bench.datasets.manifest import bad, clean, rows, sizes
+from bench.datasets.tasks import DEV_AVERAGE
+from bench.download import DATASET, PINS, check_corpus, corpus_name, pinned, read_lines
+from bench.download import corpus_path as corpus_path
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_file
 
-__all__ = [
-    "check_name",
-    "corpus_identity",
-    "corpus_name",
-    "corpus_path",
-    "read_documents",
-    "read_sentences",
-    "sts_sentences",
-]
-
-NLI_COLUMNS = [
-    "sent0",
-    "sent1",
-    "hard_neg",
-]  # header of nli_for_simcse.csv: premise, entailment, contradiction
+# Header of nli_for_simcse.csv: premise, entailment, contradiction.
+NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]
 
 
 def read_sentences(path: Path, limit: int | None = None) -> list[str]:
-    """Read the sentences of a corpus.
+    """Read the first `limit` sentences of a corpus, or all.
 
     No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as
     in SimCSE. Long lines are kept; the tokenizer truncates them. Of a `.csv[.gz]` table, the
     distinct sentences are read (`_table_sentences`).
-
-    Args:
-        path: the corpus.
-        limit: read only the first `limit` sentences.
 
     Raises:
         UserError: the file is missing, damaged, not UTF-8, has a line above 1 MiB or no sentence.
@@ -48,7 +35,7 @@ def read_sentences(path: Path, limit: int | None = None) -> list[str]:
             f"{path}: a limit of {limit} sentences leaves no training data; use at least 1"
         )
     sentences = list(islice(_rows(path), limit))
-    if not any(not sentence.isspace() for sentence in sentences):
+    if all(map(str.isspace, sentences)):
         raise UserError(f"{path} contains no sentence; expected one sentence per line")
     return sentences
 
@@ -72,14 +59,11 @@ def _table_sentences(path: Path) -> Iterator[str]:
     seen: set[str] = set()
     try:
         if (header := next(reader, [])) != NLI_COLUMNS:
-            raise UserError(
-                f"{path}: the header is {','.join(header)}, not {','.join(NLI_COLUMNS)}; name a .txt file"
-            )
+            found, expected = ",".join(header), ",".join(NLI_COLUMNS)
+            raise UserError(f"{path}: the header is {found}, not {expected}; name a .txt file")
         for row in reader:
             if len(row) != len(NLI_COLUMNS):
-                raise UserError(
-                    f"{path}, line {reader.line_num}: {len(row)} columns, not {len(NLI_COLUMNS)}; fetch it again"
-                )
+                raise csv.Error(f"{len(row)} columns, not {len(NLI_COLUMNS)}")
             for sentence in map(str.strip, row):
                 if sentence and sentence not in seen:
                     seen.add(sentence)
@@ -97,19 +81,15 @@ def sts_sentences(data: Path) -> list[str]:
     Raises:
         UserError: a file is missing or invalid.
     """
-    from bench.datasets import sts
-    from bench.datasets.manifest import clean, fields, sizes
-
     sentences: list[str] = []
     for task in sts.TASKS:
-        parts = sizes("sts", task, data)
-        for part in parts:
-            if task in ("STS-B", "SICK-R"):
+        for part in sizes("sts", task, data):
+            if task in DEV_AVERAGE:
                 sentences += sts.read(task, data, part).sentences()
                 continue
             path = Path(data) / "downstream" / "STS" / f"{task}-en-test" / f"STS.input.{part}.txt"
-            for number, line in enumerate(read_lines(path), start=1):
-                sentences += map(clean, fields(path, number, line, 2)[:2])
+            for _, row in rows(path, 2):
+                sentences += map(clean, row[:2])
     return [sentence for sentence in sentences if sentence]
 
 
@@ -120,10 +100,8 @@ def cnsd_sentences(data: Path) -> list[str]:
     Raises:
         UserError: the data folder lacks the task, or its file is invalid.
     """
-    from bench.datasets import sts
-
     (pairs,) = sts.read("CNSD-STS-B", data, "train").subsets
-    return [sentence for pair in zip(pairs.first, pairs.second, strict=True) for sentence in pair]
+    return [*chain.from_iterable(zip(pairs.first, pairs.second, strict=True))]
 
 
 # Corpora extracted from the tasks of a data folder.
@@ -143,59 +121,47 @@ def corpus_identity(path: Path) -> dict[str, Any]:
     Raises:
         UserError: the file cannot be read, or is not the published corpus of that name.
     """
-    name, rows, digest = corpus_name(path), sum(1 for _ in _rows(path)), sha256_file(path)
+    name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), sha256_file(path)
     pins = read_json(PINS)["corpora"].get(name, {})
     remedy = "fetch it again, or give another corpus another name"
-    if pins and rows not in pins["rows"]:
-        raise UserError(
-            f"{path} has {rows} rows, {name} has {' or '.join(map(str, pins['rows']))}; {remedy}"
-        )
+    if pins and length not in pins["rows"]:
+        known = " or ".join(map(str, pins["rows"]))
+        raise UserError(f"{path} has {length} rows, {name} has {known}; {remedy}")
     sums = pins.get("sha256") or [pinned(DATASET)["files"].get(Path(path).name, {}).get("sha256")]
     if any(sums) and digest not in sums:
-        raise UserError(
-            f"{path} has the SHA-256 {digest}, {name} has {' or '.join(filter(None, sums))}; {remedy}"
-        )
-    return {"name": name, "sha256": digest, "rows": rows}
+        known = " or ".join(filter(None, sums))
+        raise UserError(f"{path} has the SHA-256 {digest}, {name} has {known}; {remedy}")
+    return {"name": name, "sha256": digest, "rows": length}
 
 
-def read_documents(path: Path, rows: int) -> list[range]:
+def read_documents(path: Path, length: int) -> list[range]:
     """Return the documents of a corpus as ranges of rows, counted from 0.
 
     They are listed in `NAME.docs.tsv[.gz]` beside the corpus `NAME.txt[.gz]`: a header, then the
-    first line (from 1) and the number of lines of each document. Further columns are ignored.
-
-    Args:
-        path: the corpus.
-        rows: number of sentences in use. Later documents are dropped; one that crosses the end is
-            cut.
+    first line (from 1) and the number of lines of each document. Further columns are ignored. Only
+    the first `length` sentences are in use; a document that crosses the end is cut.
 
     Raises:
         UserError: the list of documents is missing or has an invalid line.
     """
     stem = Path(path).parent / corpus_name(path)
-    lists = [
-        list_path
-        for suffix in ("", ".gz")
-        if (list_path := Path(f"{stem}.docs.tsv{suffix}")).is_file()
-    ]
-    if not lists:
+    lists = [Path(f"{stem}.docs.tsv{suffix}") for suffix in ("", ".gz")]
+    table = next((path for path in lists if path.is_file()), None)
+    if table is None:
         raise UserError(
-            f"corpus {stem.name} has no list of documents; add {stem.name}.docs.tsv or use another corpus"
+            f"corpus {stem.name} has no list of documents; add {stem.name}.docs.tsv "
+            "or use another corpus"
         )
     documents: list[range] = []
     end = 0
-    for number, line in islice(enumerate(read_lines(lists[0]), start=1), 1, None):
+    for number, line in islice(enumerate(read_lines(table), start=1), 1, None):
         try:
-            first, length = map(int, line.split("\t")[:2])
+            first, lines = map(int, line.split("\t")[:2])
         except ValueError:
-            raise UserError(
-                f"{lists[0]}, line {number}: expected a first line and a number of lines; fix it"
-            ) from None
-        if first <= end or length < 1:
-            raise UserError(
-                f"{lists[0]}, line {number}: the document overlaps the one before or is empty; fix it"
-            )
-        end = first - 1 + length
-        if first <= rows:
-            documents.append(range(first - 1, min(end, rows)))
+            raise bad(table, number, "expected a first line and a number of lines") from None
+        if first <= end or lines < 1:
+            raise bad(table, number, "the document overlaps the one before or is empty")
+        end = first - 1 + lines
+        if first <= length:
+            documents.append(range(first - 1, min(end, length)))
     return documents

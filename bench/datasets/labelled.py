@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,49 +13,31 @@ from bench.datasets.manifest import Vectors, look_up
 from bench.utils.errors import UserError
 
 NESTED, KFOLD, SPLIT = "nested", "kfold", "split"
+Rows = Sequence[tuple[Sequence[str], int]]  # one or two sentences, words joined by spaces; label
 
 
 @dataclass(frozen=True)
 class Samples:
     """Labelled sentences in SentEval's order: by number of tokens, then label, then line of the
-    file.
+    file. Folds are drawn by position, so the order changes scores."""
 
-    Folds are drawn by position, so the order changes scores.
-
-    Attributes:
-        columns: one or two sentences per sample, each column a tuple of n.
-        labels: int64 (n,).
-    """
-
-    columns: tuple[tuple[str, ...], ...]
-    labels: np.ndarray
+    columns: tuple[tuple[str, ...], ...]  # one or two of n sentences
+    labels: np.ndarray  # int64 (n,)
 
 
 @dataclass(frozen=True)
 class LabelledTask:
-    """A classification task.
-
-    Attributes:
-        name: of the task.
-        protocol: "nested" (nested k-fold, one split "all"), "kfold" (train, test) or "split"
-            (train, dev, test).
-        classes: number of labels, which are 0 to classes - 1.
-        splits: samples by split.
-    """
+    """A classification task."""
 
     name: str
-    protocol: str
-    classes: int
+    protocol: str  # "nested" k-fold with one split "all", "kfold" (train, test) or "split" (+ dev)
+    classes: int  # number of labels, which are 0 to classes - 1
     splits: Mapping[str, Samples]
 
     def sentences(self) -> Iterable[str]:
         """Return all sentences, with duplicates."""
-        return (
-            text
-            for samples in self.splits.values()
-            for column in samples.columns
-            for text in column
-        )
+        columns = (samples.columns for samples in self.splits.values())
+        return chain.from_iterable(chain.from_iterable(columns))
 
     def features(self, split: str, vectors: Vectors) -> np.ndarray:
         """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]
@@ -64,42 +47,34 @@ class LabelledTask:
             UserError: the vectors have a wrong shape, are not finite, or are all equal.
         """
         columns = self.splits[split].columns
-        encoded = look_up(
-            self.name, columns, lambda texts: np.asarray(vectors(texts), dtype=np.float32)
-        )
-        features = encoded[0]
-        if len(encoded) == 2:
-            features = np.concatenate(
-                [np.abs(encoded[0] - encoded[1]), encoded[0] * encoded[1]], axis=1
-            )
+        u, *rest = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), np.float32))
+        features = np.concatenate([np.abs(u - rest[0]), u * rest[0]], axis=1) if rest else u
         if len(features) > 1 and not np.ptp(features, axis=0).any():
             raise UserError(f"{self.name}: all vectors are equal; the encoder has collapsed")
         return features
 
 
-def ordered(columns: Sequence[Sequence[str]], labels: Sequence[int]) -> Samples:
-    """Return samples in SentEval's order (docs/methods.md#data-files).
+def ordered(rows: Rows) -> Samples:
+    """Return samples in SentEval's order (docs/methods.md#data-files)."""
+    rows = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
+    columns = tuple(zip(*(texts for texts, _ in rows), strict=True))
+    return Samples(columns, np.array([label for _, label in rows], dtype=np.int64))
 
-    Args:
-        columns: one or two lists of n sentences, words joined by single spaces.
-        labels: n labels.
+
+def make_task(
+    name: str, protocol: str, classes: int, path: Path, parts: Mapping[str, Rows]
+) -> LabelledTask:
+    """Return the task of rows by split; the first split is for training.
+
+    Raises:
+        UserError: the training part, in `path`, lacks a label, which could then never be predicted.
     """
-
-    def key(place: int) -> tuple[int, ...]:
-        return (*(len(column[place].split()) for column in columns), labels[place])
-
-    order = sorted(range(len(labels)), key=key)
-    return Samples(
-        tuple(tuple(column[place] for place in order) for column in columns),
-        np.array([labels[place] for place in order], dtype=np.int64),
-    )
-
-
-def check_labels(name: str, path: Path, splits: Mapping[str, Samples], classes: int) -> None:
-    """Raise `UserError` if the training part lacks a label, which could then never be predicted."""
+    splits = {split: ordered(rows) for split, rows in parts.items()}
     first = next(iter(splits.values()))
     missing = sorted(set(range(classes)) - set(first.labels.tolist()))
     if missing:
         raise UserError(
-            f"{path}: {name} has no training sample of label {missing[0]} of {classes}; fix it or fetch it again"
+            f"{path}: {name} has no training sample of label {missing[0]} of {classes}; "
+            "fix it or fetch it again"
         )
+    return LabelledTask(name, protocol, classes, splits)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.datasets.tasks import kind_of
+from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 
-KEYS = (
-    "name",
-    "version",
-    "source",
-    "seed",
-    "sts",
-    "sts_files",
-    "transfer",
-    "probing",
-)  # allowed in a manifest
+TABLES = ("sts", "transfer", "probing")  # sizes of tasks in a manifest
+KEYS = ("name", "version", "source", "seed", "sts_files", *TABLES)  # allowed in a manifest
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
 
 
@@ -40,22 +34,16 @@ def manifest(data: Path) -> dict[str, Any]:
     own = Path(data) / "manifest.json"
     path = own if own.exists() else Path(__file__).with_name("senteval.json")
     content = read_json(path)
-    kinds = [
-        kind
-        for kind in ("sts", "transfer", "probing")
-        if isinstance(content, dict) and kind in content
-    ]
-    tables = [content[kind] for kind in kinds]
-    if (
-        not tables
-        or not isinstance(content.get("name"), str)
-        or not all(
-            isinstance(table, dict) and all(isinstance(counts, dict) for counts in table.values())
-            for table in tables
-        )
-    ):
+    content = content if isinstance(content, dict) else {}
+    tables = [content[kind] for kind in TABLES if kind in content]
+    whole = all(
+        isinstance(table, dict) and all(isinstance(counts, dict) for counts in table.values())
+        for table in tables
+    )
+    if not (tables and whole and isinstance(content.get("name"), str)):
         raise UserError(
-            f'{path} lacks a name or a table "sts", "transfer" or "probing" of tasks and their sizes; add them'
+            f'{path} lacks a name or a table "sts", "transfer" or "probing" of tasks and their '
+            "sizes; add them"
         )
     if unknown := sorted(content.keys() - KEYS):
         raise UserError(f"{path} has an unknown key '{unknown[0]}'{did_you_mean(unknown[0], KEYS)}")
@@ -76,9 +64,8 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     listed = manifest(data)
     counts = listed.get(kind, {}).get(task)
     if not counts:
-        raise UserError(
-            f"the data set {listed.get('name', data)} has no task {task}; choose another task or data set"
-        )
+        name = listed["name"]
+        raise UserError(f"the data set {name} has no task {task}; choose another task or data set")
     for part, size in counts.items():
         if type(size) is not int or size < 1:
             raise UserError(
@@ -93,72 +80,71 @@ def check_listed(tasks: Sequence[str], data: Path) -> None:
         sizes(kind_of(task), task, data)
 
 
-def fields(
+def bad(path: Path, number: int, problem: str) -> UserError:
+    """Return the error of line `number`, from 1, of a file."""
+    return UserError(f"{path}, line {number}: {problem}; fix it or fetch it again")
+
+
+def rows(
     path: Path,
-    number: int,
-    line: str,
     least: int,
     separator: str = "\t",
-    exactly: int | None = None,
-) -> list[str]:
-    """Split line `number` (from 1) of a table.
+    header: bool = False,
+    strip: bool = False,
+    even: bool = False,
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield number, from 1, and fields of each line of a table in UTF-8.
 
     Args:
-        path: the file, for messages.
-        number: of the line, for messages.
-        line: its text.
+        path: the file.
         least: smallest number of fields.
         separator: between two fields.
-        exactly: number of fields, if known.
+        header: skip the first line.
+        strip: remove white space around a line first.
+        even: every line must have as many fields as the first one.
 
     Raises:
-        UserError: wrong number of fields.
+        UserError: the file cannot be read, or a line has a wrong number of fields.
     """
-    values = line.split(separator)
-    if len(values) < least or exactly not in (None, len(values)):
-        kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
-        wanted = f"{least} or more" if len(values) < least else f"{exactly} as in the lines before"
-        raise UserError(
-            f"{path}, line {number}: {len(values)} {kind}, expected {wanted}; fix it or fetch it again"
-        )
-    return values
+    width = None
+    for number, line in islice(enumerate(read_lines(path), start=1), header, None):
+        values = (line.strip() if strip else line).split(separator)
+        if len(values) < least or (even and len(values) != (width or len(values))):
+            kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
+            wanted = (
+                f"{least} or more" if len(values) < least else f"{width} as in the lines before"
+            )
+            raise bad(path, number, f"{len(values)} {kind}, expected {wanted}")
+        width = len(values)
+        yield number, values
 
 
 def check_count(path: Path, found: int, expected: int, what: str) -> None:
     """Raise `UserError` if the length of a file differs from the manifest."""
     if found != expected:
         raise UserError(
-            f"{path}: {found} {what}, the manifest expects {expected}; fetch the file again, or, for other data, "
-            f"name its counts in manifest.json beside downstream/"
+            f"{path}: {found} {what}, the manifest expects {expected}; fetch the file again, or, "
+            "for other data, name its counts in manifest.json beside downstream/"
         )
 
 
 def clean(sentence: str) -> str:
-    """Words joined by single spaces, as SentEval splits and re-joins them
-    (docs/methods.md#data-files)."""
+    """Words joined by single spaces, as in SentEval (docs/methods.md#data-files)."""
     return " ".join(sentence.split())
 
 
 def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> list[np.ndarray]:
-    """Encode columns of n sentences and validate the vectors.
-
-    Args:
-        where: name of the task, for messages.
-        columns: lists of sentences.
-        vectors: the encoder.
-
-    Returns:
-        An array (n, d) per column.
+    """Encode columns of n sentences and return their vectors, an array (n, d) per column.
 
     Raises:
-        UserError: wrong shape, or values that are not finite.
+        UserError: wrong shape, or values that are not finite; the message names the task, `where`.
     """
     arrays = [np.asarray(vectors(column)) for column in columns]
     for column, array in zip(columns, arrays, strict=True):
         if array.ndim != 2 or len(array) != len(column) or array.shape[1] != arrays[0].shape[1]:
             raise UserError(
-                f"{where}: the encoder gave an array of shape {array.shape} for {len(column)} sentences; "
-                f"it must give one vector per sentence, all of one length"
+                f"{where}: the encoder gave an array of shape {array.shape} for {len(column)} "
+                "sentences; it must give one vector per sentence, all of one length"
             )
         finite = np.isfinite(array).all(axis=1)
         if not finite.all():

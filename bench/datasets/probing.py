@@ -19,37 +19,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, check_labels, ordered
-from bench.datasets.manifest import check_count, clean, fields, sizes
+from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, make_task
+from bench.datasets.manifest import bad, check_count, clean, rows, sizes
 from bench.datasets.tasks import OWN_PROBING, XPROBE_TASKS, is_probing
+from bench.datasets.tasks import PROBING_FILES as FILES
 from bench.datasets.tasks import PROBING_TASKS as TASKS
-from bench.download import probing_file, read_lines
+from bench.download import probing_file
 from bench.utils.errors import UserError, did_you_mean
 
-FILES = {
-    "Length": "sentence_length",
-    "WordContent": "word_content",
-    "Depth": "tree_depth",
-    "TopConstituents": "top_constituents",
-    "BigramShift": "bigram_shift",
-    "Tense": "past_present",
-    "SubjNumber": "subj_number",
-    "ObjNumber": "obj_number",
-    "OddManOut": "odd_man_out",
-    "CoordinationInversion": "coordination_inversion",
-}
 _SPLITS = {"tr": "train", "va": "dev", "te": "test"}
-
-Rows = list[tuple[str, str]]  # sentence, label
 
 
 def read(task: str, data: Path) -> LabelledTask:
-    """Read one task from a data folder, checked against its manifest.
-
-    Args:
-        task: one of `TASKS` or `XPROBE_TASKS`, or a user-defined one.
-        data: the folder that holds `downstream/`, with `probing/` or `probing-xprobe-en/` beside
-            it.
+    """Read one task from the folder that holds `downstream/`, with `probing/` or
+    `probing-xprobe-en/` beside it, checked against its manifest.
 
     Raises:
         UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another
@@ -57,78 +40,53 @@ def read(task: str, data: Path) -> LabelledTask:
             part lacks.
     """
     if not is_probing(task) and task not in XPROBE_TASKS:
-        raise UserError(
-            f"unknown probing task {task!r}{did_you_mean(task, (*TASKS, *XPROBE_TASKS))}"
-        )
+        hint = did_you_mean(task, (*TASKS, *XPROBE_TASKS))
+        raise UserError(f"unknown probing task {task!r}{hint}")
     counts = sizes("probing", task, data)
     if is_probing(task):
         own = Path(data) / "probing" / f"{task.removeprefix(OWN_PROBING)}.txt"
         path = probing_file(FILES[task], data) if task in TASKS else own
-        return _task(
-            task,
-            SPLIT,
-            dict.fromkeys(_SPLITS.values(), path),
-            _read_senteval(path, even=task not in TASKS),
-            counts,
-        )
-    folder = Path(data) / "probing-xprobe-en" / FILES[task.removeprefix("xprobe-")]
-    protocol = KFOLD if "train" in counts else NESTED
-    names = {"train": "va", "test": "te"} if protocol == KFOLD else {"all": "te"}
-    files = {split: folder / f"{name}.txt.gz" for split, name in names.items()}
-    return _task(
-        task, protocol, files, {split: _read_xprobe(path) for split, path in files.items()}, counts
-    )
-
-
-def _task(
-    name: str, protocol: str, files: dict[str, Path], rows: dict[str, Rows], counts: dict[str, int]
-) -> LabelledTask:
+        protocol, files = SPLIT, dict.fromkeys(_SPLITS.values(), path)
+        parts = _read_senteval(path, even=task not in TASKS)
+    else:
+        folder = Path(data) / "probing-xprobe-en" / FILES[task.removeprefix("xprobe-")]
+        protocol = KFOLD if "train" in counts else NESTED
+        names = {"train": "va", "test": "te"} if protocol == KFOLD else {"all": "te"}
+        files = {split: folder / f"{name}.txt.gz" for split, name in names.items()}
+        parts = {split: _read_xprobe(path) for split, path in files.items()}
     for split, path in files.items():
-        check_count(path, len(rows[split]), counts.get(split, 0), f"{split} samples")
-    labels = sorted(
-        {label for _, label in next(iter(rows.values()))}
-    )  # SentEval numbers the sorted training labels
-    splits = {}
+        check_count(path, len(parts[split]), counts.get(split, 0), f"{split} samples")
+    # SentEval numbers the sorted training labels.
+    labels = sorted({label for _, label in next(iter(parts.values()))})
     for split, path in files.items():
-        unknown = sorted({label for _, label in rows[split]} - set(labels))
-        if unknown:
+        if unknown := sorted({label for _, label in parts[split]} - set(labels)):
             raise UserError(
-                f"{path}: {name} has label {unknown[0]!r} in {split} but not in training; fix it or fetch it again"
+                f"{path}: {task} has label {unknown[0]!r} in {split} but not in training; "
+                "fix it or fetch it again"
             )
-        splits[split] = ordered(
-            [[text for text, _ in rows[split]]], [labels.index(label) for _, label in rows[split]]
-        )
-    check_labels(name, next(iter(files.values())), splits, max(len(labels), 2))
-    return LabelledTask(name, protocol, len(labels), splits)
+    numbers = {label: number for number, label in enumerate(labels)}
+    numbered = {
+        split: [([text], numbers[label]) for text, label in part] for split, part in parts.items()
+    }
+    return make_task(task, protocol, max(len(labels), 2), next(iter(files.values())), numbered)
 
 
-def _read_senteval(path: Path, even: bool) -> dict[str, Rows]:
-    """Read samples by split. If `even`, every line must have as many fields as the first one."""
-    rows: dict[str, Rows] = {split: [] for split in _SPLITS.values()}
-    width: int | None = None
-    for number, line in enumerate(read_lines(path), start=1):
-        row = fields(path, number, line, 3, exactly=width)
-        width = len(row) if even else None
+def _read_senteval(path: Path, even: bool) -> dict[str, list[tuple[str, str]]]:
+    """Read sentences and labels by split. If `even`, all lines must have equally many fields."""
+    parts: dict[str, list[tuple[str, str]]] = {split: [] for split in _SPLITS.values()}
+    for number, row in rows(path, 3, even=even):
         if row[0] not in _SPLITS:
-            raise UserError(
-                f"{path}, line {number}: split {row[0][:20]!r} is not tr, va or te; fix it or fetch it again"
-            )
-        rows[_SPLITS[row[0]]].append(_row(path, number, row[-1], row[1]))
-    return rows
+            raise bad(path, number, f"split {row[0][:20]!r} is not tr, va or te")
+        parts[_SPLITS[row[0]]].append(_row(path, number, row[-1], row[1]))
+    return parts
 
 
-def _read_xprobe(path: Path) -> Rows:
-    rows = []
-    for number, line in enumerate(read_lines(path), start=1):
-        sentence, *_, label = fields(path, number, line, 2)
-        rows.append(_row(path, number, sentence, label))
-    return rows
+def _read_xprobe(path: Path) -> list[tuple[str, str]]:
+    return [_row(path, number, row[0], row[-1]) for number, row in rows(path, 2)]
 
 
 def _row(path: Path, number: int, sentence: str, label: str) -> tuple[str, str]:
     text, label = clean(sentence), label.strip()
     if not text or not label:
-        raise UserError(
-            f"{path}, line {number}: no {'label' if text else 'sentence'}; fix it or fetch it again"
-        )
+        raise bad(path, number, f"no {'label' if text else 'sentence'}")
     return text, label

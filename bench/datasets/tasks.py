@@ -9,33 +9,28 @@ from dataclasses import dataclass
 from bench.utils.errors import UserError, suggestion
 
 STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-
 TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-
-PROBING_TASKS = (
-    "Length",
-    "WordContent",
-    "Depth",
-    "TopConstituents",
-    "BigramShift",
-    "Tense",
-    "SubjNumber",
-    "ObjNumber",
-    "OddManOut",
-    "CoordinationInversion",
-)
-
+# Of Conneau et al. (2018): task -> its file.
+PROBING_FILES = {
+    "Length": "sentence_length",
+    "WordContent": "word_content",
+    "Depth": "tree_depth",
+    "TopConstituents": "top_constituents",
+    "BigramShift": "bigram_shift",
+    "Tense": "past_present",
+    "SubjNumber": "subj_number",
+    "ObjNumber": "obj_number",
+    "OddManOut": "odd_man_out",
+    "CoordinationInversion": "coordination_inversion",
+}
+PROBING_TASKS = tuple(PROBING_FILES)
 # The same tasks on other sentences (X-Probe), without TopConstituents.
 XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopConstituents")
+CHINESE_TASKS = ("CNSD-STS-B",)  # Chinese STS-B; not part of any average
 
-# Chinese STS-B; not part of any average.
-CHINESE_TASKS = ("CNSD-STS-B",)
-
-# Prefix of user-defined STS sets, whose files are described in the manifest of the data folder.
-OWN_STS = "sts:"
-
-# Prefix of user-defined probing tasks: the file probing/NAME.txt, with its sizes in the manifest.
-OWN_PROBING = "probing:"
+# Prefixes of user-defined STS sets, described in the manifest of the data folder, and of
+# user-defined probing tasks: the file probing/NAME.txt, with its sizes in the manifest.
+OWN_STS, OWN_PROBING = "sts:", "probing:"
 
 GROUPS = {
     "sts": STS_TASKS,
@@ -48,28 +43,19 @@ GROUPS = {
 
 # Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
-
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
 
 
 @dataclass(frozen=True)
 class Board:
-    """A result table of a suite.
+    """A result table of a suite."""
 
-    Attributes:
-        name: part of the file names.
-        family: short heading.
-        title: description of the numbers.
-        tasks: the columns.
-        metric: shown for each task.
-    """
-
-    name: str
-    family: str
-    title: str
-    tasks: tuple[str, ...]
-    metric: str
+    name: str  # part of the file names
+    family: str  # short heading
+    title: str  # description of the numbers
+    tasks: tuple[str, ...]  # the columns
+    metric: str  # shown for each task
 
     @property
     def overall(self) -> str:
@@ -77,38 +63,27 @@ class Board:
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
 
     def is_in_print(self, task: str) -> bool:
-        """Return whether a column is comparable to papers: their "Avg" is over the tasks of
-        `AVERAGED`."""
+        """Return whether papers have this column: their "Avg" is over the tasks of `AVERAGED`."""
         return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
 
 
 def _probing_boards(name: str, family: str, which: str, tasks: tuple[str, ...]) -> list[Board]:
-    regression, network = (
-        f"accuracy on {which}, logistic regression",
-        f"accuracy on {which}, tuned network",
-    )
+    title = f"accuracy on {which}"
+    network = f"{title}, tuned network with one hidden layer"
     return [
-        Board(name, family, regression, tasks, "accuracy"),
-        Board(
-            f"{name}_mlp",
-            f"{family}, network",
-            f"{network} with one hidden layer",
-            tasks,
-            "accuracy_mlp",
-        ),
+        Board(name, family, f"{title}, logistic regression", tasks, "accuracy"),
+        Board(f"{name}_mlp", f"{family}, network", network, tasks, "accuracy_mlp"),
     ]
 
 
+_XPROBE = "accuracy on nine probing tasks of X-Probe"
 _BOARDS = [
     Board("sts", "STS", "Spearman x 100 on seven STS tasks", STS_TASKS, "spearman"),
     Board("transfer", "Transfer", "accuracy on seven transfer tasks", TRANSFER_TASKS, "accuracy"),
     *_probing_boards("probing", "Probing", "ten probing tasks", PROBING_TASKS),
-    Board(
-        "xprobe", "X-Probe", "accuracy on nine probing tasks of X-Probe", XPROBE_TASKS, "accuracy"
-    ),
+    Board("xprobe", "X-Probe", _XPROBE, XPROBE_TASKS, "accuracy"),
     Board("chinese", "Chinese STS", "Spearman x 100 on Chinese STS-B", CHINESE_TASKS, "spearman"),
 ]
-
 BOARDS = {board.name: board for board in _BOARDS}
 
 
@@ -117,34 +92,20 @@ def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
     tasks = list(dict.fromkeys(tasks))
     sts = tuple(task for task in tasks if task.startswith(OWN_STS))
     probing = tuple(task for task in tasks if task.startswith(OWN_PROBING))
-    own = (
-        [Board("own_sts", "Own STS", "Spearman x 100 on STS sets of its own", sts, "spearman")]
-        if sts
-        else []
-    )
-    own += (
-        _probing_boards("own_probing", "Own probing", "probing tasks of its own", probing)
-        if probing
-        else []
-    )
-    return BOARDS | {board.name: board for board in own}
+    own = [
+        Board("own_sts", "Own STS", "Spearman x 100 on STS sets of its own", sts, "spearman"),
+        *_probing_boards("own_probing", "Own probing", "probing tasks of its own", probing),
+    ]
+    return BOARDS | {board.name: board for board in own if board.tasks}
 
 
 KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS, *CHINESE_TASKS)
 
 # Name in papers -> name used here.
 TASK_ALIASES = {
-    "SICK15": "STS15",
-    "SST": "SST2",
-    "SST-2": "SST2",
-    "MPRC": "MRPC",
-    "SentLen": "Length",
-    "TreeDepth": "Depth",
-    "CoordInv": "CoordinationInversion",
-    "STSB": "STS-B",
-    "STS-Benchmark": "STS-B",
-    "SICKR": "SICK-R",
-    "Avg.": "Avg",
+    **{"SICK15": "STS15", "SST": "SST2", "SST-2": "SST2", "MPRC": "MRPC", "Avg.": "Avg"},
+    **{"SentLen": "Length", "TreeDepth": "Depth", "CoordInv": "CoordinationInversion"},
+    **{"STSB": "STS-B", "STS-Benchmark": "STS-B", "SICKR": "SICK-R"},
 }
 
 
@@ -166,8 +127,7 @@ def kind_of(task: str) -> str:
 
 
 def is_probing(task: str) -> bool:
-    """Return whether a task is a probing task in SentEval's format: one of the ten or a
-    user-defined one."""
+    """Return whether a task is one of the ten probing tasks, or a user-defined one."""
     name = task.removeprefix(OWN_PROBING)
     return task in PROBING_TASKS or (name != task and re.fullmatch(r"\w[\w.-]*", name) is not None)
 
@@ -179,35 +139,26 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
         UserError: unknown name.
     """
     names = [canonical_task(name.strip()) for name in names]
+    known = (*GROUPS, *KNOWN_TASKS)
     for name in names:
-        if (
-            name not in GROUPS
-            and name not in KNOWN_TASKS
-            and not is_described(name)
-            and not is_probing(name)
-        ):
+        if not (name in known or is_described(name) or is_probing(name)):
             listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
-            raise UserError(
-                f"unknown task '{name}'{suggestion(name, (*GROUPS, *KNOWN_TASKS))} (known: {listed})"
-            )
+            raise UserError(f"unknown task '{name}'{suggestion(name, known)} (known: {listed})")
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
 
 
 def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
-    """The (task, split, metric) that a scoring of single tasks gives, with the averages of complete
-    groups.
+    """The (task, split, metric) that a scoring of tasks gives, with averages of complete groups.
 
     Sets that a manifest describes are taken to have a dev split.
     """
     tasks = set(tasks)
+    of_kind = {"sts": ["spearman"], "transfer": ["accuracy"]}
     cells: set[tuple[str, str, str]] = set()
     for task in tasks:
-        if kind_of(task) == "sts":
-            splits = ("test", "dev") if task in DEV_AVERAGE or is_described(task) else ("test",)
-            metrics: tuple[str, ...] = ("spearman",)
-        else:
-            splits = ("test", "dev")
-            metrics = ("accuracy",) if kind_of(task) == "transfer" else ("accuracy", "accuracy_mlp")
+        test_only = task in STS_TASKS and task not in DEV_AVERAGE
+        splits = ("test",) if test_only else ("test", "dev")
+        metrics = of_kind.get(kind_of(task), ["accuracy", "accuracy_mlp"])
         cells |= {(task, split, metric) for split in splits for metric in metrics}
     if "MRPC" in tasks:
         cells.add(("MRPC", "test", "f1"))
@@ -218,17 +169,15 @@ def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
 
 
 def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """The papers' "Avg." by metric, of each group in `AVERAGED` all of whose tasks have a score.
+    """The papers' "Avg." by metric, of complete groups in `AVERAGED`.
 
-    Args:
-        scores: points on the test split by (task, metric).
+    `scores` are points on the test split by (task, metric).
     """
-    means = {}
-    for metric, group in AVERAGED.items():
-        mean = average_of_all([scores.get((task, metric)) for task in group])
-        if mean is not None:
-            means[metric] = mean
-    return means
+    means = {
+        metric: average_of_all([scores.get((task, metric)) for task in group])
+        for metric, group in AVERAGED.items()
+    }
+    return {metric: mean for metric, mean in means.items() if mean is not None}
 
 
 def average_of_all(values: Sequence[float | None]) -> float | None:
@@ -238,8 +187,7 @@ def average_of_all(values: Sequence[float | None]) -> float | None:
 
 
 def average(values: Sequence[float]) -> float:
-    """Return the papers' "Avg.": the mean of the values rounded to two decimals
-    (docs/methods.md#test-score)."""
+    """The papers' "Avg.": the mean of values of two decimals (docs/methods.md#test-score)."""
     return sum(round(value, 2) for value in values) / len(values)
 
 

@@ -14,40 +14,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.datasets.labelled import (
-    KFOLD,
-    NESTED,
-    SPLIT,
-    LabelledTask,
-    Samples,
-    check_labels,
-    ordered,
-)
-from bench.datasets.manifest import check_count, clean, fields, sizes
+from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, Rows, make_task
+from bench.datasets.manifest import bad, check_count, clean, rows, sizes
 from bench.datasets.tasks import TRANSFER_TASKS as TASKS
 from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean
 
-# Part of a task -> file and label, in the order in which SentEval reads them.
+# Part of a task -> file, in the order in which SentEval reads them: that of label 1, then 0.
 _BINARY = {
-    "MR": {"positive": ("MR/rt-polarity.pos", 1), "negative": ("MR/rt-polarity.neg", 0)},
-    "CR": {"positive": ("CR/custrev.pos", 1), "negative": ("CR/custrev.neg", 0)},
-    "SUBJ": {"objective": ("SUBJ/subj.objective", 1), "subjective": ("SUBJ/subj.subjective", 0)},
-    "MPQA": {"positive": ("MPQA/mpqa.pos", 1), "negative": ("MPQA/mpqa.neg", 0)},
+    "MR": {"positive": "MR/rt-polarity.pos", "negative": "MR/rt-polarity.neg"},
+    "CR": {"positive": "CR/custrev.pos", "negative": "CR/custrev.neg"},
+    "SUBJ": {"objective": "SUBJ/subj.objective", "subjective": "SUBJ/subj.subjective"},
+    "MPQA": {"positive": "MPQA/mpqa.pos", "negative": "MPQA/mpqa.neg"},
 }
-_SST = {split: f"SST/binary/sentiment-{split}" for split in ("train", "dev", "test")}
-_TREC = {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"}
-_MRPC = {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")}
-
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 
 def read(task: str, data: Path) -> LabelledTask:
-    """Read one task from a data folder, checked against its manifest.
-
-    Args:
-        task: one of `TASKS`.
-        data: the folder that holds `downstream/`.
+    """Read one task from the folder that holds `downstream/`, checked against its manifest.
 
     Raises:
         UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another
@@ -57,84 +41,73 @@ def read(task: str, data: Path) -> LabelledTask:
         raise UserError(f"unknown transfer task {task!r}{did_you_mean(task, TASKS)}")
     counts, folder = sizes("transfer", task, data), Path(data) / "downstream"
     if task in _BINARY:
-        samples = {"all": _read_binary(task, folder, counts)}
-        check_labels(task, folder / task, samples, 2)
-        return LabelledTask(task, NESTED, 2, samples)
-    files, read_file = {
-        "SST2": (_SST, _read_sst),
-        "TREC": (_TREC, _read_trec),
-        "MRPC": (_MRPC, _read_mrpc),
-    }[task]
-    classes = len(QUESTIONS) if task == "TREC" else 2
-    splits = {}
-    for split, name in files.items():
-        path = folder / name
-        splits[split] = read_file(path)
-        check_count(path, len(splits[split].labels), counts.get(split, 0), "samples")
-    check_labels(task, folder / files["train"], splits, classes)
-    return LabelledTask(task, SPLIT if task == "SST2" else KFOLD, classes, splits)
+        samples = _read_binary(task, folder, counts)
+        return make_task(task, NESTED, 2, folder / task, {"all": samples})
+    if task == "SST2":
+        paths = {split: f"SST/binary/sentiment-{split}" for split in ("train", "dev", "test")}
+        protocol, classes, read_file = SPLIT, 2, _read_sst
+    elif task == "TREC":
+        paths = {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"}
+        protocol, classes, read_file = KFOLD, len(QUESTIONS), _read_trec
+    else:
+        paths = {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")}
+        protocol, classes, read_file = KFOLD, 2, _read_mrpc
+    parts = {}
+    for split, path in paths.items():
+        parts[split] = read_file(folder / path)
+        check_count(folder / path, len(parts[split]), counts.get(split, 0), "samples")
+    return make_task(task, protocol, classes, folder / paths["train"], parts)
 
 
-def _read_binary(task: str, folder: Path, counts: dict[str, int]) -> Samples:
-    texts: list[str] = []
-    labels: list[int] = []
-    for part, (name, label) in _BINARY[task].items():
-        path = folder / name
-        lines = [clean(line) for line in read_lines(path, "latin-1")]
-        expected = counts.get(part, 0)
-        if path.name == "subj.subjective" and len(lines) == 20 != expected:
+def _read_binary(task: str, folder: Path, counts: dict[str, int]) -> Rows:
+    samples = []
+    for label, (part, name) in zip((1, 0), _BINARY[task].items(), strict=True):
+        path, expected = folder / name, counts.get(part, 0)
+        texts = [clean(line) for line in read_lines(path, "latin-1")]
+        if path.name == "subj.subjective" and len(texts) == 20 != expected:
             # With it, public logs report 99.6 on SUBJ (SimCSE issues 23, 82 and 101).
             raise UserError(
-                f"{path}: 20 lines, as in the broken first SentEval archive of SimCSE; fetch senteval.tar again"
+                f"{path}: 20 lines, as in the broken first SentEval archive of SimCSE; "
+                "fetch senteval.tar again"
             )
-        check_count(path, len(lines), expected, "lines")
-        texts += lines
-        labels += [label] * len(lines)
-    return ordered([texts], labels)
+        check_count(path, len(texts), expected, "lines")
+        samples += [([text], label) for text in texts]
+    return samples
 
 
-def _read_sst(path: Path) -> Samples:
-    texts, labels = [], []
-    for number, line in enumerate(read_lines(path), start=1):
-        text, label = fields(path, number, line.strip(), 2)[:2]
-        texts.append(clean(text))
-        labels.append(_binary(path, number, label))
-    return ordered([texts], labels)
+def _read_sst(path: Path) -> Rows:
+    return [
+        ([clean(text)], _binary(path, number, label))
+        for number, (text, label, *_) in rows(path, 2, strip=True)
+    ]
 
 
-def _read_trec(path: Path) -> Samples:
-    texts, labels = [], []
+def _read_trec(path: Path) -> Rows:
+    samples = []
     for number, line in enumerate(read_lines(path, "latin-1"), start=1):
         coarse, _, rest = line.strip().partition(":")
         text = clean(rest.partition(" ")[2])
         if coarse not in QUESTIONS:
-            raise UserError(
-                f"{path}, line {number}: unknown question class {coarse[:20]!r}{did_you_mean(coarse, QUESTIONS)}"
-            )
+            hint = did_you_mean(coarse, QUESTIONS)
+            raise UserError(f"{path}, line {number}: unknown question class {coarse[:20]!r}{hint}")
         if not text:
-            raise UserError(
-                f"{path}, line {number}: no question after its class; fix it or fetch it again"
-            )
-        texts.append(text)
-        labels.append(QUESTIONS.index(coarse))
-    return ordered([texts], labels)
+            raise bad(path, number, "no question after its class")
+        samples.append(([text], QUESTIONS.index(coarse)))
+    return samples
 
 
-def _read_mrpc(path: Path) -> Samples:
-    first, second, labels = [], [], []
-    for number, line in list(enumerate(read_lines(path), start=1))[1:]:
-        label, _, _, one, other = fields(path, number, line.strip(), 5)[:5]
-        first.append(clean(one))
-        second.append(clean(other))
-        if not (first[-1] and second[-1]):
-            raise UserError(f"{path}, line {number}: no sentence; fix it or fetch it again")
-        labels.append(_binary(path, number, label))
-    return ordered([first, second], labels)
+def _read_mrpc(path: Path) -> Rows:
+    samples = []
+    for number, (label, _, _, *texts) in rows(path, 5, header=True, strip=True):
+        pair = [clean(text) for text in texts[:2]]
+        if not all(pair):
+            raise bad(path, number, "no sentence")
+        samples.append((pair, _binary(path, number, label)))
+    return samples
 
 
 def _binary(path: Path, number: int, label: str) -> int:
-    if label.strip() not in ("0", "1"):
-        raise UserError(
-            f"{path}, line {number}: label {label.strip()[:20]!r} is not 0 or 1; fix it or fetch it again"
-        )
+    label = label.strip()
+    if label not in ("0", "1"):
+        raise bad(path, number, f"label {label[:20]!r} is not 0 or 1")
     return int(label)

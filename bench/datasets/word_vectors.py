@@ -6,7 +6,6 @@ A line is a word and its values, separated by single spaces. The first line may 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -46,22 +45,16 @@ def _fields(line: bytes) -> list[bytes]:
     return line.rstrip(b" \r\n").split(b" ")
 
 
-def _is_header(fields: Sequence[bytes]) -> bool:
-    return len(fields) == 2 and all(field.isdigit() for field in fields)
-
-
 def _first(file: BinaryIO, path: Path) -> tuple[list[bytes], list[int]]:
     """Return the fields of the first word and the numbers of the header, if any."""
     fields, announced = _fields(file.readline()), []
-    if _is_header(fields):
+    if len(fields) == 2 and all(field.isdigit() for field in fields):
         announced, fields = [int(field) for field in fields], _fields(file.readline())
+    form = "each line must be a word and its values"
     if fields == [b""]:
-        raise UserError(f"{path} has no word vectors; each line must be a word and its values")
+        raise UserError(f"{path} has no word vectors; {form}")
     if len(fields) == 1:
-        line = 1 + bool(announced)
-        raise UserError(
-            f"{path}, line {line}: a word without values; each line must be a word and its values"
-        )
+        raise UserError(f"{path}, line {1 + bool(announced)}: a word without values; {form}")
     return fields, announced
 
 
@@ -79,8 +72,8 @@ def width(path: Path) -> int:
         numbers = []
     if len(numbers) < 2:
         raise UserError(
-            f"{path} is not a table of word vectors: its first line is not a word and at least two numbers; "
-            "choose another file"
+            f"{path} is not a table of word vectors: its first line is not a word and at least two "
+            "numbers; choose another file"
         )
     return len(numbers)
 
@@ -106,26 +99,26 @@ def read_vectors(path: Path) -> WordVectors:
                 if number <= bool(announced) or not line.strip(b" \r\n"):
                     continue
                 word, *values = _fields(line)
+                problem = ""
                 if len(values) != columns:
-                    raise UserError(
-                        f"{path}, line {number}: {len(values)} values, the first word has {columns}; fix it"
-                    )
-                try:
-                    name = word.decode()
-                    vectors[len(rows)] = values
-                except UnicodeDecodeError:
-                    raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from None
-                except ValueError:
-                    raise UserError(
-                        f"{path}, line {number}: a value is not a number; fix it"
-                    ) from None
+                    problem = f"{len(values)} values, the first word has {columns}"
+                else:
+                    try:
+                        name = word.decode()
+                        vectors[len(rows)] = values
+                    except UnicodeDecodeError:
+                        problem = "not UTF-8"
+                    except ValueError:
+                        problem = "a value is not a number"
+                if problem:
+                    raise UserError(f"{path}, line {number}: {problem}; fix it")
                 rows.setdefault(name, len(rows))
                 count += 1
     vectors = vectors[: len(rows)]
     if announced and announced != [count, columns]:
         raise UserError(
-            f"{path} announces {announced[0]} vectors of width {announced[1]} but has {count} of width {columns}; "
-            "it is truncated or modified, fetch it again"
+            f"{path} announces {announced[0]} vectors of width {announced[1]} but has {count} of "
+            f"width {columns}; it is truncated or modified, fetch it again"
         )
     if not np.isfinite(vectors).all():
         odd = next(name for name, row in rows.items() if not np.isfinite(vectors[row]).all())

@@ -26,23 +26,24 @@ def unpack_member(archive: Path, member: str, target: Path) -> None:
     """
     try:
         with zipfile.ZipFile(archive) as whole, atomic_file(target) as temporary:
+            fault = ""
             if whole.namelist().count(member) > 1:
-                raise UserError(
-                    f"{archive} is refused: it holds {member} twice; delete it and fetch it again"
-                )
-            if whole.getinfo(member).file_size > LARGEST_ARCHIVE:
-                raise UserError(
-                    f"{archive} is refused: {member} unpacks to more than {LARGEST_ARCHIVE >> 30} GiB"
-                )
+                fault = f"it holds {member} twice; delete it and fetch it again"
+            elif whole.getinfo(member).file_size > LARGEST_ARCHIVE:
+                fault = f"{member} unpacks to more than {LARGEST_ARCHIVE >> 30} GiB"
+            if fault:
+                raise UserError(f"{archive} is refused: {fault}")
             # zipfile reads at most the size in the header, and compares the CRC-32 at the end.
             with whole.open(member) as source, open(temporary, "wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
     except KeyError:
         raise UserError(f"{archive} holds no {member}; delete it and fetch it again") from None
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise UserError(
-            f"{archive} cannot be unpacked ({error}); delete it and fetch it again"
-        ) from None
+        raise _damaged(archive, error) from None
+
+
+def _damaged(archive: Path, error: Exception) -> UserError:
+    return UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again")
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -60,9 +61,7 @@ def unpack(archive: Path, folder: Path) -> None:
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             raise
-        raise UserError(
-            f"{archive} cannot be unpacked ({error}); delete it and fetch it again"
-        ) from None
+        raise _damaged(archive, error) from None
 
 
 def _members(archive: Path, tar: tarfile.TarFile) -> list[tarfile.TarInfo]:

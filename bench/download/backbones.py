@@ -7,33 +7,21 @@ from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
-from bench.download.cache import locked
 from bench.download.http import one_sentence
-from bench.download.hub import COMMIT, fetch_listed, list_files, verify_file
-from bench.download.pins import enforce, pinned, record
+from bench.download.hub import COMMIT, fetch_listed, list_files, repository_of, verify_file
+from bench.download.local import locked
+from bench.download.pins import pinned, record
 from bench.utils.errors import UserError
-from bench.utils.files import disk_errors, read_json, sha256_file
+from bench.utils.files import read_json
 
 INDEX = "model.safetensors.index.json"
 # Everything an encoder needs; no pickled weights, no code.
-BACKBONE_FILES = (
-    "config.json",
-    "model.safetensors",
-    "model-*.safetensors",
-    INDEX,
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    # sentence-transformers: these, and a folder for each further module.
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-)
-MODULE = re.compile(r"\d+_\w+")  # name of such a folder
+JSON = ["config", "tokenizer", "tokenizer_config", "special_tokens_map", "added_tokens", "vocab"]
+JSON += ["modules", "sentence_bert_config", "config_sentence_transformers"]
+BACKBONE_FILES = [f"{name}.json" for name in JSON]
+BACKBONE_FILES += ["vocab.txt", "merges.txt", "model.safetensors", "model-*.safetensors", INDEX]
+# Each further module of sentence-transformers has a folder of this name.
+MODULE = re.compile(r"\d+_\w+")
 MODULE_FILES = ("config.json", "model.safetensors", "tokenizer.json", "sentence_bert_config.json")
 
 
@@ -47,121 +35,53 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
     Raises:
         UserError: it cannot be downloaded, has only pickled weights, or differs from its pin.
     """
-    if revision is None and "@" in repository:
+    if revision is None:
         repository, _, revision = repository.partition("@")
     key = f"{repository}@{revision}" if revision else repository
-    folder, sums = _cached_snapshot(key, repository, revision)
-    if folder and _is_recorded(key, sums):
-        return folder
-    with locked(), one_sentence(key, "name a local folder that holds the model"):
-        if folder is None:
-            folder, sums = _fetch_snapshot(key, repository, revision)
-        record(key, folder.name, sums)
-    return folder
-
-
-def _is_recorded(key: str, sums: dict[str, str]) -> bool:
     pin = pinned(key)
-    return bool(pin["revision"]) and all(
-        pin["files"].get(name, {}).get("sha256") == sums[name] for name in sums
-    )
+    commit = pin["revision"] or revision
+    sums = _cached_files(key, commit) if COMMIT.fullmatch(commit) else {}
+    recorded = {name: entry.get("sha256") for name, entry in pin["files"].items()}
+    if not sums or not pin["revision"] or not sums.items() <= recorded.items():
+        with locked(), one_sentence(key, "name a local folder that holds the model"):
+            if not sums:
+                commit, sums = _fetch_files(key, commit or None)
+            record(key, commit, sums)
+    return _snapshot(key, commit)
 
 
-def _cached_snapshot(
-    key: str, repository: str, revision: str | None
-) -> tuple[Path | None, dict[str, str]]:
-    """Look for a complete snapshot in the hub's cache.
-
-    Returns:
-        Its folder and the SHA-256 of its files, or (None, {}).
-
-    Raises:
-        UserError: a file differs from its pin. It is removed, because any program would use it.
-    """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    pin = pinned(key)
-    commit = pin["revision"] or (revision if COMMIT.fullmatch(revision or "") else None)
-    if commit is None:
-        return None, {}
-    try:
-        folder = Path(
-            snapshot_download(repository, revision=commit, allow_patterns=[], local_files_only=True)
-        )
-    except (LocalEntryNotFoundError, HFValidationError):
-        return None, {}
-    paths = [
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and _is_needed(path.relative_to(folder).as_posix())
-    ]
-    sums = {}
-    for path in sorted(paths):
-        name = path.relative_to(folder).as_posix()
-        sums[name] = sha256_file(path)
-        try:
-            enforce(key, name, sums[name])
-        except UserError:
-            _remove(path)
-            raise
-    is_complete = (
-        _has_weights(sums) and {"config.json", *pin["files"], *_shards(folder)} <= sums.keys()
-    )
-    return (folder, sums) if is_complete else (None, {})
-
-
-def _fetch_snapshot(key: str, repository: str, revision: str | None) -> tuple[Path, dict[str, str]]:
-    """Complete a snapshot in the hub's cache; return its folder and the SHA-256 of its files."""
-    from huggingface_hub import constants, hf_hub_download
+def _snapshot(key: str, commit: str) -> Path:
+    from huggingface_hub import constants
     from huggingface_hub.file_download import repo_folder_name
 
-    listing = list_files(repository, pinned(key)["revision"] or revision)
+    storage = repo_folder_name(**repository_of(key))
+    return Path(constants.HF_HUB_CACHE).resolve() / storage / "snapshots" / commit
+
+
+def _cached_files(key: str, commit: str) -> dict[str, str]:
+    """The SHA-256 of the files of a complete snapshot in the hub's cache, else nothing."""
+    folder = _snapshot(key, commit)
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = filter(_is_needed, (path.relative_to(folder).as_posix() for path in paths))
+    sums = {name: verify_file(key, name, folder / name) for name in names}
+    expected = {"config.json", *pinned(key)["files"], *_shards(folder)}
+    return sums if _has_weights(sums) and expected <= sums.keys() else {}
+
+
+def _fetch_files(key: str, revision: str | None) -> tuple[str, dict[str, str]]:
+    """Complete a snapshot in the hub's cache; return its commit and the SHA-256 of its files."""
+    listing = list_files(key, revision)
     if not _has_weights(listing.files):
         raise UserError(
-            f"{key} has only pickled weights, which can run code when they are loaded: refused; name a revision with "
-            f"model.safetensors ({repository}@REVISION), or convert them to a local folder"
+            f"{key} has only pickled weights, which can run code when they are loaded: refused; "
+            f"name a revision with model.safetensors ({key.partition('@')[0]}@REVISION), or "
+            f"convert them to a local folder"
         )
-    cache = Path(constants.HF_HUB_CACHE)
-    storage = repo_folder_name(repo_id=repository, repo_type="model")
-    sums = {}
     # config.json last: without it a snapshot counts as incomplete.
-    for name in sorted(
-        filter(_is_needed, listing.files), key=lambda name: (name == "config.json", name)
-    ):
-        entry = listing.files[name]
-        blob = cache / storage / "blobs" / entry.digest
-        # hf_hub_download locks the same file. It finds the blob, and links it into the snapshot.
-        digest = None
-        with locked(cache / ".locks" / storage / f"{entry.digest}.lock"):
-            if (
-                not blob.exists()
-                and not (cache / storage / "snapshots" / listing.commit / name).exists()
-            ):
-                digest = fetch_listed(key, repository, listing, name, blob)
-        with disk_errors(blob):
-            path = Path(
-                hf_hub_download(repository, name, revision=listing.commit, library_name="sentbench")
-            )
-        try:
-            sums[name] = (
-                digest if digest and path.samefile(blob) else verify_file(key, name, path, entry)
-            )
-        except UserError:
-            _remove(path)
-            raise
-    folder = cache.resolve() / storage / "snapshots" / listing.commit
-    _shards(folder)
-    return folder, sums
-
-
-def _remove(path: Path) -> None:
-    """Remove a file of a snapshot and its blob."""
-    try:
-        path.resolve().unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-    except OSError:  # a read-only cache; the caller reports the wrong file in any case
-        pass
+    names = sorted(filter(_is_needed, listing.files), key=lambda name: name == "config.json")
+    sums = {name: fetch_listed(key, listing, name) for name in names}
+    _shards(_snapshot(key, listing.commit))
+    return listing.commit, sums
 
 
 def _shards(folder: Path) -> set[str]:
@@ -175,9 +95,8 @@ def _shards(folder: Path) -> set[str]:
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     names = set(map(str, weight_map.values())) if isinstance(weight_map, dict) else set()
     if others := sorted(name for name in names if not _has_weights([name])):
-        raise UserError(
-            f"{index} names weights in '{others[0]}', which is not a safetensors file: refused; choose another model"
-        )
+        what = f"{index} names weights in '{others[0]}', which is not a safetensors file: refused"
+        raise UserError(f"{what}; choose another model")
     return names
 
 

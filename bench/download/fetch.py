@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 
 from bench.download.archive import unpack, unpack_member
-from bench.download.cache import cache_folder, locked
 from bench.download.hub import fetch_file
-from bench.download.local import CORPORA, corpus_path, local_folder
+from bench.download.local import CORPORA, cache_folder, corpus_path, local_folder, locked
 from bench.download.pins import PINS
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, sha256_file
@@ -72,8 +71,7 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
 
 
 def fetch_senteval() -> Path:
-    """Return the folder that holds `downstream/`: BENCH_DATA if it is set, else an unpacked
-    archive.
+    """Return the folder of `downstream/`: BENCH_DATA if it is set, else an unpacked archive.
 
     Raises:
         UserError: BENCH_DATA has no such folder; or the hub's `senteval.tar` cannot be downloaded
@@ -82,9 +80,8 @@ def fetch_senteval() -> Path:
     local = local_folder()
     if local:
         if not (local / "downstream").is_dir():
-            raise UserError(
-                f"BENCH_DATA is {local}, which has no folder downstream/; set it to the folder above that"
-            )
+            what = f"BENCH_DATA is {local}, which has no folder downstream/"
+            raise UserError(f"{what}; set it to the folder above that")
         return local
     archive = fetch_file("senteval.tar")
     # The name holds the archive's digest, so another archive is unpacked elsewhere.
@@ -104,9 +101,8 @@ def _unpack_senteval(archive: Path, folder: Path) -> None:
             (path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None
         )
         if tasks is None:
-            raise UserError(
-                f"{archive} holds no folder STS/, so it is not SentEval's data; delete it"
-            )
+            what = f"{archive} holds no folder STS/, so it is not SentEval's data"
+            raise UserError(f"{what}; delete it")
         os.replace(tasks, temporary / "downstream")
         shutil.rmtree(temporary / "unpacked", ignore_errors=True)
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from bench.download.cache import cache_folder, locked
-from bench.download.http import download, one_sentence, retry
-from bench.download.pins import enforce, git_blob, pinned, record
+from bench.download import pins
+from bench.download.http import one_sentence, retry
+from bench.download.local import cache_folder, locked
 from bench.utils.errors import UserError
-from bench.utils.files import sha256_file
+from bench.utils.files import disk_errors, sha256_file
 from bench.utils.lines import read_lines
 
 DATASET = "datasets/princeton-nlp/datasets-for-simcse"
 COMMIT = re.compile("[0-9a-f]{40}")
-DIGEST = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Entry(NamedTuple):
@@ -32,98 +32,96 @@ class Listing(NamedTuple):
     files: dict[str, Entry]
 
 
-def list_files(key: str, revision: str | None) -> Listing:
-    """List a repository.
+def repository_of(key: str) -> dict[str, str]:
+    """The arguments by which huggingface_hub names the repository of a key of the pins.
 
     Args:
-        key: the repository of a model, or `datasets/` and that of a data set.
-        revision: a commit, branch or pull request; by default the main branch.
+        key: the repository of a model, or `datasets/` and that of a data set; `@` and a revision
+            may follow.
     """
+    name, kind = key.partition("@")[0], "dataset" if key.startswith("datasets/") else "model"
+    return {"repo_id": name.removeprefix("datasets/"), "repo_type": kind}
+
+
+def list_files(key: str, revision: str | None) -> Listing:
+    """List a repository at a commit, branch or pull request; by default at its main branch."""
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import FileMetadataError
 
-    def request() -> Any:
-        # Without `timeout`, HfApi waits for ever.
-        return HfApi(library_name="sentbench").repo_info(
-            **_repository(key),
-            revision=revision,
-            files_metadata=True,
-            timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
-        )
-
+    api = HfApi(library_name="sentbench")
+    # Without `timeout`, HfApi waits for ever.
+    options = {"files_metadata": True, "timeout": constants.HF_HUB_DOWNLOAD_TIMEOUT}
     try:
-        info = retry(request)
+        info = retry(lambda: api.repo_info(**repository_of(key), revision=revision, **options))
         files = {
             file.rfilename: Entry(int(file.size), file.lfs.sha256 if file.lfs else file.blob_id)
             for file in info.siblings
         }
-        # Digests become file names in the cache.
-        well_formed = all(
-            DIGEST.fullmatch(entry.digest) for entry in files.values()
-        ) and COMMIT.fullmatch(info.sha)
+        is_other = COMMIT.fullmatch(revision or "") and info.sha != revision
+        if COMMIT.fullmatch(info.sha) and not is_other:  # it becomes the name of a folder
+            return Listing(info.sha, files)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         # HFValidationError and BadRequestError are ValueErrors.
         if type(error).__module__.startswith("huggingface_hub"):
             raise
-        well_formed = None
-    if not well_formed or (revision and COMMIT.fullmatch(revision) and info.sha != revision):
-        raise FileMetadataError(f"no listing of {key} at {revision}")
-    return Listing(info.sha, files)
+    raise FileMetadataError(f"no listing of {key} at {revision}")
 
 
-def _repository(key: str) -> dict[str, str]:
-    """The arguments by which huggingface_hub names a repository."""
-    kind, name = (
-        ("dataset", key.removeprefix("datasets/"))
-        if key.startswith("datasets/")
-        else ("model", key)
-    )
-    return {"repo_id": name, "repo_type": kind}
-
-
-def verify_file(key: str, name: str, path: Path, entry: Entry) -> str:
-    """Return the SHA-256 of a file that is what the hub lists and what its pin says.
+def verify_file(key: str, name: str, path: Path, entry: Entry | None = None) -> str:
+    """Return the SHA-256 of a file that is what its pin says, and the hub's `entry` if given.
 
     Raises:
-        UserError: it is not.
+        UserError: it is not; it is removed then, because any program would use it.
     """
+    try:
+        return _verified(key, name, path, entry)
+    except UserError:
+        with suppress(OSError):  # a read-only cache
+            path.resolve().unlink(missing_ok=True)  # in the hub's cache, `path` is a link to it
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _verified(key: str, name: str, path: Path, entry: Entry | None) -> str:
     digest = sha256_file(path)
-    actual = digest if len(entry.digest) == 64 else git_blob(path)
-    if actual != entry.digest:
+    actual = digest if entry is None or len(entry.digest) == 64 else pins.git_blob(path)
+    if entry and actual != entry.digest:
         raise UserError(
-            f"{name} of {key} is corrupt: {path.stat().st_size} bytes with the digest {actual}, but the hub lists "
-            f"{entry.size} bytes with {entry.digest}; fetch it again"
+            f"{name} of {key} is corrupt: {path.stat().st_size} bytes with the digest {actual}, "
+            f"but the hub lists {entry.size} bytes with {entry.digest}; fetch it again"
         )
-    enforce(key, name, digest)
-    rows = pinned(key)["files"].get(name, {}).get("rows")
-    if rows and (count := sum(1 for _ in read_lines(path))) not in rows:
+    pin = pins.pinned(key)["files"].get(name, {})
+    if pin.get("sha256") not in (None, digest):
         raise UserError(
-            f"{name} has {count} rows, expected {' or '.join(map(str, rows))}; fetch it again"
+            f"{name} of {key} has the SHA-256 {digest}, but {pin['sha256']} is pinned: it was "
+            f"altered or truncated; fetch it again, or, if its publisher replaced it, remove its "
+            f"entry from {pins.LOCK.name}"
         )
+    if rows := pin.get("rows"):
+        count = sum(1 for _ in read_lines(path))
+        if count not in rows:
+            expected = " or ".join(map(str, rows))
+            raise UserError(f"{name} has {count} rows, expected {expected}; fetch it again")
     return digest
 
 
-def fetch_listed(key: str, repository: str, listing: Listing, name: str, target: Path) -> str:
-    """Download a listed file to `target`, verify it, return its SHA-256. The caller holds a lock.
+def fetch_listed(key: str, listing: Listing, name: str, folder: Path | None = None) -> str:
+    """Download a listed file, verify it, and return its SHA-256.
 
     Args:
-        key: the repository as `pins.json` names it, with a revision where one was asked for.
-        repository: the same without a revision.
+        key: as in `repository_of`.
+        folder: where to; by default the hub's own cache.
     """
-    from huggingface_hub import hf_hub_url
+    from huggingface_hub import constants, hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError
-    from huggingface_hub.utils import build_hf_headers
 
     if name not in listing.files:
         raise EntryNotFoundError(name)
-    entry = listing.files[name]
-    return download(
-        hf_hub_url(filename=name, revision=listing.commit, **_repository(repository)),
-        target,
-        lambda path: verify_file(key, name, path, entry),
-        headers=build_hf_headers(library_name="sentbench"),
-        size=entry.size,
-    )
+    constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
+    options = repository_of(key) | {"revision": listing.commit, "library_name": "sentbench"}
+    with disk_errors((folder or Path(constants.HF_HUB_CACHE)) / name):
+        path = retry(lambda: hf_hub_download(filename=name, local_dir=folder, **options))
+    return verify_file(key, name, Path(path), listing.files[name])
 
 
 def fetch_file(name: str, key: str = DATASET) -> Path:
@@ -131,7 +129,7 @@ def fetch_file(name: str, key: str = DATASET) -> Path:
 
     Args:
         name: path within the repository.
-        key: the repository of a model, or `datasets/` and that of a data set.
+        key: as in `repository_of`.
 
     Raises:
         UserError: it cannot be downloaded, or differs from its pin.
@@ -139,18 +137,16 @@ def fetch_file(name: str, key: str = DATASET) -> Path:
     target = cache_folder() / name
 
     def is_cached() -> bool:
-        expected = pinned(key)["files"].get(name, {}).get("sha256")
+        expected = pins.pinned(key)["files"].get(name, {}).get("sha256")
         return bool(expected) and target.is_file() and sha256_file(target) == expected
 
     if is_cached():  # without the lock: the cache may be read-only
         return target
-    alternative = (
-        "BENCH_DATA to a local data folder"
-        if key == DATASET
-        else "BENCH_MODELS to a folder that holds it"
-    )
-    with locked(), one_sentence(f"{name} of {key}", f"set {alternative}"):
+    data, models = "BENCH_DATA to a local data folder", "BENCH_MODELS to a folder that holds it"
+    with locked(), one_sentence(f"{name} of {key}", f"set {data if key == DATASET else models}"):
         if not is_cached():
-            listing = list_files(key, pinned(key)["revision"])
-            record(key, listing.commit, {name: fetch_listed(key, key, listing, name, target)})
+            target.unlink(missing_ok=True)
+            listing = list_files(key, pins.pinned(key)["revision"])
+            digest = fetch_listed(key, listing, name, cache_folder())
+            pins.record(key, listing.commit, {name: digest})
     return target

@@ -1,9 +1,13 @@
-"""The folder BENCH_DATA, and corpora in a folder."""
+"""The folder of downloaded data and its lock; the folder BENCH_DATA, and corpora in a folder."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock
 
 from bench.utils.errors import UserError, did_you_mean
 
@@ -16,6 +20,34 @@ CORPORA = {
 }
 
 
+def cache_folder() -> Path:
+    """The folder of downloaded data, safe to delete: SENTBENCH_CACHE, by default `.cache/data`."""
+    return Path(os.environ.get("SENTBENCH_CACHE") or Path(".cache") / "data")
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Hold the lock of the cache, which also guards `pins.lock.json`; other processes wait.
+
+    Raises:
+        UserError: the lock file cannot be written.
+    """
+    path = cache_folder() / ".lock"
+    lock = FileLock(path, mode=0o664)  # as huggingface_hub: a group can share the cache
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path} ({error.strerror}); set SENTBENCH_CACHE to a folder for data "
+            "that you can write to"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def local_folder() -> Path | None:
     """The folder BENCH_DATA, or None if it is unset or empty.
 
@@ -26,9 +58,8 @@ def local_folder() -> Path | None:
     if not folder:
         return None
     if not Path(folder).is_dir():
-        raise UserError(
-            f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it"
-        )
+        what = f"BENCH_DATA is {folder}, which is not a folder"
+        raise UserError(f"{what}; set it to a data folder, or unset it")
     return Path(folder)
 
 
@@ -53,24 +84,15 @@ def corpus_path(name: str, folder: Path) -> Path:
     Raises:
         UserError: there is no such file.
     """
-    file = Path(folder) / CORPORA.get(name, f"{name}.txt")
+    files = {name: _with_gzip(Path(folder) / file) for name, file in CORPORA.items()}
+    own = files.get(name) or _with_gzip(Path(folder) / f"{name}.txt")
     # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
     # bytes at its path.
-    for path in (*_with_gzip(file), *([Path(name)] if "/" in name else [])):
+    for path in (*own, *([Path(name)] if "/" in name else [])):
         if path.is_file():
             return path
-    present = {
-        corpus_name(path)
-        for path in Path(folder).glob("*.txt*")
-        if path.name.endswith((".txt", ".txt.gz"))
-    }
-    present -= CORPORA.keys()  # `nli.txt` is not the corpus `nli`
-    present |= {
-        name
-        for name, file in CORPORA.items()
-        if any(map(Path.is_file, _with_gzip(Path(folder) / file)))
-    }
-    raise UserError(
-        f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}; "
-        f"name another, or a text file by its path, as ./FILE.txt"
-    )
+    texts = [*Path(folder).glob("*.txt"), *Path(folder).glob("*.txt.gz")]
+    present = set(map(corpus_name, texts)) - CORPORA.keys()  # `nli.txt` is not the corpus `nli`
+    present |= {name for name in CORPORA if any(map(Path.is_file, files[name]))}
+    what = f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}"
+    raise UserError(f"{what}; name another, or a text file by its path, as ./FILE.txt")

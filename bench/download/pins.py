@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
 PINS = Path(__file__).with_name("pins.json")
@@ -34,20 +33,6 @@ def pinned(key: str) -> dict[str, Any]:
 
 def _read_lock() -> dict[str, Any]:
     return read_json(LOCK) if LOCK.exists() else {}
-
-
-def enforce(key: str, name: str, digest: str) -> None:
-    """Compare the SHA-256 of a file, in hex, with its pin. A file without a pin passes.
-
-    Raises:
-        UserError: it differs.
-    """
-    expected = pinned(key)["files"].get(name, {}).get("sha256")
-    if expected not in (None, digest):
-        raise UserError(
-            f"{name} of {key} has the SHA-256 {digest}, but {expected} is pinned: it was altered or truncated; "
-            f"fetch it again, or, if its publisher replaced it, remove its entry from {LOCK.name}"
-        )
 
 
 def record(key: str, revision: str, digests: Mapping[str, str]) -> None:

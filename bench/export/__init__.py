@@ -38,7 +38,7 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
         only: ids of runs; empty takes all that can be exported.
 
     Returns:
-        Remarks on what was left out and why, one sentence each.
+        One sentence on each run that was left out.
 
     Raises:
         UserError: the suite has no such run or nothing to export, a library is missing, or `out`
@@ -64,21 +64,18 @@ def _refuse_foreign(out: Path) -> None:
         raise UserError(f"--out {out} is not a folder; pass another path")
     if not out.exists() or not any(out.iterdir()):
         return
-    content = None
-    with suppress(UserError):  # missing or damaged
-        content = read_json(out / MARK)
-    sums = content.get("files") if isinstance(content, dict) else None
-    if not isinstance(sums, dict):
-        raise UserError(
-            f"--out {out} is not empty and has no valid {MARK}, so it is not an export; pass another folder"
-        )
+    sums = None
+    with suppress(UserError, KeyError, TypeError, AttributeError):  # missing or damaged
+        sums = dict(read_json(out / MARK)["files"].items())
+    if sums is None:
+        what = f"--out {out} is not empty and has no valid {MARK}, so it is not an export"
+        raise UserError(f"{what}; pass another folder")
     for path in sorted(path for path in out.rglob("*") if not path.is_dir() and path != out / MARK):
         expected = sums.get(path.relative_to(out).as_posix())
+        fault = ""
         if expected is None:
-            raise UserError(
-                f"{path} is not part of the export and would be deleted; pass another folder as --out"
-            )
-        if path.is_symlink() or expected != sha256_file(path):
-            raise UserError(
-                f"{path} was changed since it was exported; pass another folder as --out"
-            )
+            fault = "is not part of the export and would be deleted"
+        elif path.is_symlink() or expected != sha256_file(path):
+            fault = "was changed since it was exported"
+        if fault:
+            raise UserError(f"{path} {fault}; pass another folder as --out")

@@ -1,5 +1,4 @@
-"""The model card of an exported encoder: its provenance, its scores, and what they can be compared
-with."""
+"""The model card of an exported encoder: provenance, scores, and what these compare with."""
 
 from __future__ import annotations
 
@@ -13,38 +12,26 @@ from bench.results.records import Record
 from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.utils.errors import UserError
 
-RECIPE_FIELDS = (
-    "batch_size",
-    "learning_rate",
-    "epochs",
-    "sentences",
-    "max_length",
-    "pooler",
-    "dropout",
-    "precision",
-    "select_on",
-)
+RECIPE_FIELDS = ["batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler"]
+RECIPE_FIELDS += ["dropout", "precision", "select_on"]
 
 
 def card(run: ExportedRun, width: int, longest: int) -> str:
     """The README.md of an exported folder, in Markdown with the hub's metadata.
 
-    Args:
-        run: the run.
-        width: dimension of the vectors.
-        longest: maximum input length in tokens.
+    `width` is the dimension of the vectors, `longest` the maximum input length in tokens.
     """
     base = _hub_id(run.description)
+    library, task = "sentence-transformers", "sentence-similarity"
     header: dict[str, Any] = {
-        "library_name": "sentence-transformers",
-        "pipeline_tag": "sentence-similarity",
-        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "sentbench"],
+        "library_name": library,
+        "pipeline_tag": task,
+        "tags": [library, task, "feature-extraction", "sentbench"],
     }
     if base:
         header["base_model"] = base
-    rows = _rows(run, base) | {
-        "Vectors": f"{width} dimensions; sentences are truncated to {longest} tokens"
-    }
+    vectors = f"{width} dimensions; sentences are truncated to {longest} tokens"
+    rows = _rows(run, base) | {"Vectors": vectors}
     lines = [
         "---",
         *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in header.items()),
@@ -59,11 +46,7 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
         "",
         "| | |",
         "|---|---|",
-        *(
-            f"| {name} | {_cell(value)} |"
-            for name, value in rows.items()
-            if value not in (None, "")
-        ),
+        *(f"| {name} | {_cell(text)} |" for name, text in rows.items() if text not in (None, "")),
         "",
         "## Scores",
         "",
@@ -73,35 +56,32 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
 
 
 def _rows(run: ExportedRun, base: str | None) -> dict[str, Any]:
-    """Recipe and provenance of a run, as titled values; `base` is the base model's name on the
-    hub."""
+    """Recipe and provenance of a run, as titled values; `base` is the model's name on the hub."""
     description, provenance = run.description, run.provenance
     code = provenance.get("code") or {}
     label = description.get("label") or description["method"]
+    recipe, outcome = description.get("recipe") or {}, run.outcome
+    recipe = {key: recipe[key] for key in recipe if key in RECIPE_FIELDS}
+    step = ""
+    if outcome.get("best_step") is not None:
+        best = f"by the dev set ({outcome['best_dev']:.2f})"
+        step = f"{outcome['best_step']} of {outcome['steps']}, {best}"
+    versions = provenance.get("versions") or {}
+    changed = " with uncommitted changes" if code.get("dirty") else ""
+    commit = code.get("commit") or "unknown"
     return {
         "Method": f"{description['method']}@{description['setting']} ({label})",
         "Base model": base or description["backbone"],
         "Trained on": _corpora(description, provenance),
         "Seed": description["seed"],
-        "Recipe": ", ".join(f"{key} {value}" for key, value in _recipe(description)),
-        "Selected step": _step(run.outcome),
+        "Recipe": ", ".join(f"{key} {value}" for key, value in recipe.items() if value is not None),
+        "Selected step": step,
         "Run": run.id,
-        "Code": f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}"
-        + (" with uncommitted changes" if code.get("dirty") else ""),
-        "Versions": ", ".join(
-            f"{name} {version}" for name, version in (provenance.get("versions") or {}).items()
-        ),
+        "Code": f"sentbench {code.get('version')}, commit {commit}{changed}",
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "Device": (provenance.get("device") or {}).get("name"),
         "Date": provenance.get("date"),
     }
-
-
-def _recipe(description: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [
-        item
-        for item in (description.get("recipe") or {}).items()
-        if item[0] in RECIPE_FIELDS and item[1] is not None
-    ]
 
 
 def _hub_id(description: Mapping[str, Any]) -> str | None:
@@ -114,25 +94,12 @@ def _hub_id(description: Mapping[str, Any]) -> str | None:
 
 
 def _corpora(description: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
-    corpus, *_ = provenance.get("corpora") or [
-        provenance.get("corpus") or {}
-    ]  # the training corpus is first
-    name = str(description.get("corpus"))
+    corpora = provenance.get("corpora") or [provenance.get("corpus") or {}]
+    sha = ""
+    if {"sha256", "rows"} <= corpora[0].keys():  # the training corpus is first
+        sha = f" (SHA-256 {corpora[0]['sha256']}, {corpora[0]['rows']} lines)"
     own = (description.get("recipe") or {}).get("corpus")
-    sha = (
-        f" (SHA-256 {corpus['sha256']}, {corpus['rows']} lines)"
-        if {"sha256", "rows"} <= corpus.keys()
-        else ""
-    )
-    return f"{own or name}{sha}"
-
-
-def _step(outcome: Mapping[str, Any]) -> str:
-    if outcome.get("best_step") is None:
-        return ""
-    return (
-        f"{outcome['best_step']} of {outcome['steps']}, by the dev set ({outcome['best_dev']:.2f})"
-    )
+    return f"{own or description.get('corpus')}{sha}"
 
 
 def deviations(run: ExportedRun) -> list[str]:
@@ -157,27 +124,28 @@ def _scores(run: ExportedRun) -> list[str]:
     sums = f" (SHA-256 over its files: {data['sha256']})" if "sha256" in data else ""
     reasons = deviations(run)
     remark = (
-        f"They are measured {', '.join(reasons)}: comparable with each other, with no paper."
-        if reasons
-        else "These are the scores of one seed, and a paper's are too: a single seed says little about a method."
+        "These are the scores of one seed, and a paper's are too: a single seed says little about "
+        "a method."
     )
-    rows = [
-        f"| {_cell(record['task'])} | {record['split']} | {_metric(record)} | {record['value']:.2f} |"
-        for record in run.records
-    ]
+    if reasons:
+        what = ", ".join(reasons)
+        remark = f"They are measured {what}: comparable with each other, with no paper."
     name = _cell(data.get("name"))
     return [
-        f"In points (x 100), by sentbench's implementation of SentEval's protocol, on {name}{sums}. {_cell(remark)}",
+        f"In points (x 100), by sentbench's implementation of SentEval's protocol, on "
+        f"{name}{sums}. "
+        f"{_cell(remark)}",
         "",
         "| Task | Split | Metric | Score |",
         "|---|---|---|---|",
-        *rows,
+        *map(_row, run.records),
     ]
 
 
-def _metric(record: Record) -> str:
+def _row(record: Record) -> str:
     aggregations = {"mean": ", mean of the parts", "wmean": ", weighted mean of the parts"}
-    return f"{record['metric']}{aggregations.get(record['aggregation'], '')}"
+    metric = f"{record['metric']}{aggregations.get(record['aggregation'], '')}"
+    return f"| {_cell(record['task'])} | {record['split']} | {metric} | {record['value']:.2f} |"
 
 
 def _cell(value: Any) -> str:

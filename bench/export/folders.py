@@ -23,22 +23,18 @@ from bench.export.card import card
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
+from bench.models.packed_forward import PACKED
 from bench.models.poolers import FIRST_ONLY, LAYERS, layer_weights
-from bench.models.sentence_transformers import Normalised
+from bench.models.sentence_transformers import LIST, PROMPTS, SETTINGS, Normalised
 from bench.models.transformer import longest_input
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
 
-CLOSE = (
-    1e-5  # tolerance of vectors that are read back, relative to the largest value if that exceeds 1
-)
-PROBES = (
-    "",
-    "A man is playing a guitar.",
-    "two birds",
-    " ".join(50 * ["The old dog sees seven small boats."]),
-)
+# Tolerance of vectors that are read back, relative to the largest value if that exceeds 1.
+CLOSE = 1e-5
+LONG = " ".join(50 * ["The old dog sees seven small boats."])
+PROBES = ("", "A man is playing a guitar.", "two birds", LONG)
 
 TYPES = "sentence_transformers.models"  # the path of the modules in all versions of the library
 
@@ -59,10 +55,8 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
         UserError: a requested run cannot be exported, or no run can.
     """
     remarks: list[str] = []
-    runs = sorted(
-        runs, key=lambda run: not run.description["trained"]
-    )  # the first remark is shown if no run can be exported
-    for run in runs:
+    # Trained runs first: the first remark is shown if no run can be exported.
+    for run in sorted(runs, key=lambda run: not run.description["trained"]):
         try:
             _write_run(suite_dir, run, folder / run.id)
         except UserError as error:
@@ -76,20 +70,17 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
 
 
 def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
-    if not run.description["trained"]:
-        raise UserError(f"{run.id} is not trained, so it has no encoder to export; leave it out")
-    if run.status != "finished":
-        raise UserError(f"{run.id} is {run.status}, so it has no encoder to export; leave it out")
+    status = "not trained" if not run.description["trained"] else run.status
+    if status != "finished":
+        raise UserError(f"{run.id} is {status}, so it has no encoder to export; leave it out")
     source = paths.run_folder(suite_dir, run.id) / "encoder"
     if not source.is_dir():
-        raise UserError(
-            f"{run.id} has no encoder in this suite: {source} does not exist; pass the suite that has it"
-        )
+        what = f"{run.id} has no encoder in this suite: {source} does not exist"
+        raise UserError(f"{what}; pass the suite that has it")
     encoder = load_encoder(source)
     if (scored := run.provenance.get("encoder")) and encoder.identity != scored:
-        raise UserError(
-            f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"
-        )
+        what = f"{source} is not the encoder that was scored"
+        raise UserError(f"{what}; score {run.id} again, or retrain it")
     base, modules = _parts(encoder, run.id)
     folder.mkdir()
     _write_transformer(base, folder)
@@ -100,28 +91,26 @@ def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
         write_json(folder / path / "config.json", module.config)
         if module.tensors:
             save_file(module.tensors, folder / path / "model.safetensors")
-        listed.append(
-            {"idx": index, "name": str(index), "path": path, "type": f"{TYPES}.{module.kind}"}
-        )
-    write_json(folder / "modules.json", listed)
+        entry = {"idx": index, "name": str(index), "path": path}
+        listed.append(entry | {"type": f"{TYPES}.{module.kind}"})
+    write_json(folder / LIST, listed)
     settings: dict[str, Any] = {
         "prompts": {},
         "default_prompt_name": None,
         "similarity_fn_name": "cosine",
     }
-    write_json(folder / "config_sentence_transformers.json", settings)
+    write_json(folder / PROMPTS, settings)
     vectors = encoder.encode(PROBES)
     loaded = load_encoder(folder)
     if modules[-1].kind == "Normalize":  # load_encoder skips a final Normalize
         loaded = Normalised(loaded)
-    error = float(np.abs(loaded.encode(PROBES) - vectors).max()) / max(
-        1.0, float(np.abs(vectors).max())
-    )
+    error = float(np.abs(loaded.encode(PROBES) - vectors).max())
+    error /= max(1.0, float(np.abs(vectors).max()))
     if not error <= CLOSE:
         raise UserError(
             f"{run.id} cannot be exported: as float32 modules its vectors are off by {error:.1g}"
         )
-    longest = read_json(folder / "sentence_bert_config.json")["max_seq_length"]
+    longest = read_json(folder / SETTINGS[0])["max_seq_length"]
     write_text(folder / "README.md", card(run, vectors.shape[1], longest))
 
 
@@ -131,14 +120,10 @@ def _write_transformer(encoder: TransformerEncoder, folder: Path) -> None:
     encoder.tokenizer.model_max_length = longest
     encoder.save(folder)
     settings: dict[str, Any] = {"max_seq_length": longest, "do_lower_case": False}
-    if (
-        encoder.model.config.model_type in ("bert", "roberta", "xlm-roberta")
-        and encoder.pooler != "cls"
-    ):
-        settings["model_args"] = {
-            "add_pooling_layer": False
-        }  # otherwise the library initialises one at random
-    write_json(folder / "sentence_bert_config.json", settings)
+    if encoder.model.config.model_type in PACKED and encoder.pooler != "cls":
+        # Otherwise the library initialises a pooler at random.
+        settings["model_args"] = {"add_pooling_layer": False}
+    write_json(folder / SETTINGS[0], settings)
     if encoder.pooler in LAYERS:
         config = read_json(folder / "config.json")
         write_json(folder / "config.json", config | {"output_hidden_states": True})
@@ -155,9 +140,7 @@ def _parts(encoder: Any, name: str) -> tuple[TransformerEncoder, list[Part]]:
         maps.append(encoder)
         encoder = getattr(encoder, "base", None)
         if encoder is None:
-            raise UserError(
-                f"{name} cannot be exported: sentence-transformers has no module for '{maps[-1].kind}'"
-            )
+            raise _inexpressible(name, maps[-1])
     modules = _pooling(encoder)
     for each in reversed(maps):
         if each.kind == "affine":
@@ -165,23 +148,20 @@ def _parts(encoder: Any, name: str) -> tuple[TransformerEncoder, list[Part]]:
         elif each.kind == "normalised":
             modules.append(Part("Normalize"))
         elif each.kind == "whitened" and each.fixed:
-            # Two steps: computing x W - mu W in one loses digits to cancellation if the mean is
-            # large.
+            # Two steps: computing x W - mu W in one loses digits if the mean is large.
             mean, matrix = each.arrays["mean"], each.arrays["matrix"]
-            modules += [
-                _dense(torch.eye(len(mean)), -mean),
-                _dense(matrix.T, None),
-                Part("Normalize"),
-            ]
-        elif each.kind == "whitened":
-            raise UserError(
-                f"{name} cannot be exported: its whitening is fitted on the sentences of each task"
-            )
+            modules += [_dense(torch.eye(len(mean)), -mean), _dense(matrix.T, None)]
+            modules.append(Part("Normalize"))
         else:
-            raise UserError(
-                f"{name} cannot be exported: sentence-transformers has no module for '{each.kind}'"
-            )
+            raise _inexpressible(name, each)
     return encoder, modules
+
+
+def _inexpressible(name: str, encoder: Any) -> UserError:
+    reason = f"sentence-transformers has no module for '{encoder.kind}'"
+    if encoder.kind == "whitened":
+        reason = "its whitening is fitted on the sentences of each task"
+    return UserError(f"{name} cannot be exported: {reason}")
 
 
 def _pooling(encoder: TransformerEncoder) -> list[Part]:
@@ -202,15 +182,15 @@ def _pooling(encoder: TransformerEncoder) -> list[Part]:
 
 
 def _dense(weight: Tensor, bias: Tensor | None, tanh: bool = False) -> Part:
-    """A Dense module, y = W x + b or its tanh, with a weight of shape (k, d) and a bias of shape
-    (k,)."""
+    """A Dense module, y = W x + b or its tanh, with a weight (k, d) and a bias (k,)."""
     tensors = {"linear.weight": weight.float().cpu().contiguous()}
     if bias is not None:
         tensors["linear.bias"] = bias.float().cpu().contiguous()
+    kind = "activation.Tanh" if tanh else "linear.Identity"
     config = {
         "in_features": weight.shape[1],
         "out_features": weight.shape[0],
         "bias": bias is not None,
-        "activation_function": f"torch.nn.modules.{'activation.Tanh' if tanh else 'linear.Identity'}",
+        "activation_function": f"torch.nn.modules.{kind}",
     }
     return Part("Dense", config, tensors)

@@ -1,5 +1,4 @@
-"""Scores as mteb result files, in the layout of its results cache:
-results/<model>/<revision>/<task>.json.
+"""Scores as mteb result files, as in its cache: results/<model>/<revision>/<task>.json.
 
 Tasks are named SentBench-STS12 and so on, because mteb's tasks of the same names use other files,
 splits and classifiers, so that scores must not be mixed. mteb stores scores as fractions (0.76),
@@ -40,9 +39,8 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
         if run.records:
             _write_run(run, folder)
         elif requested:
-            raise UserError(
-                f"{run.id} has no scores in {suite_dir} ({run.status}); score it first, or leave it out"
-            )
+            what = f"{run.id} has no scores in {suite_dir} ({run.status})"
+            raise UserError(f"{what}; score it first, or leave it out")
         else:
             remarks.append(f"{run.id} has no scores ({run.status})")
     if len(remarks) == len(runs):
@@ -58,9 +56,8 @@ def _write_run(run: ExportedRun, folder: Path) -> None:
     for record in run.records:
         if record["task"] != "Avg":  # mteb computes averages itself
             parts.setdefault((record["task"], record["split"]), []).append(record)
-    write_json(
-        place / "model_meta.json", _model(run, f"sentbench/{name}", [task for task, _ in parts])
-    )
+    meta = _model(run, f"sentbench/{name}", [task for task, _ in parts])
+    write_json(place / "model_meta.json", meta)
     for (task, split), records in parts.items():
         result = _result(run, task, split, records)
         write_json(place / f"{result['task_name']}.json", result)
@@ -68,19 +65,8 @@ def _write_run(run: ExportedRun, folder: Path) -> None:
 
 def _model(run: ExportedRun, name: str, tasks: Sequence[str]) -> dict[str, Any]:
     """mteb's metadata of a model; unknown fields are null."""
-    unknown = (
-        "loader",
-        "release_date",
-        "n_parameters",
-        "memory_usage_mb",
-        "max_tokens",
-        "embed_dim",
-        "license",
-        "open_weights",
-        "public_training_code",
-        "public_training_data",
-        "training_datasets",
-    )
+    unknown = "loader release_date n_parameters memory_usage_mb max_tokens embed_dim license "
+    unknown += "open_weights public_training_code public_training_data training_datasets"
     return {
         "name": name,
         "revision": run.id,
@@ -88,7 +74,7 @@ def _model(run: ExportedRun, name: str, tasks: Sequence[str]) -> dict[str, Any]:
         "framework": ["PyTorch"],
         "similarity_fn_name": "cosine",
         "use_instructions": False,
-        **dict.fromkeys(unknown),
+        **dict.fromkeys(unknown.split()),
     }
 
 
@@ -135,9 +121,5 @@ def _protocol(run: ExportedRun, task: str) -> str:
 def _revision(provenance: Mapping[str, Any], task: str, split: str) -> str:
     """The checksum of a task's split, else of the data folder."""
     sums = (provenance.get("tasks") or {}).get(task) or {}
-    return str(
-        sums.get(split)
-        or sums.get("all")
-        or (provenance.get("data") or {}).get("sha256")
-        or "unknown"
-    )
+    whole = (provenance.get("data") or {}).get("sha256")
+    return str(sums.get(split) or sums.get("all") or whole or "unknown")

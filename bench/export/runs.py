@@ -44,15 +44,12 @@ class ExportedRun:
     def title(self) -> str:
         """Method, backbone and seed, as text for readers."""
         seed = "" if self.description["seed"] is None else f", seed {self.description['seed']}"
-        return f"{self.description.get('label') or self.description['method']} on {self.description['backbone']}{seed}"
+        method = self.description.get("label") or self.description["method"]
+        return f"{method} on {self.description['backbone']}{seed}"
 
 
 def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
-    """The runs of a suite, planned ones first.
-
-    Args:
-        suite_dir: folder of the suite.
-        only: ids of runs; empty takes all.
+    """The runs of a suite, planned ones first; `only` names some by their ids.
 
     Raises:
         UserError: there are no runs, an id is unknown, or a file is damaged.
@@ -71,31 +68,27 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
 
 
 def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> ExportedRun:
-    scores, outcome = (
-        paths.scores_file(suite_dir, name),
-        paths.run_folder(suite_dir, name) / "outcome.json",
-    )
+    scores = paths.scores_file(suite_dir, name)
+    outcome = paths.run_folder(suite_dir, name) / "outcome.json"
     path = scores if scores.is_file() else outcome
+    records: Sequence[Record] = ()
     try:
         if scores.is_file():
             provenance, records = read_scores(scores)
-            run = ExportedRun(
-                provenance["run"], provenance["outcome"]["status"], provenance, records
-            )
+            description = provenance["run"]
         elif outcome.is_file():
             content = read_json(outcome)
             provenance = content["provenance"] | {"outcome": content["outcome"]}
-            run = ExportedRun(content["run"], content["outcome"]["status"], provenance)
+            description = content["run"]
         else:
-            path = suite_dir / "plan.json"
-            run = ExportedRun(planned or {}, "missing")
-        if (
-            run.id != name
-            or not {"method", "backbone", "seed", "trained"} <= run.description.keys()
-        ):
+            path, description = suite_dir / "plan.json", planned or {}
+            provenance = {}
+        status = provenance["outcome"]["status"] if provenance else "missing"
+        run = ExportedRun(description, status, provenance, records)
+        needed = {"method", "backbone", "seed", "trained"}
+        if run.id != name or not needed <= run.description.keys():
             raise ValueError(f"it describes the run {run.id}")
     except DAMAGE as error:
-        raise UserError(
-            f"{path} is damaged ({describe_damage(error)}); move it away and create it again"
-        ) from None
+        what = f"{path} is damaged ({describe_damage(error)})"
+        raise UserError(f"{what}; move it away and create it again") from None
     return run

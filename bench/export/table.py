@@ -1,5 +1,4 @@
-"""A suite as tidy tables, with a row per record, per run, and per number of an analysis; CSV and
-Parquet."""
+"""A suite as tidy tables, CSV and Parquet: a row per record, run, and number of an analysis."""
 
 from __future__ import annotations
 
@@ -14,16 +13,8 @@ from bench.results.records import COLUMNS
 from bench.runs import paths
 from bench.utils.files import disk_errors
 
-LIBRARIES = (
-    "python",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-)
+LIBRARIES = ["python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy"]
+LIBRARIES += ["scikit-learn"]
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
 
@@ -45,58 +36,41 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
     for name, rows in tables.items():
         if not rows and name == "analyses":
             continue
-        table = pd.DataFrame(
-            rows, columns=None if rows else [*COLUMNS, *next(iter(origins.values()), {})]
-        )
+        empty = [*COLUMNS, *next(iter(origins.values()), {})]
+        table = pd.DataFrame(rows, columns=None if rows else empty)
         table = table.astype({column: "Int64" for column in WHOLE if column in table.columns})
         with disk_errors(folder / name):
             table.to_csv(folder / f"{name}.csv", index=False)
             if parquet:
                 table.to_parquet(folder / f"{name}.parquet", index=False, engine="pyarrow")
-    return (
-        []
-        if parquet
-        else ["no Parquet was written because pyarrow is not installed; pip install pyarrow"]
-    )
+    remark = "no Parquet was written because pyarrow is not installed; pip install pyarrow"
+    return [] if parquet else [remark]
 
 
 def _run(run: ExportedRun) -> dict[str, Any]:
     description, outcome = run.description, run.outcome
     changes = description.get("recipe_changes") or {}
-    return {
-        "label": description.get("label"),
-        "method": description["method"],
-        "variant": description.get("setting"),
-        "backbone": description["backbone"],
-        "corpus": description.get("corpus"),
-        "seed": description["seed"],
-        "trained": description["trained"],
-        "recipe_changes": " ".join(f"{key}={value}" for key, value in changes.items()),
-        "reason": outcome.get("reason"),
-        "steps": outcome.get("steps"),
-        "best_step": outcome.get("best_step"),
-        "best_dev": outcome.get("best_dev"),
-        "training_seconds": outcome.get("seconds"),
-        "scoring_seconds": run.provenance.get("seconds"),
-    }
+    columns = ("label", "method", "setting", "backbone", "corpus", "seed", "trained")
+    row = {"variant" if key == "setting" else key: description.get(key) for key in columns}
+    row["recipe_changes"] = " ".join(f"{key}={value}" for key, value in changes.items())
+    row |= {key: outcome.get(key) for key in ("reason", "steps", "best_step", "best_dev")}
+    seconds = {"training_seconds": outcome.get("seconds")}
+    return row | seconds | {"scoring_seconds": run.provenance.get("seconds")}
 
 
 def _origin(run: ExportedRun) -> dict[str, Any]:
     """The provenance of a run, as columns that all tables share."""
     provenance = run.provenance
     code, device, data = (provenance.get(name) or {} for name in ("code", "device", "data"))
-    corpora = provenance.get("corpora") or (
-        [provenance["corpus"]] if provenance.get("corpus") else []
-    )
+    corpora = provenance.get("corpora") or list(filter(None, [provenance.get("corpus")]))
+    sums = [f"{corpus.get('name')}={corpus.get('sha256')}" for corpus in corpora]
     versions = provenance.get("versions") or {}
     return {
         "run": run.id,
         "status": run.status,
         "data": data.get("name"),
         "data_sha256": data.get("sha256"),
-        "corpora_sha256": " ".join(
-            f"{corpus.get('name')}={corpus.get('sha256')}" for corpus in corpora
-        ),
+        "corpora_sha256": " ".join(sums),
         "encoder": provenance.get("encoder"),
         "mode": provenance.get("mode"),
         "sentbench": code.get("version"),
@@ -119,13 +93,9 @@ def _analyses(suite_dir: Path, run: ExportedRun) -> Iterator[dict[str, Any]]:
 
 def _numbers(content: Any, path: str = "") -> Iterator[tuple[str, float]]:
     """Every number in nested dicts and lists, with its path."""
-    if isinstance(content, bool):
-        return
-    if isinstance(content, int | float):
-        yield path, float(content)
-    elif isinstance(content, Mapping):
-        for key, value in content.items():
+    if isinstance(content, Mapping | list):
+        items = content.items() if isinstance(content, Mapping) else enumerate(content)
+        for key, value in items:
             yield from _numbers(value, f"{path}/{key}" if path else str(key))
-    elif isinstance(content, list):
-        for index, value in enumerate(content):
-            yield from _numbers(value, f"{path}/{index}" if path else str(index))
+    elif isinstance(content, int | float) and not isinstance(content, bool):
+        yield path, float(content)

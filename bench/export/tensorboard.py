@@ -1,5 +1,4 @@
-"""Training logs as TensorBoard event files: loss and learning rate per step, dev scores and
-geometry per evaluation.
+"""Training logs as TensorBoard event files, per step and per evaluation.
 
 Logs hold no times. The wall time of an event is its step in seconds, so TensorBoard's "relative"
 axis counts steps.
@@ -16,7 +15,8 @@ from bench.export.runs import ExportedRun
 from bench.runs import paths
 from bench.utils.errors import UserError
 
-EVENTS = "events.out.tfevents.0.sentbench"  # TensorBoard looks for "tfevents"; a fixed name keeps exports reproducible
+# TensorBoard looks for "tfevents"; a fixed name keeps exports reproducible.
+EVENTS = "events.out.tfevents.0.sentbench"
 TAGS = {
     "loss": "train/loss",
     "learning_rate": "train/learning_rate",
@@ -35,9 +35,8 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise UserError(
-            "event files need tensorboard, which is not installed; pip install tensorboard"
-        ) from None
+        what = "event files need tensorboard, which is not installed"
+        raise UserError(f"{what}; pip install tensorboard") from None
     remarks: list[str] = []
     for run in runs:
         log = paths.run_folder(suite_dir, run.id) / "log.jsonl"
@@ -69,9 +68,8 @@ def scalars(log: Path) -> Iterator[tuple[int, str, float]]:
                 row: dict[str, Any] = json.loads(line)
                 yield from _scalars(row, int(row["step"]))
             except (ValueError, TypeError, KeyError, AttributeError):
-                raise UserError(
-                    f"{log}, line {number}: not a row of a training log; delete the line"
-                ) from None
+                what = f"{log}, line {number}: not a row of a training log"
+                raise UserError(f"{what}; delete the line") from None
 
 
 def _scalars(row: Mapping[str, Any], step: int) -> Iterator[tuple[int, str, float]]:

@@ -35,30 +35,21 @@ class Encoder(Protocol):
 
     @property
     def identity(self) -> str:
-        """Hash of everything that determines the vectors.
-
-        Equal identities give equal vectors on one machine.
-        """
+        """Hash of what determines the vectors: equal ones give equal vectors on one machine."""
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of the sentences, float32 (n, d), in order."""
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write files into `folder` and return a JSON-serialisable dict, which `load` gets back as
-        `stored`.
-        """
+        """Write files into `folder`; return what `load` gets back as `stored`, for JSON."""
 
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Split sequences into batches of similar length.
+    """Yield indices of sequences of similar length, for batches.
 
     Args:
         lengths: tokens of each sequence.
-        budget: maximum tokens of a batch, padding included. A longer sequence is a batch of its
-            own.
-
-    Yields:
-        Indices of the sequences of one batch.
+        budget: maximum tokens of a batch, padding included; a longer sequence is a batch itself.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
@@ -71,10 +62,7 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 class TransformerEncoder:
-    """A transformer with a pooler, run in evaluation mode and float32.
-
-    Inputs are cut at the model's own maximum.
-    """
+    """A transformer with a pooler, in evaluation mode and float32; long inputs are cut."""
 
     kind = "transformer"
 
@@ -87,12 +75,9 @@ class TransformerEncoder:
         cached_tokens: Mapping[str, list[int]] | None = None,
         work: Work | None = None,
     ) -> None:
-        """Create an encoder.
+        """Take a Hugging Face transformer, its fast tokenizer, and a name of `POOLERS`.
 
         Args:
-            model: a Hugging Face transformer.
-            tokenizer: its fast tokenizer.
-            pooler: a name of `methods.base.POOLERS`.
             cached_tokens: token ids of sentences that are encoded repeatedly.
             work: counts the FLOP of `encode`.
 
@@ -106,44 +91,27 @@ class TransformerEncoder:
 
     @property
     def identity(self) -> str:
-        tokenizer = json.loads(tokenizer_identity(self.tokenizer))
-        irrelevant = (
-            "_name_or_path",
-            "transformers_version",
-            "dtype",
-            "architectures",
-        )  # do not affect the vectors
-        config = {
-            key: value
-            for key, value in self.model.config.to_dict().items()
-            if key not in irrelevant
-        }
-        description = json.dumps(
-            [self.pooler, self._limit, tokenizer, config], sort_keys=True, default=str
-        )
-        digest = hashlib.sha256(description.encode())
+        tokenizer, config = tokenizer_identity(self.tokenizer), self.model.config.to_dict()
+        for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
+            config.pop(irrelevant, None)  # does not affect the vectors
+        description = [self.pooler, self._limit, json.loads(tokenizer), config]
+        digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().numpy().tobytes())
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
-        """Token ids, special tokens included.
+        """Token ids, special tokens included, with room for tokens that the caller adds.
 
         Truncation and padding set in the tokenizer's file are ignored.
-
-        Args:
-            sentences: texts.
-            room: tokens to leave free for what the caller adds.
         """
         if not sentences:
             return []
         if not room and all(text in self._cached_tokens for text in sentences):
             return [self._cached_tokens[text] for text in sentences]
-        limit = self._limit - room
-        return self.tokenizer(list(sentences), truncation=True, max_length=limit, padding=False)[
-            "input_ids"
-        ]
+        options = {"truncation": True, "max_length": self._limit - room, "padding": False}
+        return self.tokenizer(list(sentences), **options)["input_ids"]
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         return self.encode_tokens(self.tokenize(sentences))
@@ -173,9 +141,8 @@ class TransformerEncoder:
         training = self.model.training
         self.model.eval()
         try:
-            for rows in length_batches(
-                [len(row) for row in tokens], TOKEN_BUDGET.get(device.type, 4096)
-            ):
+            budget = TOKEN_BUDGET.get(device.type, 4096)
+            for rows in length_batches([len(row) for row in tokens], budget):
                 batch = Batch.of([tokens[row] for row in rows], self.tokenizer.pad_token_id, device)
                 vectors[rows] = self._pooled(batch, pool).float().cpu().numpy()
                 if progress:
@@ -193,21 +160,18 @@ class TransformerEncoder:
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)
-        self.tokenizer.backend_tokenizer.no_truncation()  # otherwise the file keeps the setting of the last call
-        self.tokenizer.backend_tokenizer.no_padding()
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()  # otherwise the file keeps the setting of the last call
+        backend.no_padding()
         self.tokenizer.save_pretrained(folder)
         return {"pooler": self.pooler}
 
     @classmethod
-    def load(
-        cls, folder: Path, stored: dict[str, Any], *, device: str = "cpu"
-    ) -> TransformerEncoder:
+    def load(cls, folder: Path, stored: Any, *, device: str = "cpu") -> TransformerEncoder:
         model, tokenizer = load_backbone(folder, pooling_layer=stored["pooler"] == "cls")
         return cls(model.to(device), tokenizer, stored["pooler"])
 
 
 def adaptation(encoder: Encoder) -> Callable[[np.ndarray], np.ndarray] | None:
-    """The encoder's last step, which needs all vectors of a task: (n, d) -> (n, k), or None if it
-    has none.
-    """
+    """The encoder's last step, on all vectors of a task, (n, d) -> (n, k); None if it has none."""
     return getattr(encoder, "adapt", None)

@@ -1,5 +1,4 @@
-"""Models to score, given by name: a hub id, a folder, a backbone, or a Python function, with their
-options.
+"""Models to score: a hub id, a folder, a backbone, or a Python function, with options.
 
 Functions are user code. They are imported only if the user names one (`module:function`) or passes
 one. Names in files of results or configurations are never imported.
@@ -33,6 +32,7 @@ from bench.utils.files import slug
 Function = Callable[[list[str]], Any]
 
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:function
+KEYS = ("pooler", "prompt", "normalize")
 OPTIONS = re.compile(r"(?P<source>.+)\[(?P<options>[^][]*)\]")
 
 
@@ -54,37 +54,30 @@ class Model:
 
     @classmethod
     def read(cls, word: str, common: Model | None = None) -> Model:
-        """Parse a command-line argument: `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]`.
+        """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line.
 
-        Args:
-            word: the argument.
-            common: options that apply unless `word` sets them.
-
-        Raises:
-            UserError: the syntax is wrong, or an option is unknown.
+        The options of `common` apply unless `word` sets them. Wrong syntax and unknown options
+        raise `UserError`.
         """
         model = replace(common, source=word) if common else cls(word)
         if Path(word).exists() or not {"[", "]"} & set(word):
             return model
         if not (match := OPTIONS.fullmatch(word)):
-            raise UserError(
-                f"'{word}' has an unmatched bracket, or text after the bracket; "
-                f"write MODEL[pooler=avg,prompt=query,normalize]"
-            )
+            what = f"'{word}' has an unmatched bracket, or text after the bracket"
+            raise UserError(f"{what}; write MODEL[pooler=avg,prompt=query,normalize]")
         options: dict[str, Any] = {}
         for item in match["options"].split(","):
             key, _, value = (part.strip() for part in item.partition("="))
-            if key not in ("pooler", "prompt", "normalize"):
-                raise UserError(
-                    f"'{word}' has an unknown option '{key}'{did_you_mean(key, ('pooler', 'prompt', 'normalize'))}"
-                )
-            if (key == "normalize" and value not in ("", "true", "false")) or (
+            if key not in KEYS:
+                hint = did_you_mean(key, KEYS)
+                raise UserError(f"'{word}' has an unknown option '{key}'{hint}")
+            is_switch = key == "normalize"
+            if (is_switch and value not in ("", "true", "false")) or (
                 key == "pooler" and not value
             ):
-                raise UserError(
-                    f"'{word}': cannot read '{item}'; write pooler=avg, prompt=query or normalize"
-                )
-            options[key] = value != "false" if key == "normalize" else value
+                what = f"'{word}': cannot read '{item}'"
+                raise UserError(f"{what}; write pooler=avg, prompt=query or normalize")
+            options[key] = value != "false" if is_switch else value
         return replace(model, source=match["source"], **options)
 
     @classmethod
@@ -94,16 +87,11 @@ class Model:
         Raises:
             UserError: the model is a function. Code that a file names is never run.
         """
-        model = cls(
-            described["model"],
-            described.get("pooler"),
-            described.get("prompt"),
-            bool(described.get("normalize")),
-        )
+        options = {key: described.get(key) for key in ("pooler", "prompt")}
+        model = cls(described["model"], **options, normalize=bool(described.get("normalize")))
         if described.get("function") or model.is_function:
-            raise UserError(
-                f"'{model.name}' is a function, which is not run only because a file names it; evaluate it again"
-            )
+            what = f"'{model.name}' is a function, which is not run only because a file names it"
+            raise UserError(f"{what}; evaluate it again")
         return model
 
     @property
@@ -123,11 +111,8 @@ class Model:
     @property
     def options(self) -> list[str]:
         """The options as they are written in brackets."""
-        options = [
-            f"{key}={value}"
-            for key in ("pooler", "prompt")
-            if (value := getattr(self, key)) is not None
-        ]
+        given = {"pooler": self.pooler, "prompt": self.prompt}
+        options = [f"{key}={value}" for key, value in given.items() if value is not None]
         return options + ["normalize"] * self.normalize
 
     @property
@@ -136,24 +121,18 @@ class Model:
         return f"{self.name}[{','.join(self.options)}]" if self.options else self.name
 
     def file(self, above: int = 0) -> str:
-        """Name of the file of results: of a folder its last part, of any other source its whole
-        name.
-
-        Args:
-            above: number of parent folders to include before a folder's name.
-        """
+        """Name of the file of results: a folder's last part with `above` parents, or all."""
         folder = Path(self.name)
         name = "-".join(folder.resolve().parts[-1 - above :]) if folder.is_dir() else self.name
         return "-".join(slug(word) or "none" for word in (name, *self.options)) + ".json"
 
     def describe(self) -> dict[str, Any]:
-        """The model as JSON-serialisable data, for files of results. `stored` reads it back."""
-        options = {"pooler": self.pooler, "prompt": self.prompt, "normalize": self.normalize}
+        """The model for files of results, as JSON; `stored` reads it back."""
+        options = {key: getattr(self, key) for key in KEYS}
         return {"model": self.name, **options, "function": self.is_function}
 
     def check(self) -> None:
-        """Raise `UserError` for mistakes that are visible before anything is downloaded or
-        loaded."""
+        """Raise `UserError` for mistakes that are visible before anything is loaded."""
         if self.is_function:
             if isinstance(self.source, str):
                 imported(self.source)
@@ -164,28 +143,21 @@ class Model:
             raise no_folder(self.source)
 
     def load(self, device: str) -> Encoder:
-        """Load the encoder.
-
-        Raises:
-            UserError: the model cannot be found or loaded, or does not support its options.
-        """
+        """Load the encoder; raise `UserError` if it cannot be, or does not support its options."""
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
-                raise UserError(
-                    f"'{self.name}' is a function, which has no pooler and no prompts; omit both"
-                )
+                what = f"'{self.name}' is a function, which has no pooler and no prompts"
+                raise UserError(f"{what}; omit both")
             function = imported(self.source) if isinstance(self.source, str) else self.source
             encoder: Encoder = FunctionEncoder(function, self.name)
         else:
-            encoder = load_encoder(
-                str(self.source), pooler=self.pooler, prompt=self.prompt, device=device
-            )
+            options = {"pooler": self.pooler, "prompt": self.prompt}
+            encoder = load_encoder(str(self.source), **options, device=device)
         return Normalised(encoder) if self.normalize else encoder
 
 
 def files(models: Sequence[Model]) -> dict[str, Model]:
-    """Models by the names of their files of results, with enough parent folders to make the names
-    unique.
+    """Models by the names of their files of results, unique by as many parents as needed.
 
     Raises:
         UserError: the names cannot be made unique.
@@ -194,21 +166,14 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
         by_file = {model.file(above): model for model in models}
         if len(by_file) == len(models):
             return by_file
-    first, second = next(
-        (a, b) for a, b in combinations(models, 2) if a.file(above) == b.file(above)
-    )
-    raise UserError(
-        f"'{first.label}' and '{second.label}' would both be written to {first.file()}; "
-        f"omit one, or evaluate each into its own folder with --out"
-    )
+    pairs = combinations(models, 2)
+    first, second = next((a, b) for a, b in pairs if a.file(above) == b.file(above))
+    what = f"'{first.label}' and '{second.label}' would both be written to {first.file()}"
+    raise UserError(f"{what}; omit one, or evaluate each into its own folder with --out")
 
 
 def imported(name: str) -> Function:
-    """Import `module:function` from Python's path or the current folder.
-
-    Raises:
-        UserError: the module cannot be imported, or has no such function.
-    """
+    """Import `module:function` from Python's path or the current folder, else `UserError`."""
     module, _, path = name.partition(":")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -221,35 +186,25 @@ def imported(name: str) -> Function:
             remedy = f"install '{error.name}', which {module} needs"
         raise UserError(f"'{name}' cannot be imported ({error}); {remedy}") from None
     except FAILURES as error:
-        raise UserError(
-            f"'{name}' cannot be imported ({describe_error(error)}); fix that module"
-        ) from error
+        reason = describe_error(error)
+        raise UserError(f"'{name}' cannot be imported ({reason}); fix that module") from error
     for part in path.split("."):
         if not hasattr(value, part):
-            raise UserError(
-                f"'{name}': {module} has no '{part}'{did_you_mean(part, _functions(value))}"
-            )
+            functions = [key for key, held in vars(value).items() if callable(held)]
+            hint = did_you_mean(part, [key for key in functions if not key.startswith("_")])
+            raise UserError(f"'{name}': {module} has no '{part}'{hint}")
         value = getattr(value, part)
     if not callable(value):
-        raise UserError(
-            f"'{name}' is not a function; name one that takes a list of texts and returns an array"
-        )
+        what = f"'{name}' is not a function"
+        raise UserError(f"{what}; name one that takes a list of texts and returns an array")
     return value
 
 
-def _functions(holder: Any) -> list[str]:
-    return [
-        name for name, value in vars(holder).items() if callable(value) and not name.startswith("_")
-    ]
-
-
 class FunctionEncoder:
-    """Encodes with a function from a list of texts to an array (n, d) of numbers, of numpy or
-    torch.
+    """Encodes with a function from a list of texts to an array (n, d) of numpy or torch.
 
-    If the function has a string attribute `identity`, that and its name are the encoder's identity,
-    and an interrupted evaluation can be resumed. Otherwise the identity is different in each
-    process (`lasting` is False).
+    If the function has a string attribute `identity`, that and its name are the encoder's identity.
+    Otherwise it differs in each process (`lasting` is False), so evaluations are not resumed.
     """
 
     kind = "function"
@@ -259,11 +214,7 @@ class FunctionEncoder:
         own = getattr(function, "identity", None)
         self.lasting = isinstance(own, str)
         text = f"{name}\n{own}" if self.lasting else f"{name}\n{os.getpid()}\n{time.time_ns()}"
-        self._identity = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-    @property
-    def identity(self) -> str:
-        return self._identity
+        self.identity = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of the sentences, float32 (n, d), in order.
@@ -278,29 +229,21 @@ class FunctionEncoder:
         except UserError:
             raise
         except FAILURES as error:
-            reason = describe_error(error, self.function)
-            raise UserError(
-                f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
-            ) from error
+            what = f"{len(sentences)} texts ({describe_error(error, self.function)})"
+            raise UserError(f"'{self.name}' failed on {what}; fix it") from error
         if hasattr(output, "detach"):
             output = output.detach().float().cpu()
         try:
             if np.iscomplexobj(output):  # numpy would drop the imaginary part
                 raise TypeError
-            with np.errstate(
-                over="ignore"
-            ):  # values beyond float32 become infinite, which scoring rejects
+            with np.errstate(over="ignore"):  # infinite values are rejected by scoring
                 vectors = np.asarray(output, dtype=np.float32)
         except (TypeError, ValueError):
-            raise UserError(
-                f"'{self.name}' returned a {type(output).__name__} that is not an array of real numbers; "
-                f"return one vector per text"
-            ) from None
+            what = f"a {type(output).__name__} that is not an array of real numbers"
+            raise UserError(f"'{self.name}' returned {what}; return one vector per text") from None
         if vectors.ndim != 2 or len(vectors) != len(sentences) or not vectors.shape[1]:
-            raise UserError(
-                f"'{self.name}' returned an array of shape {vectors.shape} for {len(sentences)} texts; "
-                f"return one vector per text"
-            )
+            what = f"an array of shape {vectors.shape} for {len(sentences)} texts"
+            raise UserError(f"'{self.name}' returned {what}; return one vector per text")
         return vectors
 
     def save(self, folder: Path) -> dict[str, Any]:

@@ -13,13 +13,12 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from bench.download import fetch_backbone
 from bench.models import sentence_transformers
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.poolers import POOLER_NAMES, check_pooler
-from bench.models.transformer import load_backbone, no_folder
+from bench.models.transformer import no_folder
 from bench.registry.backbones import backbone
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError
@@ -29,19 +28,14 @@ ARRAYS = "arrays.safetensors"
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
-    """Write an encoder to a folder atomically.
-
-    Raises:
-        UserError: the folder cannot be written.
-    """
+    """Write an encoder to a folder atomically; `UserError` if it cannot be written."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
         if base := getattr(encoder, "base", None):
             save_encoder(base, temporary / "base")
         if arrays := getattr(encoder, "arrays", None):
-            save_file(
-                {name: array.contiguous() for name, array in arrays.items()}, temporary / ARRAYS
-            )
+            arrays = {name: array.contiguous() for name, array in arrays.items()}
+            save_file(arrays, temporary / ARRAYS)
         write_json(temporary / "encoder.json", {"kind": encoder.kind, **stored})
 
 
@@ -67,34 +61,31 @@ def load_encoder(
     if pooler is not None:
         check_pooler(pooler)
         if prompt:
-            raise UserError(
-                f"--pooler uses only the transformer of {model}, without prompts; omit --prompt"
-            )
+            what = f"--pooler uses only the transformer of {model}, without prompts"
+            raise UserError(f"{what}; omit --prompt")
     folder = _find(model)
     if (folder / "encoder.json").is_file():
         if prompt:
             raise UserError(f"{folder} was saved with a fixed prompt; omit --prompt")
         return _load_saved(folder, pooler, device)
-    if pooler is None and sentence_transformers.is_modular(folder):
-        return _load_modular(folder, prompt, device)
+    if pooler is None and (folder / sentence_transformers.LIST).is_file():
+        return sentence_transformers.load_modular(folder, prompt, device)
     if prompt:
         raise UserError(f"{model} has no prompts; omit --prompt")
     if pooler is None:
-        raise UserError(
-            f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
-        )
+        what = f"{model} stores no pooler"
+        raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
 
 
 def _find(model: str | Path) -> Path:
-    """The folder of a model: the encoder of a run's folder, a folder, a backbone by name, or a
-    download.
-    """
+    """The encoder of a run's folder, a folder, a backbone by name, or a download."""
     folder = Path(model)
     if not str(model) or folder.is_file():
         problem = f"{model} is a file" if str(model) else "the model's name is empty"
         raise UserError(
-            f"{problem}; give a folder or a hub id (score word vectors as a backbone of method 'glove')"
+            f"{problem}; give a folder or a hub id (score word vectors as a backbone of method "
+            "'glove')"
         )
     if (folder / "encoder" / "encoder.json").is_file():
         return folder / "encoder"
@@ -119,44 +110,25 @@ def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
         raise UserError(f"{path} names no pooler; save the encoder again")
     if pooler not in (None, stored.get("pooler")):
         own = (
-            f"with pooler '{stored['pooler']}'"
-            if stored.get("pooler")
-            else f"as '{stored['kind']}'"
+            f"with pooler '{stored['pooler']}'" if "pooler" in stored else f"as '{stored['kind']}'"
         )
-        raise UserError(
-            f"{folder} was saved {own}, not with pooler '{pooler}'; omit --pooler, or write pooler=none"
-        )
+        what = f"{folder} was saved {own}, not with pooler '{pooler}'"
+        raise UserError(f"{what}; omit --pooler, or write pooler=none")
     parts: dict[str, Any] = {}
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
-    if (folder / ARRAYS).is_file():
-        parts["arrays"] = _load_arrays(folder / ARRAYS)
     try:
+        if (folder / ARRAYS).is_file():
+            parts["arrays"] = load_file(folder / ARRAYS)
         return _encoder_class(stored["kind"], path).load(folder, stored, device=device, **parts)
+    except SafetensorError as error:
+        what = f"{folder / ARRAYS} is truncated or broken ({error})"
+        raise UserError(f"{what}; save the encoder again") from None
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"cannot load an encoder of kind '{stored['kind']}' from {path} and the files beside it ({error}); "
-            f"save the encoder again"
+            f"cannot load an encoder of kind '{stored['kind']}' from {path} and the files beside "
+            f"it ({error}); save the encoder again"
         ) from error
-
-
-def _load_arrays(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise UserError(
-            f"{path} is truncated or broken ({error}); save the encoder again"
-        ) from None
-
-
-def _load_modular(folder: Path, prompt: str | None, device: str) -> Encoder:
-    """Load a folder of sentence-transformers."""
-    stack = sentence_transformers.read(folder, prompt)
-    if stack.pooler is None:
-        return stack.around(sentence_transformers.StaticEncoder.read(stack.place))
-    model, tokenizer = load_backbone(stack.place)
-    stack.prepare(tokenizer)
-    return stack.around(TransformerEncoder(model.to(device), tokenizer, stack.pooler))
 
 
 def _encoder_class(kind: str, source: Path) -> Any:
@@ -169,7 +141,5 @@ def _encoder_class(kind: str, source: Path) -> Any:
         for value in vars(importlib.import_module(cls.__module__)).values():
             if isinstance(value, type) and getattr(value, "kind", None) == kind:
                 return value
-    raise UserError(
-        f"{source} names an encoder of kind '{kind}', which no installed method defines; "
-        f"load it with the version that saved it"
-    )
+    what = f"{source} names an encoder of kind '{kind}', which no installed method defines"
+    raise UserError(f"{what}; load it with the version that saved it")

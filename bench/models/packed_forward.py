@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,9 +26,7 @@ PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer s
 
 @dataclass
 class Work:
-    """Counts the work of a training.
-
-    FLOP are those of matrix products; a multiply-add counts as two.
+    """Counts the FLOP of a training's matrix products; a multiply-add counts as two.
 
     Attributes:
         sentences: sequences in the forward passes of training steps.
@@ -61,8 +59,7 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
     """FLOP of the matrix products of one forward pass without padding.
 
     Args:
-        config: has `hidden_size`, `num_hidden_layers` and optionally `intermediate_size` (default 4
-            x hidden size).
+        config: of the model; without `intermediate_size`, that is 4 x `hidden_size`.
         lengths: tokens of each sequence.
         first_only: the last layer computes only the first token, and the keys and values of all.
     """
@@ -73,11 +70,8 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
     whole = 2 * tokens * (4 * width**2 + 2 * width * inner) + 4 * squares * width
     if not first_only:
         return float(depth * whole)
-    last = (
-        2 * tokens * 2 * width**2
-        + 2 * rows * (2 * width**2 + 2 * width * inner)
-        + 4 * tokens * width
-    )
+    last = 2 * tokens * 2 * width**2 + 4 * tokens * width
+    last += 2 * rows * (2 * width**2 + 2 * width * inner)
     return float((depth - 1) * whole + last)
 
 
@@ -93,9 +87,8 @@ class _Select(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
-        return gradient.new_zeros(ctx.count, gradient.shape[1]).index_copy_(
-            0, places, gradient
-        ), None
+        zeros = gradient.new_zeros(ctx.count, gradient.shape[1])
+        return zeros.index_copy_(0, places, gradient), None
 
 
 class _Place(torch.autograd.Function):
@@ -142,13 +135,10 @@ class Batch:
 
         def to_device(array: np.ndarray) -> Tensor:
             tensor = torch.from_numpy(array)
-            # Pinned memory is copied asynchronously, while the device still computes the previous
-            # step.
-            return (
-                tensor
-                if str(device) == "cpu"
-                else tensor.pin_memory().to(device, non_blocking=True)
-            )
+            if str(device) == "cpu":
+                return tensor
+            # Pinned memory is copied asynchronously, while the device computes the previous step.
+            return tensor.pin_memory().to(device, non_blocking=True)
 
         return cls(
             to_device(ids),
@@ -177,10 +167,8 @@ class Batch:
 class States(Sequence[Tensor]):
     """Hidden states of all layers, embeddings first, each (n, length, d).
 
-    Values at padding are undefined.
-
-    If only the first tokens of the last layer were computed, `first(-1)` returns them, and indexing
-    that layer raises `LookupError`.
+    Values at padding are undefined. If only the first tokens of the last layer were computed,
+    `first(-1)` returns them, and indexing that layer raises `LookupError`.
     """
 
     def __init__(self, layers: Sequence[Tensor], batch: Batch, first_only: bool = False) -> None:
@@ -189,16 +177,10 @@ class States(Sequence[Tensor]):
     def __len__(self) -> int:
         return len(self._layers)
 
-    @overload
-    def __getitem__(self, index: int) -> Tensor: ...
-    @overload
-    def __getitem__(self, index: slice) -> States: ...
-    def __getitem__(self, index: int | slice) -> Tensor | States:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            chosen = range(len(self))[index]
-            return States(
-                self._layers[index], self._batch, self._first_only and len(self) - 1 in chosen
-            )
+            has_last = len(self) - 1 in range(len(self))[index]
+            return States(self._layers[index], self._batch, self._first_only and has_last)
         if self._is_first_only(index):
             # Not IndexError, which would silently end an iteration before the last layer.
             raise LookupError("only the first tokens of the last layer were computed")
@@ -206,11 +188,8 @@ class States(Sequence[Tensor]):
 
     def first(self, index: int) -> Tensor:
         """States of the first tokens in one layer, (n, d)."""
-        return (
-            self._layers[index]
-            if self._is_first_only(index)
-            else self._batch.first(self._layers[index])
-        )
+        rows = self._layers[index]
+        return rows if self._is_first_only(index) else self._batch.first(rows)
 
     def _is_first_only(self, index: int) -> bool:
         return self._first_only and index in (-1, len(self) - 1)
@@ -224,11 +203,9 @@ def is_packed(model: Any) -> bool:
 def forward(
     model: Any, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
 ) -> States:
-    """Hidden states of a transformer, in its current mode (evaluation or training).
+    """Hidden states of a Hugging Face transformer, in its current mode (evaluation or training).
 
     Args:
-        model: a Hugging Face transformer.
-        batch: its input.
         first_only: compute only the first tokens of the last layer.
         work: counts the pass.
         inputs: more inputs of the embedding layer, such as `position_ids`.
@@ -245,10 +222,8 @@ def forward(
     states = batch.pack(model.embeddings(input_ids=batch.ids, **inputs))
     padding = None  # (n, 1, 1, length), added to the attention logits
     if batch.places is not None:
-        padding = torch.zeros(batch.mask.shape, device=states.device).masked_fill_(
-            batch.mask == 0, -torch.inf
-        )
-        padding = padding[:, None, None, :]
+        padding = torch.zeros(batch.mask.shape, device=states.device)
+        padding = padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
     drop = Dropout(model.training, states.device)
     layers = [states]
     for index, layer in enumerate(model.encoder.layer):
@@ -260,21 +235,15 @@ def forward(
 def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
     """Output of a model's own pooler, (n, d)."""
     if is_packed(model):
-        return model.pooler(
-            forward(model, batch, first_only=True, work=work).first(-1).unsqueeze(1)
-        )
+        states = forward(model, batch, first_only=True, work=work)
+        return model.pooler(states.first(-1).unsqueeze(1))
     if work is not None:
         work.count(model.config, batch.lengths, first_only=False)
     return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
 
 
 def _layer(
-    layer: Any,
-    states: Tensor,
-    batch: Batch,
-    padding: Tensor | None,
-    drop: Dropout,
-    first_only: bool,
+    layer: Any, states: Tensor, batch: Batch, padding: Any, drop: Dropout, first_only: bool
 ) -> Tensor:
     """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) if `first_only`."""
     attention, attention_output = layer.attention.self, layer.attention.output
@@ -285,38 +254,21 @@ def _layer(
 
     queries = attention.query(computed)
     queries = heads(queries.unsqueeze(1) if first_only else batch.pad(queries))
-    keys, values = (
-        heads(batch.pad(attention.key(states))),
-        heads(batch.pad(attention.value(states))),
-    )
-    mixed = (
-        _attend(queries, keys, values, padding, attention.dropout.p, drop)
-        .transpose(1, 2)
-        .flatten(2)
-    )
+    keys, values = (heads(batch.pad(key(states))) for key in (attention.key, attention.value))
+    mixed = _attend(queries, keys, values, padding, attention.dropout.p, drop)
+    mixed = mixed.transpose(1, 2).flatten(2)
     mixed = mixed.squeeze(1) if first_only else batch.pack(mixed)
 
-    between = attention_output.LayerNorm(
-        drop(attention_output.dense(mixed), attention_output.dropout.p) + computed
-    )
-    output = layer.output
-    return output.LayerNorm(
-        drop(output.dense(layer.intermediate(between)), output.dropout.p) + between
-    )
+    mixed = drop(attention_output.dense(mixed), attention_output.dropout.p)
+    between = attention_output.LayerNorm(mixed + computed)
+    widened = drop(layer.output.dense(layer.intermediate(between)), layer.output.dropout.p)
+    return layer.output.LayerNorm(widened + between)
 
 
 def _attend(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    padding: Tensor | None,
-    dropout: float,
-    drop: Dropout,
+    queries: Tensor, keys: Tensor, values: Tensor, padding: Any, dropout: float, drop: Dropout
 ) -> Tensor:
-    """Attention with dropout of its weights.
-
-    `padding` (n, 1, 1, length) is -inf at padding, else 0.
-    """
+    """Attention with dropout; `padding` (n, 1, 1, length) is -inf at padding, else 0, or None."""
     if padding is not None:
         padding = padding.to(queries.dtype)
     if drop.active and dropout and drop.own:
@@ -331,11 +283,9 @@ def _attend(
 class Dropout:
     """Dropout of one forward pass.
 
-    On a CPU it draws 16 random bits per element, ten times faster than torch.
-
-    There the rate is rounded to multiples of 1/65536 (0.1 becomes 0.100006), and the rest is scaled
-    by the rounded rate. The generator is seeded from torch's global one, so a seeded step draws the
-    same masks again.
+    On a CPU it draws 16 random bits per element, ten times faster than torch. There the rate is
+    rounded to multiples of 1/65536 (0.1 becomes 0.100006), and the rest is scaled by the rounded
+    rate. The generator is seeded from torch's global one, so a seeded step draws the same masks.
     """
 
     def __init__(self, active: bool, device: torch.device) -> None:

@@ -16,14 +16,8 @@ import torch
 
 from bench.models.packed_forward import Work
 
-COPIED = {
-    "cpu": 2**26,
-    "cuda": 2**29,
-}  # bytes of the copied tensor, larger than the device's caches
-ROWS = {
-    "cpu": 512,
-    "cuda": 16_384,
-}  # rows of the product's left side: about a batch's tokens, enough to fill the device
+COPIED = {"cpu": 2**26, "cuda": 2**29}  # bytes of the copied tensor, larger than the caches
+ROWS = {"cpu": 512, "cuda": 16_384}  # of the product's left side: a batch's tokens, about
 TRIAL = 0.05  # seconds over which the fastest trial is searched
 FEWEST = 3  # minimum number of trials
 FLOAT = 4  # bytes of a float32
@@ -36,14 +30,11 @@ def peak(device: str, precision: str, threads: int, width: int = 768) -> dict[st
         device: "cpu" or "cuda[:n]".
         precision: of the recipe: "mixed", "bfloat16" or "float32".
         threads: of the CPU.
-        width: of the backbone. The measured product is that of its first feed-forward layer, width
-            to 4 x width.
+        width: of the backbone; its first feed-forward layer is measured, width to 4 x width.
 
     Returns:
-        "flops" (FLOP/s in the dtype of the training), "float32_flops" (FLOP/s in float32, used by
-            encoders),
-        "bytes_per_second" (read and written by a copy), "type" (name of the training's dtype), and
-            "threads".
+        "flops" (FLOP/s in the dtype of the training), "float32_flops" (of encoders),
+        "bytes_per_second" (read and written by a copy), "type" (the training's dtype), "threads".
     """
     return dict(_measured(device, _type_of(precision, device), threads, width))
 
@@ -74,15 +65,13 @@ def _measured(device: str, kind: torch.dtype, threads: int, width: int) -> dict[
 
 def _product_rate(device: str, kind: torch.dtype, width: int) -> float:
     # A separate generator, so that the measurement does not advance the training's random streams.
-    # Random numbers, because with zeros a GPU draws less power and clocks higher than in a
-    # training.
+    # Random numbers, because with zeros a GPU draws less power and clocks higher.
     drawn, rows = torch.Generator().manual_seed(0), ROWS[device.partition(":")[0]]
     states = torch.randn(rows, width, generator=drawn).to(device, kind)
     weight = torch.randn(width, 4 * width, generator=drawn).to(device, kind)
     out = states @ weight
-    return (
-        2 * rows * width * 4 * width / _best_time(lambda: torch.mm(states, weight, out=out), device)
-    )
+    flop = 2 * rows * width * 4 * width
+    return flop / _best_time(lambda: torch.mm(states, weight, out=out), device)
 
 
 def _copy_rate(device: str) -> float:
@@ -94,14 +83,14 @@ def _copy_rate(device: str) -> float:
 
 @torch.no_grad()
 def _best_time(operation: Callable[[], object], device: str) -> float:
-    """Seconds of the fastest trial.
-
-    On a GPU several operations are queued, so that launches are not timed.
-    """
+    """Seconds of the fastest trial."""
+    # On a GPU several operations are queued, so that launches are not timed.
     repeats = 1 if device == "cpu" else 16
-    finish: Callable[[], object] = (
-        (lambda: None) if device == "cpu" else (lambda: torch.cuda.synchronize(device))
-    )
+
+    def finish() -> None:
+        if device != "cpu":
+            torch.cuda.synchronize(device)
+
     operation()
     finish()
     best, trials, started = float("inf"), 0, time.perf_counter()
@@ -122,9 +111,7 @@ def weight_bytes(weights: int, moments: int = 2) -> int:
     moments (3 + 2 x moments). Scaling by the norm, undoing a loss scale, zeroing, and copies in
     half precision are free: each can be fused with one of these.
 
-    Args:
-        weights: number of trained weights.
-        moments: per weight: 2 for AdamW, 1 for RMSProp.
+    `moments` are those per weight: 2 of AdamW, 1 of RMSProp.
     """
     return weights * FLOAT * (5 + 2 * moments)
 
@@ -132,7 +119,7 @@ def weight_bytes(weights: int, moments: int = 2) -> int:
 def floor(
     work: Work, weights: int, steps: int, peak: Mapping[str, Any], moments: int = 2
 ) -> dict[str, float]:
-    """Lower bound on the seconds of a training.
+    """Lower bound on the seconds of each part of a training, and their sum "seconds".
 
     Args:
         work: of the training.
@@ -140,10 +127,6 @@ def floor(
         steps: of the optimiser.
         peak: rates, as returned by `peak`.
         moments: as in `weight_bytes`.
-
-    Returns:
-        "forward_s", "backward_s", "optimiser_s", "selection_s", and "seconds", the sum of the
-            others.
     """
     parts = {
         "forward_s": work.forward / peak["flops"],
@@ -157,13 +140,7 @@ def floor(
 def record(
     work: Work, weights: int, steps: int, seconds: float, peak: Mapping[str, Any], moments: int = 2
 ) -> dict[str, Any]:
-    """The entry "work" in the outcome of a training: its work, its floor, and the ratio of its
-    duration to the floor.
-
-    Args:
-        work: as in `floor`, like the arguments not listed here.
-        seconds: duration of the training, selections included.
-    """
+    """The entry "work" in the outcome of a training that took `seconds`, selections included."""
     least = floor(work, weights, steps, peak, moments)
     return {
         "tokens": work.tokens,

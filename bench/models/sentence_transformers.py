@@ -3,17 +3,16 @@
 Supported modules: Transformer with Pooling (mean or [CLS]; the mean of two layers by
 WeightedLayerPooling), StaticEmbedding, Dense (linear or tanh) and Normalize, and the prompts of
 `config_sentence_transformers.json`. A folder with any other module is rejected, because its vectors
-would differ from the model's. `read` describes a folder; `bench.models.load` builds the encoder.
+would differ from the model's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,7 +21,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
 
+from bench.models.encoder import TransformerEncoder
 from bench.models.poolers import LAYERS, layer_weights
+from bench.models.transformer import load_backbone
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 from methods.base import Mapped
@@ -38,83 +39,22 @@ SETTINGS = ("sentence_bert_config.json", "sentence_roberta_config.json")
 POOLINGS = {"mean": "avg", "cls": "cls_before_pooler"}
 FLAGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
-
-SUPPORTED = (
-    "Transformer",
-    "WeightedLayerPooling",
-    "Pooling",
-    "StaticEmbedding",
-    "Dense",
-    "Normalize",
-)
+BEHIND = ("Dense", "Normalize")  # what may follow the pooling
+SUPPORTED = ("Transformer", "WeightedLayerPooling", "Pooling", "StaticEmbedding", *BEHIND)
 ACTIVATIONS = {"Identity": False, "Tanh": True}  # of a Dense module -> whether it is tanh
 
 USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(NamedTuple):
     """One entry of modules.json: the class name of its type, and its folder."""
 
     kind: str
     folder: Path
 
 
-@dataclass(frozen=True)
-class Stack:
-    """The modules of a folder.
-
-    Attributes:
-        place: folder of the first module.
-        pooler: of the transformer; None if the first module is a table of static vectors.
-        longest: maximum tokens of an input, special tokens included; None for the model's own
-            maximum.
-        lower: lowercase the input first.
-        after: modules after the pooling, without a final Normalize.
-        prompt: text prepended to each sentence.
-        counted: whether the prompt's tokens are pooled with the others.
-    """
-
-    place: Path
-    pooler: str | None
-    longest: int | None = None
-    lower: bool = False
-    after: Sequence[Module] = field(default_factory=tuple)
-    prompt: str = ""
-    counted: bool = True
-
-    def prepare(self, tokenizer: Any) -> None:
-        """Set the maximum length and lowercasing of a fast tokenizer."""
-        if self.longest is not None:
-            tokenizer.model_max_length = self.longest
-        if self.lower:
-            from tokenizers.normalizers import Lowercase, Sequence
-
-            backend = tokenizer.backend_tokenizer
-            backend.normalizer = Sequence(
-                [Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
-            )
-
-    def around(self, encoder: Any) -> Any:
-        """Wrap the encoder of the first module with the prompt and the modules after the pooling.
-
-        Raises:
-            UserError: a Dense module is not supported, or its files are broken.
-        """
-        if self.prompt:
-            encoder = Prompted(encoder, self.prompt, self.counted)
-        for module in self.after:
-            encoder = Normalised(encoder) if module.kind == "Normalize" else _dense(encoder, module)
-        return encoder
-
-
-def is_modular(folder: Path) -> bool:
-    """Whether a folder is of sentence-transformers, that is, lists its modules."""
-    return (folder / LIST).is_file()
-
-
-def read(folder: Path, prompt: str | None = None) -> Stack:
-    """Read the modules of a folder.
+def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
+    """Load the encoder of a folder.
 
     A final Normalize is dropped: it does not change cosines, and SentEval's classifiers get
     unnormalised vectors.
@@ -123,36 +63,45 @@ def read(folder: Path, prompt: str | None = None) -> Stack:
         folder: of a model.
         prompt: name of one of the folder's prompts, or "" for no prompt; None uses the folder's
             default.
+        device: of a transformer.
 
     Raises:
         UserError: a module or the pooling is not supported, the prompt is unknown, or a file is
             broken.
     """
-    modules = _modules(folder)
+    modules, text = _modules(folder), _prompt(folder, prompt)
+    at = 2 if [each.kind for each in modules[1:2]] == ["WeightedLayerPooling"] else 1
+    is_static = [each.kind for each in modules[:1]] == ["StaticEmbedding"]
+    behind = modules[1 if is_static else at + 1 :]
     for module in modules:
         if module.kind not in SUPPORTED:
-            raise UserError(
-                f"{folder} has a module '{module.kind}', which is not supported; {USE_POOLER}"
-            )
-    text = _prompt(folder, prompt)
-    if modules and modules[0].kind == "StaticEmbedding":
-        return Stack(modules[0].folder, None, after=_after(folder, modules[1:]), prompt=text)
-    layers_weighted = len(modules) > 1 and modules[1].kind == "WeightedLayerPooling"
-    at = 2 if layers_weighted else 1  # index of Pooling
-    kinds = [module.kind for module in modules]
-    is_pooled_transformer = kinds[:1] == ["Transformer"] and kinds[at : at + 1] == ["Pooling"]
-    pooling = _pooling_config(modules[at].folder) if is_pooled_transformer else {}
-    pooler = _pooler(folder, pooling)
-    if layers_weighted:
-        pooler = _two_layer_pooler(modules[1], pooler)
-    counted = pooling.get("include_prompt", True) is not False
+            raise _unsupported(f"{folder} has a module '{module.kind}'")
+    pooler, counted = ("", True) if is_static else _pooling(folder, modules[: at + 1])
+    for module in behind:
+        if module.kind not in BEHIND:
+            raise _unsupported(f"{folder} has a module '{module.kind}' after the pooling")
+    while behind and behind[-1].kind == "Normalize":
+        behind.pop()
     if text and not counted and pooler != "avg":
-        raise UserError(
-            f"{folder} excludes its prompt from a pooling other than the mean, which is not supported; {USE_POOLER}"
-        )
-    place = modules[0].folder
-    longest, lower = _settings(place)
-    return Stack(place, pooler, longest, lower, _after(folder, modules[at + 1 :]), text, counted)
+        raise _unsupported(f"{folder} excludes its prompt from a pooling other than the mean")
+    first = modules[0].folder
+    encoder: Any = StaticEncoder.read(first) if is_static else _transformer(first, pooler, device)
+    if text:
+        encoder = Prompted(encoder, text, counted)
+    for module in behind:
+        encoder = Normalised(encoder) if module.kind == "Normalize" else _dense(encoder, module)
+    return encoder
+
+
+def _unsupported(what: str) -> UserError:
+    return UserError(f"{what}, which is not supported; {USE_POOLER}")
+
+
+def _object(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is not a JSON object; download it again, or {USE_POOLER}")
+    return content
 
 
 def _modules(folder: Path) -> list[Module]:
@@ -164,112 +113,85 @@ def _modules(folder: Path) -> list[Module]:
         place = PurePosixPath(str(module.get("path") or ""))
         if place.is_absolute() or ".." in place.parts:
             raise UserError(
-                f"{folder / LIST} names the folder '{place}', which is outside the model's folder; {USE_POOLER}"
+                f"{folder / LIST} names the folder '{place}', which is outside the model's folder; "
+                f"{USE_POOLER}"
             )
         modules.append(Module(str(module.get("type", "")).rpartition(".")[2], folder / place))
     return modules
 
 
-def _after(folder: Path, modules: Sequence[Module]) -> tuple[Module, ...]:
-    """The modules after the pooling, without a final Normalize."""
-    if misplaced := [
-        module.kind for module in modules if module.kind not in ("Dense", "Normalize")
-    ]:
-        raise UserError(
-            f"{folder} has a module '{misplaced[0]}' after the pooling, which is not supported; {USE_POOLER}"
-        )
-    while modules and modules[-1].kind == "Normalize":
-        modules = modules[:-1]
-    return tuple(modules)
-
-
-def _pooling_config(folder: Path) -> dict[str, Any]:
-    config = read_json(folder / "config.json")
-    if not isinstance(config, dict):
-        raise UserError(f"{folder / 'config.json'} does not configure a pooling; {USE_POOLER}")
-    return config
-
-
-def _pooler(folder: Path, pooling: Mapping[str, Any]) -> str:
-    flags = [
-        name
-        for name, value in pooling.items()
-        if name.startswith("pooling_mode_") and value is True
-    ]
-    modes = [FLAGS.get(name, name) for name in flags]
-    if "pooling_mode" in pooling:
-        mode = pooling["pooling_mode"]
-        modes = [str(each) for each in (mode if isinstance(mode, list) else [mode])]
+def _pooling(folder: Path, modules: Sequence[Module]) -> tuple[str, bool]:
+    """The pooler, and whether it counts the tokens of a prompt."""
+    kinds, config = [module.kind for module in modules], {}
+    if kinds[:1] == ["Transformer"] and kinds[-1] == "Pooling":
+        config = _object(modules[-1].folder / "config.json")
+    named = config.get("pooling_mode", [])
+    modes = list(map(str, named)) if isinstance(named, list) else [str(named)]
+    if "pooling_mode" not in config:
+        flags = [name for name in config if name.startswith("pooling_mode_")]
+        modes = [FLAGS.get(name, name) for name in flags if config[name] is True]
     if len(modes) != 1 or modes[0] not in POOLINGS:
-        raise UserError(
-            f"{folder} has the pooling {', '.join(modes) or 'none'}, which is not supported; {USE_POOLER}"
-        )
-    return POOLINGS[modes[0]]
+        raise _unsupported(f"{folder} has the pooling {', '.join(modes) or 'none'}")
+    pooler = POOLINGS[modes[0]]
+    counted = config.get("include_prompt", True) is not False
+    return (_two_layer_pooler(modules[1], pooler) if len(modules) == 3 else pooler), counted
 
 
 def _two_layer_pooler(module: Module, pooler: str) -> str:
-    """The pooler of `LAYERS` with the weights of a WeightedLayerPooling, before the mean of
-    tokens."""
-    config, weights = (
-        read_json(module.folder / "config.json"),
-        _weights(module).get("layer_weights"),
-    )
-    from_first = isinstance(config, dict) and config.get("layer_start") == 0
-    if (
-        from_first
-        and pooler == "avg"
-        and weights is not None
-        and weights.dim() == 1
-        and len(weights) > 1
-    ):
-        for name in LAYERS:
+    """The pooler of `LAYERS` with the weights of a WeightedLayerPooling before the mean."""
+    config, weights = _object(module.folder / "config.json"), _weights(module).get("layer_weights")
+    if config.get("layer_start") == 0 and pooler == "avg" and weights is not None:
+        for name in LAYERS if weights.dim() == 1 and len(weights) > 1 else ():
             expected = layer_weights(name, len(weights) - 1)
             if torch.equal(weights / weights.sum(), expected / expected.sum()):
                 return name
     raise UserError(f"{module.folder} has layer weights that no supported pooler has; {USE_POOLER}")
 
 
-def _settings(folder: Path) -> tuple[int | None, bool]:
-    """Maximum tokens of an input (None if not set), and whether it is lowercased."""
+def _transformer(folder: Path, pooler: str, device: str) -> TransformerEncoder:
+    """The transformer, with the maximum length and lowercasing of its module's settings."""
     path = next((folder / name for name in SETTINGS if (folder / name).is_file()), None)
-    config = read_json(path) if path else {}
-    longest = config.get("max_seq_length") if isinstance(config, dict) else ""
+    settings = _object(path) if path else {}
+    longest = settings.get("max_seq_length")
     if longest is not None and (not isinstance(longest, int) or longest < 3):
         raise UserError(f"{path} has max_seq_length {longest!r}; set it to at least 3")
-    return longest, bool(config.get("do_lower_case"))
+    model, tokenizer = load_backbone(folder)
+    if longest is not None:
+        tokenizer.model_max_length = longest
+    if settings.get("do_lower_case"):
+        from tokenizers import normalizers
+
+        backend = tokenizer.backend_tokenizer
+        own = [backend.normalizer] if backend.normalizer else []
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
+    return TransformerEncoder(model.to(device), tokenizer, pooler)
 
 
 def _prompt(folder: Path, name: str | None) -> str:
     """The text of a prompt, by default the folder's own; "" for none."""
     path = folder / PROMPTS
-    config = read_json(path) if path.is_file() else {}
-    prompts = config.get("prompts") if isinstance(config, dict) else None
+    config = _object(path) if path.is_file() else {}
+    prompts = config.get("prompts")
     prompts = {} if prompts is None else prompts
-    if not isinstance(prompts, dict) or not all(
-        isinstance(text, str | None) for text in prompts.values()
-    ):
+    is_map = isinstance(prompts, dict)
+    if not is_map or not all(isinstance(text, str | None) for text in prompts.values()):
         raise UserError(f"{path} does not map names to prompts; correct it, or {USE_POOLER}")
     chosen = config.get("default_prompt_name") if name is None else name
     if not chosen:
         return ""
     if chosen not in prompts:
-        raise UserError(
-            f"{folder} has no prompt '{chosen}'{did_you_mean(str(chosen), prompts)}; --prompt '' uses none"
-        )
+        hint = did_you_mean(str(chosen), prompts)
+        raise UserError(f"{folder} has no prompt '{chosen}'{hint}; --prompt '' uses none")
     return prompts[chosen] or ""
 
 
 def _weights(module: Module) -> dict[str, Tensor]:
     path = module.folder / WEIGHTS
     if not path.is_file():
-        why = (
-            "its weights are pickled"
-            if list(module.folder.glob("*.bin"))
-            else f"it holds no {WEIGHTS}"
-        )
-        raise UserError(
-            f"cannot read the module '{module.kind}' in {module.folder}: {why}; {USE_POOLER}"
-        )
+        is_pickled = any(module.folder.glob("*.bin"))
+        why = "its weights are pickled" if is_pickled else f"it holds no {WEIGHTS}"
+        what = f"cannot read the module '{module.kind}' in {module.folder}: {why}"
+        raise UserError(f"{what}; {USE_POOLER}")
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -278,25 +200,14 @@ def _weights(module: Module) -> dict[str, Tensor]:
 
 def _dense(encoder: Any, module: Module) -> Affine:
     """Apply a Dense module to the vectors of an encoder."""
-    config = read_json(module.folder / "config.json")
-    config = config if isinstance(config, dict) else {}
+    config, own = _object(module.folder / "config.json"), "sentence_embedding"
+    where = f"{module.folder} has a module 'Dense' with unsupported"
+    tensors = {config.get(f"module_{end}_name") or own for end in ("input", "output")}
+    if "in_features" not in config or config.get("use_residual") or tensors != {own}:
+        raise UserError(f"{where} settings; {USE_POOLER}")
     activation = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
-    tensors = {
-        config.get(name) or "sentence_embedding"
-        for name in ("module_input_name", "module_output_name")
-    }
-    if (
-        "in_features" not in config
-        or config.get("use_residual")
-        or tensors != {"sentence_embedding"}
-    ):
-        raise UserError(
-            f"{module.folder} has a module 'Dense' with unsupported settings; {USE_POOLER}"
-        )
     if activation not in ACTIVATIONS:
-        raise UserError(
-            f"{module.folder} has a module 'Dense' with unsupported activation {activation}; {USE_POOLER}"
-        )
+        raise UserError(f"{where} activation {activation}; {USE_POOLER}")
     weights = _weights(module)
     weight, bias = weights.get("linear.weight"), weights.get("linear.bias")
     if weight is None or weight.dim() != 2 or (bias is not None and bias.shape != weight.shape[:1]):
@@ -363,11 +274,8 @@ class Normalised(Mapped):
         return getattr(self.base, "lasting", True)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        return (
-            F.normalize(torch.from_numpy(np.ascontiguousarray(vectors)).double(), dim=-1)
-            .float()
-            .numpy()
-        )
+        exact = torch.from_numpy(np.ascontiguousarray(vectors)).double()
+        return F.normalize(exact, dim=-1).float().numpy()
 
     def save(self, folder: Path) -> dict[str, Any]:
         return {}
@@ -397,10 +305,8 @@ class StaticEncoder:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        rows = [
-            each.ids
-            for each in self.tokenizer.encode_batch(list(sentences), add_special_tokens=False)
-        ]
+        encoded = self.tokenizer.encode_batch(list(sentences), add_special_tokens=False)
+        rows = [each.ids for each in encoded]
         starts = torch.tensor(np.cumsum([0, *map(len, rows)])[:-1], dtype=torch.int64)
         ids = torch.tensor([number for row in rows for number in row], dtype=torch.int64)
         return F.embedding_bag(ids, self.table, starts, mode="mean").numpy()
@@ -437,8 +343,8 @@ class StaticEncoder:
         tokenizer = _tokenizer(folder)
         if (largest := max(tokenizer.get_vocab().values(), default=-1)) >= len(table):
             raise UserError(
-                f"{folder / 'tokenizer.json'} gives token ids up to {largest}, but the table has {len(table)} rows; "
-                "put the model's own tokenizer beside it"
+                f"{folder / 'tokenizer.json'} gives token ids up to {largest}, but the table has "
+                f"{len(table)} rows; put the model's own tokenizer beside it"
             )
         return cls(tokenizer, table.contiguous())
 

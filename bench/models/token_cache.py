@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -18,26 +18,17 @@ CHUNK = 10_000  # sentences between two updates of the progress bar
 
 
 def tokenizer_identity(tokenizer: Any) -> str:
-    """Everything that determines a fast tokenizer's output, as JSON, without truncation and padding
-    (set per call).
-    """
+    """What determines a fast tokenizer's output, as JSON, without what is set per call."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    return json.dumps(
-        {key: value for key, value in state.items() if key not in ("truncation", "padding")}
-    )
+    per_call = ("truncation", "padding")
+    return json.dumps({key: value for key, value in state.items() if key not in per_call})
 
 
 class TokenFile(Sequence[list[int]]):
-    """Token ids of sentences in a memory-mapped int32 file: number of sentences, end of each, then
-    all ids.
-    """
+    """Token ids in a memory-mapped int32 file: number of sentences, end of each, then all ids."""
 
     def __init__(self, path: Path) -> None:
-        """Open a file written by `write`.
-
-        Raises:
-            UserError: the file is truncated or has another format.
-        """
+        """Open a file written by `write`; raise `UserError` if it is damaged."""
         try:
             content = np.load(path, mmap_mode="r")
             count = int(content[0])
@@ -52,11 +43,7 @@ class TokenFile(Sequence[list[int]]):
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    @overload
-    def __getitem__(self, row: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[list[int]]: ...
-    def __getitem__(self, row: int | slice) -> list[int] | list[list[int]]:
+    def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
             return [self[each] for each in range(len(self))[row]]
         row = range(len(self))[row]
@@ -74,14 +61,12 @@ class TokenFile(Sequence[list[int]]):
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
     """Tokenize sentences, or read them from `folder` if they were tokenized before.
 
-    The file is named by a hash of the sentences, the tokenizer and `longest`, so it is never out of
-    date.
+    The file is named by a hash of the sentences, the tokenizer and `longest`, so it never is stale.
 
     Args:
         sentences: texts.
         tokenizer: a fast tokenizer.
-        longest: maximum tokens of a sentence, special tokens included; longer ones are cut on the
-            right.
+        longest: maximum tokens of a sentence, special ones included; it is cut on the right.
         folder: of the token files.
 
     Raises:
@@ -97,10 +82,8 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
         with Progress(len(sentences), "tokenize", unit="sentence") as progress:
             for start in range(0, len(sentences), CHUNK):
                 chunk = list(sentences[start : start + CHUNK])
-                ids = tokenizer(chunk, truncation=True, max_length=longest, padding=False)[
-                    "input_ids"
-                ]
-                rows += [np.asarray(row, dtype=np.int32) for row in ids]
+                output = tokenizer(chunk, truncation=True, max_length=longest, padding=False)
+                rows += [np.asarray(row, dtype=np.int32) for row in output["input_ids"]]
                 progress.advance(len(chunk))
         TokenFile.write(path, rows)
     return TokenFile(path)

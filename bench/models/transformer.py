@@ -19,6 +19,10 @@ from safetensors import SafetensorError, safe_open
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 
+# A folder has one of these files of a tokenizer.
+VOCABULARIES = ["tokenizer.json", "vocab.txt", "vocab.json"]
+VOCABULARIES += ["sentencepiece.bpe.model", "spiece.model"]
+
 
 def _weights_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
@@ -27,14 +31,13 @@ def _weights_files(folder: Path) -> list[Path]:
         names = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise UserError(f"{index} lists no weight files; save or download the model again")
-        if other := sorted(
-            name for name in names.values() if "/" in name or not name.endswith(".safetensors")
-        ):
+        names = sorted(set(names.values()))
+        if other := [name for name in names if "/" in name or not name.endswith(".safetensors")]:
             raise UserError(
-                f"{index} names weights in '{other[0]}', which is not a safetensors file in the same folder; convert "
-                "them, or download the model again"
+                f"{index} names weights in '{other[0]}', which is not a safetensors file in the "
+                "same folder; convert them, or download the model again"
             )
-        return [folder / name for name in sorted(set(names.values()))]
+        return [folder / name for name in names]
     return [folder / "model.safetensors"]
 
 
@@ -46,41 +49,21 @@ def no_folder(folder: Any) -> UserError:
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder holds a transformer in Hugging Face format.
-
-    Raises:
-        UserError: the folder, its configuration, weights or tokenizer are missing, or the weights
-            are pickled.
-    """
+    """Raise `UserError` if a folder lacks a configuration, safetensors weights or a tokenizer."""
     if not folder.is_dir():
         raise no_folder(folder)
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
     missing = [path.name for path in _weights_files(folder) if not path.is_file()]
     if missing:
-        pickled = sorted(
-            path.name
-            for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt")
-            for path in folder.glob(pattern)
-        )
-        if pickled:
-            raise UserError(
-                f"{folder} holds only pickled weights ({pickled[0]}), which can run code; convert them to safetensors"
-            )
+        suffixes = (".bin", ".pt", ".pth", ".ckpt")
+        if pickled := sorted(path.name for path in folder.iterdir() if path.suffix in suffixes):
+            what = f"{folder} holds only pickled weights ({pickled[0]}), which can run code"
+            raise UserError(f"{what}; convert them to safetensors")
         raise UserError(f"{folder} holds no {missing[0]}; give a folder with safetensors weights")
-    if not any(
-        (folder / name).is_file()
-        for name in (
-            "tokenizer.json",
-            "vocab.txt",
-            "vocab.json",
-            "sentencepiece.bpe.model",
-            "spiece.model",
-        )
-    ):
-        raise UserError(
-            f"{folder} holds no tokenizer (tokenizer.json or a vocabulary); put its files beside the weights"
-        )
+    if not any((folder / name).is_file() for name in VOCABULARIES):
+        what = f"{folder} holds no tokenizer.json and no vocabulary"
+        raise UserError(f"{what}; put one beside the weights")
 
 
 def load_backbone(
@@ -102,24 +85,20 @@ def load_backbone(
     """
     check_folder(folder)
     if pooling_layer and not _stores_pooler(folder):
-        raise UserError(
-            f"{folder} stores no pooler weights, and pooler 'cls' would be random; choose cls_before_pooler or avg"
-        )
+        what = f"{folder} stores no pooler weights, and pooler 'cls' would be random"
+        raise UserError(f"{what}; choose cls_before_pooler or avg")
     try:
         model, tokenizer, loading = _from_pretrained(folder, dropout, pooling_layer)
     except SafetensorError as error:
-        raise UserError(
-            f"the weights in {folder} are truncated or broken ({error}); save or download them again"
-        ) from error
+        what = f"the weights in {folder} are truncated or broken ({error})"
+        raise UserError(f"{what}; save or download them again") from error
     except Exception as error:  # transformers raises many kinds
-        raise UserError(
-            f"cannot load the model in {folder}: {_summary(error)}; check its config.json, weights and tokenizer"
-        ) from error
+        what = f"cannot load the model in {folder}: {_summary(error)}"
+        raise UserError(f"{what}; check its config.json, weights and tokenizer") from error
     _check_weights(folder, model, loading)
     _check_tokenizer(folder, model, tokenizer)
     for weights in (*model.parameters(), *model.buffers()):
-        # Tensors of a memory-mapped file have its alignment, which affects the last bits of
-        # products.
+        # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
     return model, tokenizer
 
@@ -127,9 +106,7 @@ def load_backbone(
 def _from_pretrained(
     folder: Path, dropout: float | None, pooling_layer: bool
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Model, tokenizer, and what transformers reports about missing, unexpected and mismatched
-    weights.
-    """
+    """Model, tokenizer, and what transformers reports about weights that do not fit."""
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
@@ -138,11 +115,8 @@ def _from_pretrained(
     config = _read_config(folder)
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
-    options = (
-        {"add_pooling_layer": pooling_layer}
-        if config.model_type in ("bert", "roberta", "xlm-roberta")
-        else {}
-    )
+    has_pooler = config.model_type in ("bert", "roberta", "xlm-roberta")
+    options = {"add_pooling_layer": pooling_layer} if has_pooler else {}
     model, loading = AutoModel.from_pretrained(
         folder,
         output_loading_info=True,
@@ -169,45 +143,35 @@ def _read_config(folder: Path) -> Any:
 
 
 def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
-    """Reject weights of another shape than the configuration's, unused weights, and missing
-    weights.
-    """
+    """Reject weights of another shape than the configuration's, unused and missing weights."""
     config = folder / "config.json"
     for name, stored, expected in sorted(loading["mismatched_keys"]):
         raise UserError(
-            f"{config} and the weights do not match: {name} has shape {list(stored)} in the weights and "
-            f"{list(expected)} by config.json; save or download both again"
+            f"{config} and the weights do not match: {name} has shape {list(stored)} in the "
+            f"weights and {list(expected)} by config.json; save or download both again"
         )
     # Weights of layers that the model does not have. Heads and poolers may be unused.
-    unused = {
-        name: int(layer[1])
-        for name in loading["unexpected_keys"]
-        if (layer := re.search(r"\blayers?\.(\d+)", name))
-    }
-    if unused:
+    layers = {name: re.search(r"\blayers?\.(\d+)", name) for name in loading["unexpected_keys"]}
+    if unused := {name: int(layer[1]) for name, layer in layers.items() if layer}:
         beyond = min(unused.values()) >= getattr(model.config, "num_hidden_layers", float("inf"))
-        remedy = (
-            "correct its number of layers"
-            if beyond
-            else "download both again, they are of different models"
-        )
+        different = "download both again, they are of different models"
+        remedy = "correct its number of layers" if beyond else different
         raise UserError(f"{config} has no place for the weights {min(unused)}; {remedy}")
     if missing := sorted(loading["missing_keys"]):
-        raise UserError(
-            f"the weights in {folder} lack {missing[0]}, which would be random; save or download them again"
-        )
+        what = f"the weights in {folder} lack {missing[0]}, which would be random"
+        raise UserError(f"{what}; save or download them again")
 
 
 def _check_tokenizer(folder: Path, model: Any, tokenizer: Any) -> None:
     """Reject a tokenizer that cannot pad or that has more tokens than the model."""
     if tokenizer.pad_token is None:
-        raise UserError(
-            f"the tokenizer in {folder} has no padding token; set pad_token in its tokenizer_config.json"
-        )
+        what = f"the tokenizer in {folder} has no padding token"
+        raise UserError(f"{what}; set pad_token in its tokenizer_config.json")
     rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise UserError(
-            f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed only {rows} tokens; "
+            f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed "
+            f"only {rows} tokens; "
             f"put the model's own tokenizer beside the weights"
         )
 
@@ -216,9 +180,8 @@ def _summary(error: Exception) -> str:
     """The first sentence of a library's error message, without headings."""
     lines = [line.strip() for line in str(error).splitlines()]
     line = next((line for line in lines if line and not line.endswith(":")), "")
-    sentence = re.split(r"\. |\.$", line.removeprefix("TypeError: "))[0].replace(
-        "Padding_idx", "pad_token_id"
-    )
+    sentence = re.split(r"\. |\.$", line.removeprefix("TypeError: "))[0]
+    sentence = sentence.replace("Padding_idx", "pad_token_id")
     return sentence[:200] if " " in sentence else f"{type(error).__name__} {sentence}".strip()
 
 
@@ -229,40 +192,27 @@ def _stores_pooler(folder: Path) -> bool:
                 if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
                     return True
         except SafetensorError as error:
-            raise UserError(
-                f"the weights in {folder} are truncated or broken ({error}); download them again"
-            ) from None
+            what = f"the weights in {folder} are truncated or broken ({error})"
+            raise UserError(f"{what}; download them again") from None
     return False
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
-    """Maximum number of tokens, special tokens included.
-
-    RoBERTa's positions start after the padding index.
-
-    Raises:
-        UserError: the tokenizer's `model_max_length` is not a number, or below 3 ([CLS], one token,
-            [SEP]).
-    """
+    """Maximum number of tokens, special ones included; `UserError` if it is no number above 2."""
     longest = tokenizer.model_max_length
     positions = getattr(model.config, "max_position_embeddings", None) or longest
-    if model.config.model_type in ("roberta", "xlm-roberta"):
+    if model.config.model_type in ("roberta", "xlm-roberta"):  # they start behind the padding index
         positions -= (model.config.pad_token_id or 0) + 1
     if not isinstance(longest, int | float) or min(positions, longest) < 3:
-        raise UserError(
-            f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}; set it to at least 3 in its "
-            "tokenizer_config.json"
-        )
+        what = f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}"
+        raise UserError(f"{what}; set it to at least 3 in its tokenizer_config.json")
     return int(min(positions, longest))
 
 
 def load_language_head(folder: Path, backbone: Any) -> Any:
     """Load the masked-language-model head of a checkpoint: last hidden states to logits.
 
-    Args:
-        folder: of the checkpoint.
-        backbone: the model whose input embeddings the head's decoder shares, where the checkpoint
-            ties them.
+    Where the checkpoint ties them, the head's decoder shares the input embeddings of `backbone`.
 
     Raises:
         UserError: the checkpoint stores no such head, or one that is not a single module.
@@ -281,14 +231,12 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
             trust_remote_code=False,
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise UserError(
-            f"cannot load a masked-language head from {folder} ({type(error).__name__}); choose a checkpoint with one"
-        ) from error
+        what = f"cannot load a masked-language head from {folder} ({type(error).__name__})"
+        raise UserError(f"{what}; choose a checkpoint with one") from error
     heads = [module for module in model.children() if module is not model.base_model]
     if loading["missing_keys"] or len(heads) != 1:
-        raise UserError(
-            f"{folder} stores no masked-language head, which would be random; choose a checkpoint with one"
-        )
+        what = f"{folder} stores no masked-language head, which would be random"
+        raise UserError(f"{what}; choose a checkpoint with one")
     if getattr(model.config, "tie_word_embeddings", True):
         model.get_output_embeddings().weight = backbone.get_input_embeddings().weight
     return heads[0]

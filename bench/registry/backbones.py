@@ -20,32 +20,20 @@ TOY_FOLDER = Path(__file__).parents[1] / "world" / "backbones"
 
 @dataclass(frozen=True)
 class Backbone:
-    """A pre-trained encoder or a table of word vectors.
+    """A pre-trained encoder or a table of word vectors."""
 
-    Attributes:
-        name: name in configurations.
-        source: "hub", "toy" (shipped), "folder" (local; a file for word vectors) or "none".
-        location: hub repository, toy kind ("bert", "roberta", "chinese", "glove"), folder or file.
-        shape: width and depth.
-        fingerprint: identifies the weights; part of a run's identity.
-        kind: one of `BACKBONE_KINDS`.
-    """
-
-    name: str
-    source: str
-    location: str
+    name: str  # in configurations
+    source: str  # "hub", "toy" (shipped), "folder" (local; a file for word vectors) or "none"
+    location: str  # hub repository, toy kind ("bert", "roberta", "chinese", "glove"), or path
     shape: Shape
-    fingerprint: str
-    kind: str = "transformer"
+    fingerprint: str  # identifies the weights; part of a run's identity
+    kind: str = "transformer"  # one of `BACKBONE_KINDS`
 
     @property
     def reference(self) -> str:
         """The name to load this backbone with: its path if it was given by path, else its name."""
-        return (
-            self.location
-            if self.source == "folder" and self.name not in local_models()
-            else self.name
-        )
+        by_path = self.source == "folder" and self.name not in local_models()
+        return self.location if by_path else self.name
 
     def folder(self) -> Path:
         """Return the folder of the model; a hub backbone is downloaded to the cache if needed.
@@ -55,7 +43,8 @@ class Backbone:
         """
         if self.kind == "words":
             raise UserError(
-                f"'{self.name}' is {BACKBONE_KINDS['words']}, not a transformer; choose a transformer backbone"
+                f"'{self.name}' is {BACKBONE_KINDS['words']}, not a transformer; "
+                "choose a transformer backbone"
             )
         if self.source == "toy":
             return TOY_FOLDER / self.name
@@ -105,11 +94,7 @@ _TOY = {
 
 
 def check_toy(name: str) -> None:
-    """Verify the checksums of a toy backbone.
-
-    Raises:
-        UserError: a file is missing or modified.
-    """
+    """Verify the checksums of a toy backbone; `UserError` if a file is missing or modified."""
     for line in (TOY_FOLDER / "SHA256SUMS").read_text().splitlines():
         digest, _, file = line.partition("  ")
         path = TOY_FOLDER / file
@@ -126,17 +111,15 @@ def local_models() -> dict[str, Path]:
     Raises:
         UserError: `BENCH_MODELS` is not a folder.
     """
-    root = os.environ.get("BENCH_MODELS")
-    if not root:
+    if not (name := os.environ.get("BENCH_MODELS")):
         return {}
-    if not Path(root).is_dir():
+    if not (root := Path(name)).is_dir():
         raise UserError(
-            f"BENCH_MODELS names '{root}', which is not a folder; set it to a folder of Hugging Face models or unset it"
+            f"BENCH_MODELS names '{name}', which is not a folder; "
+            "set it to a folder of Hugging Face models or unset it"
         )
-    tables = {path.stem: path for path in sorted(Path(root).glob("*.txt"))}
-    return tables | {
-        path.name: path for path in sorted(Path(root).iterdir()) if (path / "config.json").is_file()
-    }
+    tables = {path.stem: path for path in sorted(root.glob("*.txt"))}
+    return tables | {path.parent.name: path.parent for path in sorted(root.glob("*/config.json"))}
 
 
 def backbone(name: str) -> Backbone:
@@ -164,17 +147,12 @@ def backbone(name: str) -> Backbone:
         return _table_backbone(path)
     if "/" in name:
         raise UserError(
-            f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. Download a model of the "
-            "hub to a folder first"
+            f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. "
+            "Download a model of the hub to a folder first"
         )
-    hint = (
-        ""
-        if local
-        else "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
-    )
-    raise UserError(
-        f"unknown backbone '{name}'{did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])}{hint}"
-    )
+    hint = did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])
+    own = "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
+    raise UserError(f"unknown backbone '{name}'{hint}{'' if local else own}")
 
 
 @cache
@@ -185,13 +163,13 @@ def _folder_backbone(folder: Path) -> Backbone:
         )
     config: dict[str, Any] = read_json(folder / "config.json")
     try:
-        shape = Shape(
-            int(config["hidden_size"]), int(config["num_hidden_layers"]), _is_cased(folder)
-        )
+        width, depth = int(config["hidden_size"]), int(config["num_hidden_layers"])
     except (KeyError, TypeError, ValueError):
         raise UserError(
-            f"{folder / 'config.json'} lacks hidden_size or num_hidden_layers; give a transformer encoder"
+            f"{folder / 'config.json'} lacks hidden_size or num_hidden_layers; "
+            "give a transformer encoder"
         ) from None
+    shape = Shape(width, depth, _is_cased(folder))
     _check_name_is_free(folder, folder.resolve().name)
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
@@ -219,13 +197,13 @@ def _table_backbone(path: Path) -> Backbone:
 
     name = path.resolve().stem
     _check_name_is_free(path, name)
-    return Backbone(
-        name, "folder", str(path), Shape(width(path), 0), sha256_file(path)[:16], "words"
-    )
+    shape, fingerprint = Shape(width(path), 0), sha256_file(path)[:16]
+    return Backbone(name, "folder", str(path), shape, fingerprint, "words")
 
 
 def _check_name_is_free(path: Path, name: str) -> None:
     if name in (*_HUB, *_TABLES, *_TOY):
         raise UserError(
-            f"{path} has the name of a published backbone, whose results would be mixed with its own; rename it"
+            f"{path} has the name of a published backbone, whose results would be mixed with "
+            "its own; rename it"
         )

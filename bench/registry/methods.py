@@ -30,12 +30,9 @@ def method_class(name: str) -> type[Method]:
     """
     known = method_classes()
     if name not in known:
-        hint = (
-            ""
-            if method_paths()
-            else "; for your own methods, set BENCH_METHODS to their files or folders"
-        )
-        raise UserError(f"unknown method '{name}'{did_you_mean(name, known)}{hint}")
+        own = "; for your own methods, set BENCH_METHODS to their files or folders"
+        hint = did_you_mean(name, known) + ("" if method_paths() else own)
+        raise UserError(f"unknown method '{name}'{hint}")
     return known[name]
 
 
@@ -54,12 +51,11 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
     origins: dict[str, Origin] = {}
     for origin, own in external_methods(paths):
         for cls in own:
-            if cls.name in classes:
-                other = (
-                    origins[cls.name].place if cls.name in origins else classes[cls.name].__module__
-                )
+            if other := classes.get(cls.name):
+                place = origins[cls.name].place if cls.name in origins else other.__module__
                 raise UserError(
-                    f"two methods have the name '{cls.name}', in {other} and in {origin.place}; rename yours"
+                    f"two methods have the name '{cls.name}', in {place} and in {origin.place}; "
+                    "rename yours"
                 )
             classes[cls.name], origins[cls.name] = cls, origin
     return classes, origins

@@ -14,11 +14,12 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bench.utils.errors import UserError
-from bench.utils.files import sha256_file
+from bench.utils.files import sha256_file, sha256_text
 from methods.base import HyperParameters, Method
 
 # Entry points of this group are a module with methods or one method class.
@@ -40,15 +41,10 @@ _NOT_USER_CODE = tuple(
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of an external method.
+    """Origin of an external method."""
 
-    Attributes:
-        place: file, or package and module.
-        sha256: SHA-256 of the imported file, or of all Python files of the package.
-    """
-
-    place: str
-    sha256: str
+    place: str  # file, or package and module
+    sha256: str  # of the imported file, or of all Python files of the package
 
 
 Found = tuple[Origin, list[type[Method]]]
@@ -84,11 +80,9 @@ def python_files(path: Path) -> list[Path]:
         UserError: `path` is neither a Python file nor a folder with one.
     """
     if path.is_file():
-        if path.suffix != ".py":
-            raise UserError(
-                f"{path} is not a Python file; give a .py file or a folder of such files"
-            )
-        return [path]
+        if path.suffix == ".py":
+            return [path]
+        raise UserError(f"{path} is not a Python file; give a .py file or a folder of such files")
     if not path.is_dir():
         raise UserError(f"{path} does not exist; fix BENCH_METHODS or 'method_paths'")
     files = sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
@@ -102,17 +96,15 @@ def load_file(path: Path) -> Found:
     """Import a file under a unique module name, without bytecode, and return its methods.
 
     Raises:
-        UserError: the file cannot be imported or has no valid method; the message has file and
-            line.
+        UserError: it cannot be imported or has no valid method; the message has file and line.
     """
     source = path.read_bytes()
-    name = f"_method_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    name = f"_method_{sha256_text(str(path))[:12]}_{path.stem}"
     module = types.ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module  # dataclasses looks the module up
     try:
-        # Not through importlib: its cached bytecode may belong to an older file of equal mtime and
-        # size.
+        # Not by importlib: its cached bytecode may be of an older file of equal mtime and size.
         code = compile(source, str(path), "exec", dont_inherit=True)
         exec(code, vars(module))  # noqa: S102 (the user asked to run this file)
     except FAILURES as error:
@@ -124,9 +116,7 @@ def load_file(path: Path) -> Found:
             f"{path} has no method; write a class with a name that extends one of methods.base, "
             "or start the file's name with an underscore"
         )
-    return Origin(str(path), hashlib.sha256(source).hexdigest()), [
-        _checked(cls, str(path)) for cls in classes
-    ]
+    return Origin(str(path), hashlib.sha256(source).hexdigest()), _checked(classes, str(path))
 
 
 def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
@@ -145,7 +135,7 @@ def describe_error(error: BaseException, function: Callable[..., Any] | None = N
 
     Args:
         error: the error.
-        function: the called user function. Its first line is the place if the error was raised
+        function: the called user function, whose first line is the place if the error was raised
             before it ran, e.g. for a wrong number of arguments.
     """
     words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())[:LONGEST]
@@ -156,9 +146,8 @@ def describe_error(error: BaseException, function: Callable[..., Any] | None = N
 
 def _place(error: BaseException) -> str:
     """Return the innermost line of user code in the traceback."""
-    places = [
-        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
+    frames = traceback.walk_tb(error.__traceback__)
+    places = [(frame.f_code.co_filename, line) for frame, line in frames]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((error.filename, error.lineno or 1))
     return next((f"{file}, line {line}" for file, line in reversed(places) if _is_users(file)), "")
@@ -203,9 +192,7 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
         classes = [loaded] if inspect.isclass(loaded) and issubclass(loaded, Method) else []
     if not classes:
         raise UserError(f"{where} has no method; fix its entry point or uninstall it")
-    return Origin(where, _package_sha256(sys.modules[top])), [
-        _checked(cls, where) for cls in classes
-    ]
+    return Origin(where, _package_sha256(sys.modules[top])), _checked(classes, where)
 
 
 def _package_sha256(module: types.ModuleType) -> str:
@@ -218,21 +205,20 @@ def _package_sha256(module: types.ModuleType) -> str:
         for folder in folders
         for file in folder.rglob("*.py")
     )
-    return hashlib.sha256(
-        "\n".join(f"{sha256_file(file)}  {name}" for name, file in files).encode()
-    ).hexdigest()
+    return sha256_text("\n".join(f"{sha256_file(file)}  {name}" for name, file in files))
 
 
-def _checked(cls: type[Method], place: str) -> type[Method]:
-    for fault in interface_errors(cls):
+def _checked(classes: list[type[Method]], place: str) -> list[type[Method]]:
+    for fault in chain.from_iterable(map(interface_errors, classes)):
         raise UserError(f"{place}: {fault}")
-    return cls
+    return classes
 
 
 def interface_errors(cls: type[Method]) -> Iterator[str]:
     """Yield what prevents the suite from using a method class, as messages with the remedy."""
     if not isinstance(cls.name, str) or not re.fullmatch(NAME, cls.name):
-        yield f"the name of {cls.__name__} is {cls.name!r}; use lower-case letters, digits and dashes"
+        told = f"the name of {cls.__name__} is {cls.name!r}"
+        yield f"{told}; use lower-case letters, digits and dashes"
     for attribute in ("title", "reference"):
         value = getattr(cls, attribute, "")
         if not isinstance(value, str) or not value.strip():
@@ -246,24 +232,21 @@ def interface_errors(cls: type[Method]) -> Iterator[str]:
         table: Any = getattr(cls, attribute)
         if table is None and attribute == "official":
             continue
-        if not isinstance(table, Mapping) or not all(
-            isinstance(row, Mapping) for row in table.values()
-        ):
-            yield f"the table '{attribute}' of {cls.__name__} is invalid; write {{backbone or '*': {{key: value}}}}"
+        rows = (table, *table.values()) if isinstance(table, Mapping) else (table,)
+        if not all(isinstance(row, Mapping) for row in rows):
+            told = f"the table '{attribute}' of {cls.__name__} is invalid"
+            yield f"{told}; write {{backbone or '*': {{key: value}}}}"
 
 
 def _hyper_errors(owner: str, hyper: Any) -> Iterator[str]:
-    if (
-        not inspect.isclass(hyper)
-        or not issubclass(hyper, HyperParameters)
-        or not is_dataclass(hyper)
-    ):
-        yield f"Hyper of {owner} is not a dataclass that extends methods.base.HyperParameters; make it one"
+    if not (inspect.isclass(hyper) and issubclass(hyper, HyperParameters) and is_dataclass(hyper)):
+        told = f"Hyper of {owner} is not a dataclass that extends methods.base.HyperParameters"
+        yield f"{told}; make it one"
         return
-    if forgotten := vars(hyper).get("__annotations__", {}).keys() - {
-        item.name for item in fields(hyper)
-    }:
-        yield f"'{min(forgotten)}' of {hyper.__name__} is not a field; write @dataclass(frozen=True) above the class"
+    names = {item.name for item in fields(hyper)}
+    if forgotten := vars(hyper).get("__annotations__", {}).keys() - names:
+        told = f"'{min(forgotten)}' of {hyper.__name__} is not a field"
+        yield f"{told}; write @dataclass(frozen=True) above the class"
     for item in fields(hyper):
         if item.default is MISSING and item.default_factory is MISSING:
             yield f"'{item.name}' of {hyper.__name__} has no default; give it one"

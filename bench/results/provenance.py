@@ -1,6 +1,4 @@
-"""Provenance of results: code, library versions, device, arithmetic settings, and checksums of the
-tasks.
-"""
+"""Provenance of results: code, library versions, device, arithmetic, and checksums of tasks."""
 
 from __future__ import annotations
 
@@ -26,14 +24,9 @@ _LIBRARIES = ("transformers", "tokenizers", "safetensors", "numpy", "scipy", "sc
 
 
 def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(_ROOT), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(_ROOT), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
@@ -41,11 +34,9 @@ def _git(*arguments: str) -> str | None:
 
 @cache
 def code() -> dict[str, Any]:
-    """Version of the suite; in a git checkout also its commit, and whether the code differs from it
-    (`dirty`).
+    """Version of the suite; in a git checkout also its commit, and whether the code differs.
 
-    Untracked files count as differences, because a method is registered by the presence of its
-    file.
+    Untracked files count as differences: a method is registered by the presence of its file.
     """
     status = _git("status", "--porcelain", "--untracked-files=normal", "--", "bench", "methods")
     return {
@@ -86,49 +77,43 @@ def _arithmetic(device: str) -> dict[str, Any]:
 def provenance(device: str, threads: int) -> dict[str, Any]:
     """The part of a result's provenance that does not depend on its run and data.
 
-    Args:
-        device: "cpu" or "cuda[:n]".
-        threads: torch's number of CPU threads.
+    `device` is "cpu" or "cuda[:n]", `threads` torch's number of CPU threads.
     """
     import torch
 
-    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
+    hardware = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
+    versions = {"python": platform.python_version(), "torch": str(torch.__version__)}  # its build
     return {
         "code": code(),
-        "versions": {
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-        }  # includes the build
-        | {library: importlib.metadata.version(library) for library in _LIBRARIES},
-        "device": {"kind": device.partition(":")[0], "name": name, "threads": threads},
+        "versions": versions | {name: importlib.metadata.version(name) for name in _LIBRARIES},
+        "device": {"kind": device.partition(":")[0], "name": hardware, "threads": threads},
         "arithmetic": _arithmetic(device),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 
 
 def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, str]]:
-    """Checksums of tasks by name and split, over their sentences and gold scores or labels, in
-    order.
+    """Checksums of tasks by name and split: sentences and gold scores or labels, in order.
 
     The checksum of a data folder covers its files; this one covers exactly what was scored.
     """
     sums: dict[str, dict[str, str]] = {}
     for task in tasks:
-        of_task = sums.setdefault(task.name, {})
         if isinstance(task, StsTask):
-            digest = hashlib.sha256()
-            for subset in task.subsets:
-                _add(digest, subset.name, (subset.first, subset.second), subset.gold)
-            of_task[task.split] = digest.hexdigest()[:16]
+            pairs = [(one.name, (one.first, one.second), one.gold) for one in task.subsets]
+            sums.setdefault(task.name, {})[task.split] = _digest(pairs)
         else:
             for split, samples in task.splits.items():
-                digest = hashlib.sha256()
-                _add(digest, split, samples.columns, samples.labels)
-                of_task[split] = digest.hexdigest()[:16]
+                labelled = [(split, samples.columns, samples.labels)]
+                sums.setdefault(task.name, {})[split] = _digest(labelled)
     return sums
 
 
-def _add(digest: Any, name: str, columns: Sequence[Sequence[str]], numbers: np.ndarray) -> None:
-    for column in columns:
-        digest.update("\n".join((name, *column)).encode())
-    digest.update(numbers.tobytes())
+def _digest(parts: Iterable[tuple[str, Sequence[Sequence[str]], np.ndarray]]) -> str:
+    """The sum of parts: name, columns of sentences, and numbers."""
+    digest = hashlib.sha256()
+    for name, columns, numbers in parts:
+        for column in columns:
+            digest.update("\n".join((name, *column)).encode())
+        digest.update(numbers.tobytes())
+    return digest.hexdigest()[:16]

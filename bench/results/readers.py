@@ -6,15 +6,17 @@ that uses it relies on the types here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import typing
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from types import UnionType
+from typing import Any, Literal, NotRequired, TypedDict, Union
 
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
-
-STATUSES = ("finished", "diverged", "skipped")
 
 # What code raises that reads a file whose form differs from what the suite writes.
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
@@ -45,17 +47,27 @@ class Plan(TypedDict):
     suite: NotRequired[str]
     corpus: NotRequired[str]
     mode: NotRequired[str]
-    stand_ins: NotRequired[dict[str, str]]
+    stand_ins: NotRequired[dict[str, str] | None]
+
+
+class CurvePoint(TypedDict):
+    """A selection during a training."""
+
+    step: int
+    loss: NotRequired[float | None]
+    dev: NotRequired[float | None]
+    alignment: NotRequired[float | None]
+    uniformity: NotRequired[float | None]
 
 
 class Outcome(TypedDict):
     """How a training ended, see `bench.training.loop.train`."""
 
-    status: str
+    status: Literal["finished", "diverged", "skipped"]
     reason: NotRequired[str | None]
     steps: NotRequired[int]
     best_step: NotRequired[int | None]
-    curve: NotRequired[list[dict[str, float | None]]]
+    curve: NotRequired[list[CurvePoint] | None]
 
 
 class Trained(TypedDict):
@@ -64,6 +76,45 @@ class Trained(TypedDict):
     outcome: Outcome
     run: NotRequired[dict[str, Any]]
     provenance: NotRequired[dict[str, Any]]
+
+
+_hints = cache(partial(typing.get_type_hints, include_extras=True))
+
+
+def check_form(value: Any, form: Any, name: str = "a part of it") -> None:
+    """Check that a JSON value has the form of a type: a TypedDict, a union with None, a list, ...
+
+    A dict of types by key stands for a TypedDict. Both may have further keys.
+
+    Raises:
+        KeyError: a key is missing.
+        ValueError: a part has another form; the message names it.
+    """
+    kind, parts = typing.get_origin(form) or form, typing.get_args(form)
+    keys = _hints(form) if typing.is_typeddict(form) else form if isinstance(form, dict) else {}
+    if kind in (Union, UnionType):
+        if value is not None:
+            check_form(value, parts[0], name)
+        return
+    if kind is Literal:
+        fits = value in parts
+    elif keys:
+        fits = isinstance(value, dict)
+    else:
+        fits = kind is Any or type(value) in ((int, float) if kind is float else (kind,))
+    if not fits:
+        shown = f"is {value!r}" if isinstance(value, str | int | float) else "has another form"
+        raise ValueError(f"{name} {shown}")
+    if kind is list and parts:
+        for item in value:
+            check_form(item, parts[0], name)
+    elif kind is dict and parts:
+        for key, item in value.items():
+            check_form(item, parts[1], f"'{key}'")
+    for key, part in keys.items():
+        optional = typing.get_origin(part) is NotRequired
+        if key in value or not optional:
+            check_form(value[key], typing.get_args(part)[0] if optional else part, f"'{key}'")
 
 
 def describe_damage(error: Exception) -> str:
@@ -75,9 +126,7 @@ def describe_damage(error: Exception) -> str:
 
 @contextmanager
 def report_damage(file: Path | str, kind: str, remedy: str) -> Iterator[None]:
-    """Turn one of `DAMAGE` into a `UserError` that says which file is not of a kind, why, and what
-    to do.
-    """
+    """Turn one of `DAMAGE` into a `UserError` that names the file, the damage and the remedy."""
     try:
         yield
     except DAMAGE as error:
@@ -89,37 +138,21 @@ def check_plan(content: Any, keys: tuple[str, ...], entry_keys: tuple[str, ...])
 
     Args:
         content: parsed JSON.
-        keys: strings that the plan must have.
-        entry_keys: strings that each run must have besides id, method and setting.
+        keys: optional keys of `Plan` that are needed.
+        entry_keys: optional keys of `PlanEntry` that are needed.
 
     Raises:
         One of `DAMAGE`; see `report_damage`.
     """
-    ids: set[str] = set()
-    for run in content["runs"]:
-        texts = [run[name] for name in ("id", "method", "setting")]
-        lists = [run.get(name) or [] for name in ("tasks", "analyses")]
-        if not all(
-            isinstance(text, str) for text in (*texts, *(text for names in lists for text in names))
-        ):
-            raise ValueError("the names of a run must be strings")
-        if type(run["seed"]) not in (int, type(None)) or not isinstance(
-            run.get("recipe_changes") or {}, dict
-        ):
-            raise ValueError("a run has another form")
-        if not all(isinstance(run[name], str) for name in entry_keys):
-            raise ValueError(f"{' and '.join(entry_keys)} of a run must be strings")
-        if run["id"] in ids:
-            raise ValueError(f"the run '{run['id']}' is in it twice")
-        if set(run["id"]) & {"/", "\0"} or run["id"] in ("", ".", ".."):
-            raise ValueError(f"'{run['id']}' is not the id of a run")
-        ids.add(run["id"])
-    if not all(
-        isinstance(name, str) for pair in (content.get("stand_ins") or {}).items() for name in pair
-    ):
-        raise ValueError("stand_ins must map strings to strings")
-    if not all(isinstance(content[key], str) for key in keys):
-        raise ValueError(f"{' and '.join(keys)} must be strings")
+    check_form(content, Plan)
+    parts = [(content, keys), *((run, entry_keys) for run in content["runs"])]
+    if missing := [key for part, needed in parts for key in needed if key not in part]:
+        raise KeyError(missing[0])
+    for name, count in Counter(run["id"] for run in content["runs"]).items():
+        if set(name) & {"/", "\0"} or name in ("", ".", ".."):
+            raise ValueError(f"'{name}' is not the id of a run")
+        if count > 1:
+            raise ValueError(f"the run '{name}' is in it twice")
     return content
 
 
@@ -129,11 +162,15 @@ def read_plan(path: Path) -> Plan:
     Raises:
         UserError: the file is missing or is not a plan.
     """
+    remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
     content = read_json(path)
-    with report_damage(
-        path, "a plan", f"write it again with: python -m bench plan --config FILE --out {path}"
-    ):
-        return check_plan(content, ("suite", "data"), ("label", "backbone"))
+    with report_damage(path, "a plan", remedy):
+        return check_plan(content, ("suite",), ("label", "backbone"))
+
+
+def analyses_damage(path: Path) -> AbstractContextManager[None]:
+    """`report_damage` of a file of analyses."""
+    return report_damage(path, "a file of analyses", "move it away and analyse again")
 
 
 def read_analyses(path: Path) -> dict[str, Any]:
@@ -145,17 +182,9 @@ def read_analyses(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     content = read_json(path)
-    analyses = content.get("analyses") if isinstance(content, dict) else None
-    if not isinstance(analyses, dict) or not all(
-        isinstance(result, dict) for result in analyses.values()
-    ):
-        raise no_analyses(path, "it has no results by name")
-    return analyses
-
-
-def no_analyses(path: Path, why: str) -> UserError:
-    """The error for a file of analyses that has another form."""
-    return UserError(f"{path} does not hold analyses ({why}); move it away and analyse again")
+    with analyses_damage(path):
+        check_form(content, {"analyses": dict[str, dict[str, Any]]})
+        return content["analyses"]
 
 
 def read_trained(path: Path) -> Trained:
@@ -166,16 +195,5 @@ def read_trained(path: Path) -> Trained:
     """
     content = read_json(path)
     with report_damage(path, "the outcome of a training", "move it away and train again"):
-        check_outcome(content["outcome"])
+        check_form(content, Trained)
         return content
-
-
-def check_outcome(outcome: Mapping[str, Any]) -> None:
-    """Raise one of `DAMAGE` if an outcome has another form than `Outcome`."""
-    if outcome["status"] not in STATUSES:
-        raise ValueError(f"a training cannot end as '{outcome['status']}'")
-    for point in outcome.get("curve") or []:
-        if not isinstance(point["step"], int) or not all(
-            isinstance(x, int | float | None) for x in point.values()
-        ):
-            raise ValueError("its training curve holds more than numbers")

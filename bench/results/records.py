@@ -6,10 +6,13 @@ rounded in files. A file of scores is one object `{"provenance": {...}, "records
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from bench.results.readers import check_form, report_damage
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
@@ -42,6 +45,10 @@ def write_scores(path: Path, provenance: dict[str, Any], records: Iterable[Recor
     write_json(path, {"provenance": provenance, "records": list(records)})
 
 
+def cell_key(record: Record) -> CellKey:
+    return record["task"], record["split"], record["metric"], record["aggregation"]
+
+
 def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
     """Read a file of scores.
 
@@ -54,31 +61,30 @@ def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
     content = read_json(path)
     if not isinstance(content, dict) or not {"provenance", "records"} <= content.keys():
         raise UserError(
-            f"{path} does not hold scores (provenance and records) as written by score and evaluate; "
-            f"name another file, or score again"
+            f"{path} does not hold scores (provenance and records) as written by score and "
+            f"evaluate; name another file, or score again"
         )
-    records = content["records"]
-    problem = (
-        next(filter(None, map(_problem, records)), None)
-        if isinstance(records, list)
-        else "records is not a list"
-    )
-    if problem:
-        raise no_scores(path, problem)
-    return content["provenance"], records
+    with scores_damage(path):
+        check_form(content, {"provenance": dict, "records": list[dict]})
+        for record in content["records"]:
+            _check_record(record)
+        for cell, count in Counter(map(cell_key, content["records"])).items():
+            if count > 1:
+                raise ValueError(f"{' '.join(cell)} is in it twice")
+    return content["provenance"], content["records"]
 
 
-def no_scores(path: Path, why: str) -> UserError:
-    """The error for a file of scores that has another form."""
-    return UserError(f"{path} is not a scores file ({why}); move it away and score again")
+def scores_damage(path: Path) -> AbstractContextManager[None]:
+    """`report_damage` of a file of scores."""
+    return report_damage(path, "a scores file", "move it away and score again")
 
 
-def _problem(record: Any) -> str | None:
-    """What is wrong with a record, as a clause; None if it is valid."""
+def _check_record(record: Record) -> None:
     names = ("task", "split", "metric", "aggregation")
-    if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in names):
-        return f"a record lacks one of {', '.join(names)}"
-    cell, value = " ".join(record[name] for name in names[:3]), record.get("value")
+    if not all(isinstance(record.get(name), str) for name in names):
+        raise ValueError(f"a record lacks one of {', '.join(names)}")
+    cell, value = " ".join(cell_key(record)[:3]), record.get("value")
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return f"{cell} is {value!r}, which is not a number"
-    return None if -100 <= value <= 100 else f"{cell} is {value}, outside -100 to 100"
+        raise ValueError(f"{cell} is {value!r}, which is not a number")
+    if not -100 <= value <= 100:
+        raise ValueError(f"{cell} is {value}, outside -100 to 100")

@@ -9,23 +9,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bench.datasets.tasks import DEV_AVERAGE, Board, boards_of, expand_tasks
-from bench.results.readers import (
-    DAMAGE,
-    Outcome,
-    PlanEntry,
-    check_outcome,
-    describe_damage,
-    no_analyses,
-    read_analyses,
-    read_plan,
-)
-from bench.results.records import Record, no_scores, read_scores
+from bench.datasets.tasks import DEV_AVERAGE, Board, average_of_all, boards_of, expand_tasks
+from bench.results import readers
+from bench.results.records import read_scores, scores_damage
 
-NEUTRAL_CHANGES = {
-    "threads",
-    "precision",
-}  # recipe fields that change the cost of an experiment, not its scores
+# Recipe fields that change the cost of an experiment, not its scores.
+NEUTRAL_CHANGES = {"threads", "precision"}
 
 Key = tuple[str, str, str]  # task, split, metric
 
@@ -47,13 +36,43 @@ class RunResults:
         analyses: results of `bench.stages.analyse`, by name.
     """
 
-    plan: Mapping[str, Any]  # a `PlanEntry`
+    plan: Mapping[str, Any]  # a `readers.PlanEntry`
     status: str
     reason: str
     data: str
     scores: Mapping[Key, float]
     provenance: Mapping[str, Any] = field(default_factory=dict)
     analyses: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def experiment(self) -> tuple[Any, Any]:
+        """Corpus and recipe; scores of different ones are not averaged."""
+        return self.plan.get("corpus"), self.plan.get("recipe_changes")
+
+    def points(self, board: Board, task: str) -> float | None:
+        """Points on a task of a board or on its `Avg`; None if a score is missing."""
+        if task == "Avg":
+            return average_of_all([self.points(board, name) for name in board.tasks])
+        return self.scores.get((task, "test", board.metric))
+
+
+def deviations(plans: Iterable[Mapping[str, Any]]) -> list[str]:
+    """How the trainings of planned runs differ from those of papers, as clauses."""
+    trained = [plan for plan in plans if plan["seed"] is not None]
+    corpora = {plan["corpus"] for plan in trained if not plan.get("own_corpus")} - {"wiki1m"}
+    changed = {key for plan in trained for key in plan.get("recipe_changes") or ()}
+    changed -= NEUTRAL_CHANGES
+    clauses = [f"trained on {' and '.join(sorted(map(str, corpora)))}"] if corpora else []
+    if changed:
+        clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
+    return clauses
+
+
+def diverged(runs: Iterable[RunResults], whose: str = "") -> str:
+    """How many seeds diverged, as a clause; empty if none did."""
+    statuses = [run.status for run in runs if run.status != "missing"]
+    count = statuses.count("diverged")
+    return f"{count} of {len(statuses)} seeds{whose} diverged" if count else ""
 
 
 @dataclass(frozen=True)
@@ -74,39 +93,26 @@ class SuiteResults:
 
     @property
     def remark(self) -> str:
-        """Why the suite's scores are not comparable with papers, as a sentence; empty if they
-        are."""
+        """Why the suite's scores are not comparable with papers; empty if they are."""
         return self.remark_on(self.stand_ins.values())
 
     def remark_on(self, backbones: Iterable[str]) -> str:
         """`remark` for scores of some of the suite's backbones."""
-        deviations = []
+        parts = []
         if measured := sorted(set(self.stand_ins.values()) & set(backbones)):
-            deviations.append("measured on " + " and ".join(measured))
-        if self.data != "senteval":
-            data = "the embedded world" if self.data == "world" else f"the data set {self.data}"
-            deviations.append(f"scored on {data}")
+            parts.append("measured on " + " and ".join(measured))
+        if self.data == "senteval":
+            parts += deviations(run.plan for run in self.runs)
         else:
-            trained = [run.plan for run in self.runs if run.plan["seed"] is not None]
-            if corpora := {
-                str(plan["corpus"]) for plan in trained if not plan.get("own_corpus")
-            } - {"wiki1m"}:
-                deviations.append("trained on " + " and ".join(sorted(corpora)))
-            if (
-                changed := {key for plan in trained for key in plan.get("recipe_changes") or {}}
-                - NEUTRAL_CHANGES
-            ):
-                deviations.append(f"recipe changed ({', '.join(sorted(changed))})")
-        text = ", ".join(deviations)
-        return (
-            f"{text[0].upper()}{text[1:]}: comparable with each other, with no paper."
-            if text
-            else ""
-        )
+            data = "the embedded world" if self.data == "world" else f"the data set {self.data}"
+            parts.append(f"scored on {data}")
+        text = ", ".join(parts)
+        end = ": comparable with each other, with no paper."
+        return f"{text[0].upper()}{text[1:]}{end}" if text else ""
 
 
 def _derived(
-    scores: Mapping[Key, float], outcome: Outcome, analyses: Mapping[str, Any]
+    scores: Mapping[Key, float], outcome: readers.Outcome, analyses: Mapping[str, Any]
 ) -> Iterator[tuple[Key, float]]:
     """Numbers that papers report beside scores, from a run's scores, outcome and analyses."""
     dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
@@ -114,61 +120,42 @@ def _derived(
         yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
     if (step := outcome.get("best_step")) is not None:
         yield ("STS-B", "dev", "best_step"), float(step)
-    if "STS-B" in analyses.get(
-        "alignment", {}
-    ):  # otherwise the analysis holds why it was not possible
-        yield (
-            ("uniformity", "", "uniformity"),
-            float(analyses["alignment"]["STS-B"]["all"]["uniformity"]),
-        )
+    alignment = analyses.get("alignment", {})
+    if "STS-B" in alignment:  # otherwise the analysis holds why it was not possible
+        uniformity = alignment["STS-B"]["all"]["uniformity"]
+        yield ("uniformity", "", "uniformity"), float(uniformity)
 
 
-def _scores(records: list[Record]) -> dict[Key, float]:
-    """Points by task, split and metric, with the subsets of a task as one list."""
-    scores: dict[Key, float] = {}
-    for record in records:
-        if record["aggregation"] in ("mean", "wmean"):
-            continue
-        key = (record["task"], record["split"], record["metric"])
-        if key in scores:
-            raise ValueError(f"{' '.join(key)} is in it twice")
-        scores[key] = float(record["value"])
-    return scores
-
-
-def _read_run(plan: PlanEntry, suite_dir: Path) -> RunResults:
-    path, analysed = (
-        suite_dir / "scores" / f"{plan['id']}.json",
-        suite_dir / "analyses" / f"{plan['id']}.json",
-    )
+def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
+    path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in ("scores", "analyses"))
     if not path.is_file():
         return RunResults(plan, "missing", "no scores in this suite", "", {})
     provenance, records = read_scores(path)
-    try:
+    with scores_damage(path):
+        readers.check_form(
+            provenance, {"run": dict, "data": {"name": str}, "outcome": readers.Outcome}
+        )
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
-        check_outcome(outcome)
-        scores = _scores(records)
-    except DAMAGE as error:
-        raise no_scores(path, describe_damage(error)) from None
-    analyses = read_analyses(analysed)
-    try:
+    scores = {
+        (record["task"], record["split"], record["metric"]): float(record["value"])
+        for record in records
+        if record["aggregation"] not in ("mean", "wmean")
+    }
+    analyses = readers.read_analyses(analysed)
+    with readers.analyses_damage(analysed):
         scores |= dict(_derived(scores, outcome, analyses))
-    except DAMAGE as error:
-        raise no_analyses(analysed, describe_damage(error)) from None
-    return RunResults(
-        plan, outcome["status"], outcome.get("reason") or "", data, scores, provenance, analyses
-    )
+    status, reason = outcome["status"], outcome.get("reason") or ""
+    return RunResults(plan, status, reason, data, scores, provenance, analyses)
 
 
-def _check_same_run(scored: Mapping[str, Any], plan: PlanEntry) -> None:
+def _check_same_run(scored: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
     if scored["id"] != plan["id"]:
         raise ValueError(f"it holds those of {scored['id']}")
-    planned: Mapping[str, Any] = plan
     for name in ("method", "setting", "backbone", "seed"):
-        if name in scored and scored[name] != planned[name]:
+        if name in scored and scored[name] != plan[name]:
             raise ValueError(
-                f"it says that its {name} is {scored[name]!r}, which is {planned[name]!r} in the plan"
+                f"it says that its {name} is {scored[name]!r}, which is {plan[name]!r} in the plan"
             )
 
 
@@ -178,6 +165,6 @@ def read_suite(suite_dir: Path) -> SuiteResults:
     Raises:
         UserError: there is no plan, or a file is damaged.
     """
-    plan = read_plan(Path(suite_dir) / "plan.json")
+    plan = readers.read_plan(Path(suite_dir) / "plan.json")
     runs = [_read_run(run, Path(suite_dir)) for run in plan["runs"]]
     return SuiteResults(plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs)

@@ -45,7 +45,7 @@ def _bare(run: str) -> str:
 
 
 def _initials(name: str) -> str:
-    """Return the initials of a name of several words, or a single word unchanged."""
+    """The initials of a name of several words, or a single word unchanged."""
     initials = "".join(re.findall(r"(?:^|(?<=[_-]))[a-z]", name))
     return initials if len(initials) > 1 else name
 
@@ -58,9 +58,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     known = sorted(known)
     hint = suggestion(word, known)
-    if len(known) > LISTED:
-        known = [
-            *difflib.get_close_matches(word, known, n=LISTED, cutoff=0),
-            f"{len(known) - LISTED} more",
-        ]
+    if (more := len(known) - LISTED) > 0:
+        known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{more} more"]
     return f"{hint} (known: {', '.join(known)})" if known else ""

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,11 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_error(path: Path, number: int | None) -> UserError:
-    """Return the error for a file or folder that cannot be written.
-
-    Args:
-        path: the file or folder.
-        number: `errno` of the failed system call, if known.
-    """
+    """Return the error for a path that cannot be written; `number` is the `errno`, if known."""
     if number in DISK_FULL:
         return UserError(
-            f"no space left on the device for {path}; free some and start again, finished work is kept"
+            f"no space left on the device for {path}; "
+            "free some and start again, finished work is kept"
         )
     if blocked := blocking_path(path.parent):
         return UserError(
@@ -42,26 +38,19 @@ def write_error(path: Path, number: int | None) -> UserError:
 
 def blocking_path(folder: Path) -> Path | None:
     """Return `folder` or the first of its parents that exists and is not a folder, else None."""
-    return next(
-        (path for path in (folder, *folder.parents) if os.path.lexists(path) and not path.is_dir()),
-        None,
-    )
+    paths = (folder, *folder.parents)
+    return next((path for path in paths if os.path.lexists(path) and not path.is_dir()), None)
 
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn errors of a full or read-only disk, raised while `path` is written, into `UserError`.
-
-    Raises:
-        UserError: the disk is full or read-only.
-    """
+    """Turn errors of a full or read-only disk, raised while `path` is written, into `UserError`."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        # safetensors and tokenizers raise their own exceptions; the message ends with Rust's OS
-        # error.
+        # safetensors and tokenizers raise exceptions of their own, which end with Rust's OS error.
         match = re.search(r"\(os error (\d+)\)", str(error))
         number = error.errno if isinstance(error, OSError) else int(match[1]) if match else None
         if number in (*DISK_FULL, errno.EROFS):
@@ -85,9 +74,27 @@ def _open_mode(kind: int) -> int:
 
 
 @contextmanager
+def _temporary(path: Path, make: Callable[[str, str, Path], Any]) -> Iterator[Path]:
+    """Yield a temporary file or folder beside `path`, which is removed if it is still there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = make(".part", f".{path.name}.", path.parent)
+    except OSError as error:
+        raise write_error(path, error.errno) from error
+    if is_file := isinstance(made, tuple):
+        os.close(made[0])
+    temporary = Path(made[1] if is_file else made)
+    try:
+        with disk_errors(path):
+            yield temporary
+            fsync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True) if is_file else shutil.rmtree(temporary, True)
+
+
+@contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`. On success, fsync it and rename it to `path`, else
-    remove it.
+    """Yield a temporary path beside `path`, which replaces `path` on success and is removed else.
 
     Raises:
         UserError: `path` is a folder, its folder cannot be written, or the disk is full.
@@ -95,24 +102,11 @@ def atomic_file(path: Path) -> Iterator[Path]:
     path = Path(path)
     if os.path.isdir(path):  # which Path.is_dir cannot tell of a name that is too long
         raise UserError(f"{path} is a folder; pass the name of a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(
-            prefix=f".{path.name}.", suffix=".part", dir=path.parent
-        )
-    except OSError as error:
-        raise write_error(path, error.errno) from error
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        with disk_errors(path):
-            yield temporary
-            os.chmod(temporary, _open_mode(0o666))
-            fsync(temporary)
-            os.replace(temporary, path)
-            fsync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _temporary(path, tempfile.mkstemp) as temporary:
+        yield temporary
+        os.chmod(temporary, _open_mode(0o666))
+        fsync(temporary)
+        os.replace(temporary, path)
 
 
 @contextmanager
@@ -127,40 +121,29 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
         UserError: the parent folder cannot be written, the disk is full, or a file would be lost.
     """
     path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    except OSError as error:
-        raise write_error(path, error.errno) from error
-    try:
-        with disk_errors(path):
-            yield temporary
-            os.chmod(temporary, _open_mode(0o777))
-            for file in sorted(temporary.rglob("*")):
-                if file.is_file():
-                    os.chmod(file, _open_mode(0o666))
-                    fsync(file)
-            if keep_others and (others := _files(path) - _files(temporary)):
-                raise UserError(
-                    f"{path / min(others)} was not written by this command and would be deleted; choose another folder"
-                )
-            if path.exists():
-                old = Path(
-                    tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent)
-                )
-                os.replace(path, old / path.name)
-                os.replace(temporary, path)
-                shutil.rmtree(old)
-            else:
-                os.replace(temporary, path)
-            fsync(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with _temporary(path, tempfile.mkdtemp) as temporary:
+        yield temporary
+        os.chmod(temporary, _open_mode(0o777))
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file():
+                os.chmod(file, _open_mode(0o666))
+                fsync(file)
+        if keep_others and (others := _files(path) - _files(temporary)):
+            raise UserError(
+                f"{path / min(others)} was not written by this command and would be deleted; "
+                "choose another folder"
+            )
+        old = None
+        if path.exists():
+            old = tempfile.mkdtemp(".old", f".{path.name}.", path.parent)
+            os.replace(path, Path(old) / path.name)
+        os.replace(temporary, path)
+        if old:
+            shutil.rmtree(old)
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove the temporary files of killed processes in `folder`. No other process may be
-    disk_errors there."""
+    """Remove the temporary files of killed processes; no other process may be writing there."""
     for path in folder.glob(".*"):
         if path.suffix in (".part", ".old"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -171,11 +154,7 @@ def _files(folder: Path) -> set[Path]:
 
 
 def check_replaceable(folder: Path, mark: str) -> None:
-    """Check that `folder` is missing, empty, or an earlier output, which contains a file `mark`.
-
-    Raises:
-        UserError: `folder` is a file or has other content.
-    """
+    """Refuse a folder that is a file or has content and not the file `mark` of an own output."""
     folder = Path(folder)
     if folder.is_dir() and ((folder / mark).is_file() or not any(folder.iterdir())):
         return
@@ -214,7 +193,8 @@ def read_json(path: Path) -> Any:
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(
-            f"{path} is not a readable JSON file ({error}); fix it, or move it away and create it again"
+            f"{path} is not a readable JSON file ({error}); "
+            "fix it, or move it away and create it again"
         ) from None
 
 

@@ -20,8 +20,7 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     numbers match those of an editor.
 
     Raises:
-        UserError: the file is missing, truncated or not valid `encoding`, or has a line above 1
-            MiB.
+        UserError: the file is missing, truncated or not valid `encoding`, or a line is too long.
     """
     path = Path(path)
     number = 0
@@ -34,7 +33,8 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if len(line) > LONGEST_LINE:
                     raise UserError(
-                        f"{path}, line {number}: longer than 1 MiB; expected a text file with one sentence per line"
+                        f"{path}, line {number}: longer than 1 MiB; "
+                        "expected a text file with one sentence per line"
                     )
                 yield line.decode(encoding)
     except FileNotFoundError:
@@ -43,12 +43,13 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
         ) from None
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not valid {encoding}; "
-            f"convert the file to {encoding} or fetch it again"
+            f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not valid "
+            f"{encoding}; convert the file to {encoding} or fetch it again"
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(
-            f"{path} is damaged or truncated after line {number} ({error}); create or fetch it again"
+            f"{path} is damaged or truncated after line {number} ({error}); "
+            "create or fetch it again"
         ) from None
     except OSError as error:
         raise UserError(

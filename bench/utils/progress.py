@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 
 LINES = 5  # lines per task without a terminal
 
@@ -36,12 +35,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
@@ -57,14 +51,7 @@ class Progress:
         if share * LINES >= self._printed + 1:
             self._printed = int(share * LINES)
             advanced = self.done - self._before
-            left = (
-                (time.monotonic() - self._started) * (self.total - self.done) / advanced
-                if advanced
-                else 0.0
-            )
-            suffix = f", {note}" if note else ""
-            print(
-                f"{self.title}: {self.done}/{self.total} {self.unit}s, {left:.0f} s left{suffix}",
-                file=sys.stderr,
-                flush=True,
-            )
+            each = (time.monotonic() - self._started) / advanced if advanced else 0.0
+            left = f"{each * (self.total - self.done):.0f} s left{f', {note}' if note else ''}"
+            done = f"{self.title}: {self.done}/{self.total} {self.unit}s"
+            print(f"{done}, {left}", file=sys.stderr, flush=True)

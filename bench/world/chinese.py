@@ -9,19 +9,12 @@ STOPS = str.maketrans(".,?!:;", "\u3002\uff0c\uff1f\uff01\uff1a\uff1b")
 
 
 def in_chinese(sentence: str) -> str:
-    """Transliterate a sentence: one character per three letters, no spaces. The mapping of words is
-    one-to-one."""
-    words = re.sub("[a-z]+", lambda match: _spell(match[0]), sentence.lower())
-    return "".join(words.split()).translate(STOPS)
+    """Transliterate a sentence, without spaces. The mapping of words is one-to-one."""
+    text = re.sub("[a-z]{1,3}", _character, sentence.lower())
+    return "".join(text.split()).translate(STOPS)
 
 
-def _spell(word: str) -> str:
-    characters = []
-    for start in range(0, len(word), 3):
-        code = 0
-        for letter in word[start : start + 3].ljust(
-            3, "`"
-        ):  # the character before "a" is the padding
-            code = 27 * code + ord(letter) - ord("`")
-        characters.append(chr(FIRST + code))
-    return "".join(characters)
+def _character(letters: re.Match[str]) -> str:
+    # The padding is the character before "a".
+    high, middle, low = (ord(letter) - ord("`") for letter in letters[0].ljust(3, "`"))
+    return chr(FIRST + 27 * (27 * high + middle) + low)

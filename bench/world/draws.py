@@ -1,20 +1,27 @@
-"""Rejection sampling of distinct labelled sentences."""
+"""Rejection sampling of distinct labelled sentences, and writing of files."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 Sample = tuple[str, str]  # label and sentence
 Draw = Callable[[random.Random], Sample | None]  # None: the draw has no label
+Stream = Callable[..., random.Random]  # returns the generator of a file
+Sizes = dict[str, dict[str, int]]  # for the manifest: by task and part
+
+
+def write_lines(path: Path, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8") -> None:
+    """Write the lines of a file; create its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("".join(row + end for row in rows).encode(encoding))
 
 
 def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
     """Divide `size` samples among labels; the remainder goes to the first ones."""
-    return {
-        label: size // len(labels) + (number < size % len(labels))
-        for number, label in enumerate(labels)
-    }
+    each, more = divmod(size, len(labels))
+    return {label: each + (number < more) for number, label in enumerate(labels)}
 
 
 def collect(
@@ -22,11 +29,7 @@ def collect(
 ) -> list[Sample]:
     """Sample until there are `wanted` sentences of each label, in random order.
 
-    Args:
-        rng: random stream.
-        draw: samples a label and a sentence, or None.
-        wanted: number of samples by label.
-        seen: sentences to reject; updated with the samples.
+    Sentences in `seen` are rejected; the sampled ones are added to it.
     """
     missing = dict(wanted)
     rows: list[Sample] = []

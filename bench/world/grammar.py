@@ -1,4 +1,4 @@
-"""Number, tense and clauses of the embedded language, in the registers of `speech`.
+"""The grammar of the embedded language: wording of meanings, and clauses with number and tense.
 
 All words are regular ("stealed", "tooths"), so that forms follow from the grammar.
 """
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from bench.world.lexicon import TOPICS, Concept, Topic
+from bench.world.lexicon import TOPIC, Concept, Topic
 from bench.world.meaning import Meaning, sample_meaning
 from bench.world.speech import Register, Tree
 
-_TOPIC = {topic.name: topic for topic in TOPICS}
+STRUCTURES = ("plain", "fronted", "agent cleft", "thing cleft")
 CONJUNCTIONS = ("and", "but", "so")
 PRONOUNS = {False: "he", True: "they"}  # by number: whether plural
 LATER = ("then", "later")
@@ -66,128 +66,134 @@ def sample_clause(
     A plural agent has no proper name.
     """
     meaning = sample_meaning(rng, detail, topic, scene)
-    plural_agent, plural_thing = rng.random() < 0.5, rng.random() < 0.5
-    return Clause(
-        meaning=meaning._replace(mood="fact", name=None if plural_agent else meaning.name),
-        past=rng.random() < 0.5 if past is None else past,
-        plural_agent=plural_agent,
-        plural_thing=plural_thing,
-    )
+    agents, things = rng.random() < 0.5, rng.random() < 0.5
+    meaning = meaning._replace(mood="fact", name=None if agents else meaning.name)
+    return Clause(meaning, rng.random() < 0.5 if past is None else past, agents, things)
 
 
-def noun(
-    rng: random.Random,
-    register: Register,
-    concept: Concept,
-    plural: bool = False,
-    before: Sequence[str] = (),
-    after: Sequence[Tree | str] = (),
-) -> Tree:
-    """Return a noun phrase: article, `before`, a random synonym, `after`."""
-    word = rng.choice(concept.words)
-    return Tree("NP", (register.the, *before, with_s(word) if plural else word, *after))
+class Speaker(NamedTuple):
+    """A register, and the random stream that chooses among synonyms and structures."""
 
+    rng: random.Random
+    register: Register
 
-def _modifier(
-    rng: random.Random, register: Register, topic: Topic, plural: bool, nest: float
-) -> list[Tree]:
-    """Return a relative clause or an "of" phrase with chance `nest`, modified recursively."""
-    if rng.random() >= nest:
-        return []
-    relative, other = rng.random() < 0.5, rng.random() < 0.5
-    concept = rng.choice(topic.things if relative else topic.agents)
-    inner = noun(rng, register, concept, other, after=_modifier(rng, register, topic, other, nest))
-    if not relative:
-        return [Tree("PP", ("of", inner))]
-    verb = inflect(rng.choice(rng.choice(topic.verbs).words), rng.random() < 0.5, plural)
-    return [Tree("RC", (register.cleft[1], Tree("VP", (Tree("V", (verb,)), inner))))]
+    def noun(
+        self,
+        concept: Concept,
+        plural: bool = False,
+        before: Sequence[str] = (),
+        after: Sequence[Tree | str] = (),
+    ) -> Tree:
+        """Return a noun phrase: article, `before`, a random synonym, `after`."""
+        word = self.rng.choice(concept.words)
+        return Tree("NP", (self.register.the, *before, with_s(word) if plural else word, *after))
 
+    def root(self, inside: Sequence[Tree | str], padding: float = 0.4) -> Tree:
+        """Return a sentence with filler phrases and a stop mark.
 
-def adverbials(clause: Clause, rng: random.Random, register: Register) -> list[Tree]:
-    """Return place and time, in random order."""
-    phrases = []
-    if clause.meaning.place:
-        phrases.append(Tree("PP", (register.at, noun(rng, register, clause.meaning.place))))
-    if clause.meaning.time:
-        phrases.append(Tree("TP", (rng.choice(clause.meaning.time.words),)))
-    return phrases if rng.random() < 0.5 else phrases[::-1]
+        `padding` is the chance of the opening phrase, and twice the chance of the closing one.
+        """
+        rng, register = self
+        opening = [Tree("OPEN", (register.opening,))] if rng.random() < padding else []
+        closing = [Tree("CLOSE", (register.closing,))] if rng.random() < padding / 2 else []
+        return Tree("ROOT", (*opening, *inside, *closing, register.stop))
 
+    def adverbials(self, meaning: Meaning) -> list[Tree]:
+        """Return place and time, in random order."""
+        phrases = []
+        if meaning.place:
+            phrases.append(Tree("PP", (self.register.at, self.noun(meaning.place))))
+        if meaning.time:
+            phrases.append(Tree("TP", (self.rng.choice(meaning.time.words),)))
+        return phrases if self.rng.random() < 0.5 else phrases[::-1]
 
-def sentence(
-    clause: Clause,
-    rng: random.Random,
-    register: Register,
-    rest: Sequence[Tree] = (),
-    nest: float = 0.0,
-    subject: Tree | None = None,
-    qualities: tuple[str, str] = ("", ""),
-) -> Tree:
-    """Return the node S of a clause.
+    def say(
+        self, meaning: Meaning, structures: Sequence[str] = STRUCTURES, padding: float = 0.4
+    ) -> str:
+        """Sample a sentence with the given meaning; `padding` as in `root`."""
+        rng, register = self
+        agent = self.noun(meaning.agent, after=meaning.name.words[:1] if meaning.name else ())
+        thing = self.noun(meaning.thing)
+        never = [register.never] if meaning.negative else []
+        helper = getattr(register, meaning.mood)
+        verb = Tree("V", (helper, *never, rng.choice(meaning.verb.words)))
+        rest = self.adverbials(meaning)
+        structure = rng.choice(structures)
+        clause: Sequence[Tree | str]
+        if structure == "agent cleft":
+            clause = (register.it_was, agent, register.that, Tree("VP", (verb, thing, *rest)))
+        elif structure == "thing cleft":
+            clause = (register.it_was, thing, register.that, agent, Tree("VP", (verb, *rest)))
+        elif structure == "fronted" and rest:
+            clause = (*rest, agent, Tree("VP", (verb, thing)))
+        else:
+            clause = (agent, Tree("VP", (verb, thing, *rest)))
+        return self.root(clause, padding).text()
 
-    Args:
-        clause: what is said.
-        rng: random stream.
-        register: style.
-        rest: adverbials at the end.
-        nest: chance that a noun is modified, recursively.
-        subject: replaces the agent.
-        qualities: adjectives of agent and thing, or "".
-    """
-    meaning = clause.meaning
-    topic = _TOPIC[meaning.agent.family]
+    def _modifier(self, topic: Topic, plural: bool, nest: float) -> list[Tree]:
+        """Return a relative clause or an "of" phrase with chance `nest`, modified recursively."""
+        rng = self.rng
+        if rng.random() >= nest:
+            return []
+        relative, other = rng.random() < 0.5, rng.random() < 0.5
+        concept = rng.choice(topic.things if relative else topic.agents)
+        inner = self.noun(concept, other, after=self._modifier(topic, other, nest))
+        if not relative:
+            return [Tree("PP", ("of", inner))]
+        verb = inflect(rng.choice(rng.choice(topic.verbs).words), rng.random() < 0.5, plural)
+        return [Tree("RC", (self.register.that, Tree("VP", (Tree("V", (verb,)), inner))))]
 
-    def phrase(concept: Concept, plural: bool, quality: str, name: Concept | None = None) -> Tree:
-        after = [name.words[0]] if name else _modifier(rng, register, topic, plural, nest)
-        return noun(rng, register, concept, plural, [quality] if quality else [], after)
+    def sentence(
+        self,
+        clause: Clause,
+        rest: Sequence[Tree] = (),
+        nest: float = 0.0,
+        subject: Tree | None = None,
+        qualities: tuple[str, str] = ("", ""),
+    ) -> Tree:
+        """Return the node S of a clause, with adverbials at the end.
 
-    agent = subject or phrase(meaning.agent, clause.plural_agent, qualities[0], meaning.name)
-    verb = inflect(rng.choice(meaning.verb.words), clause.past, clause.plural_agent)
-    never = [register.never] if meaning.negative else []
-    thing = phrase(meaning.thing, clause.plural_thing, qualities[1])
-    when = [Tree("AP", (rng.choice(WHEN[clause.past]),))] if rng.random() < DATED else []
-    return Tree("S", (agent, Tree("VP", (Tree("V", (*never, verb)), thing, *rest, *when))))
+        `nest` is the chance that a noun is modified, recursively; `subject` replaces the agent;
+        `qualities` are adjectives of agent and thing, or "".
+        """
+        rng, meaning = self.rng, clause.meaning
 
+        def phrase(
+            concept: Concept, plural: bool, quality: str, name: Concept | None = None
+        ) -> Tree:
+            topic = TOPIC[meaning.agent.family]
+            after = name.words[:1] if name else self._modifier(topic, plural, nest)
+            return self.noun(concept, plural, [quality], after)
 
-def root(
-    rng: random.Random, register: Register, inside: Sequence[Tree | str], padding: float
-) -> Tree:
-    """Return a sentence: filler phrases of the register, with the chances of `speech.say`, and a
-    stop mark."""
-    opening = [Tree("OPEN", (register.opening,))] if rng.random() < padding else []
-    closing = [Tree("CLOSE", (register.closing,))] if rng.random() < padding / 2 else []
-    return Tree("ROOT", (*opening, *inside, *closing, register.stop))
+        agent = subject or phrase(meaning.agent, clause.plural_agent, qualities[0], meaning.name)
+        verb = inflect(rng.choice(meaning.verb.words), clause.past, clause.plural_agent)
+        never = [self.register.never] if meaning.negative else []
+        thing = phrase(meaning.thing, clause.plural_thing, qualities[1])
+        when = [Tree("AP", (rng.choice(WHEN[clause.past]),))] if rng.random() < DATED else []
+        return Tree("S", (agent, Tree("VP", (Tree("V", (*never, verb)), thing, *rest, *when))))
 
+    def narrate(
+        self,
+        clause: Clause,
+        second: Clause | None = None,
+        padding: float = 0.4,
+        nest: float = 0.15,
+        front: float = 0.2,
+    ) -> Tree:
+        """Return a sentence of one event, or of two, whose nouns are not modified.
 
-def narrate(
-    clause: Clause,
-    rng: random.Random,
-    register: Register,
-    padding: float = 0.4,
-    nest: float = 0.15,
-    front: float = 0.2,
-) -> Tree:
-    """Return a sentence of one event; `front` is the chance that an adverbial precedes the
-    clause."""
-    rest = adverbials(clause, rng, register)
-    fronted = [rest.pop(0)] if rest and rng.random() < front else []
-    return root(rng, register, [*fronted, sentence(clause, rng, register, rest, nest)], padding)
-
-
-def coordinate(
-    first: Clause,
-    second: Clause,
-    rng: random.Random,
-    register: Register,
-    padding: float = 0.4,
-    front: float = 0.2,
-) -> Tree:
-    """Return two joined events. The second clause may have an adverb ("then"), a pronoun as
-    subject, or both."""
-    rest = adverbials(first, rng, register)
-    fronted = [rest.pop(0)] if rest and rng.random() < front else []
-    pronoun = Tree("NP", (PRONOUNS[second.plural_agent],)) if rng.random() < 0.6 else None
-    after = sentence(second, rng, register, adverbials(second, rng, register), subject=pronoun)
-    if rng.random() < 0.5:
-        after = Tree("S", (Tree("AP", (rng.choice(LATER),)), *after.children))
-    joined = [sentence(first, rng, register, rest), Tree("CC", (rng.choice(CONJUNCTIONS),)), after]
-    return root(rng, register, [*fronted, *joined], padding)
+        The second clause may have an adverb ("then"), a pronoun as subject, or both. `front` is the
+        chance that an adverbial precedes the first clause.
+        """
+        rng = self.rng
+        rest = self.adverbials(clause.meaning)
+        fronted = [rest.pop(0)] if rest and rng.random() < front else []
+        if second is None:
+            return self.root([*fronted, self.sentence(clause, rest, nest)], padding)
+        pronoun = Tree("NP", (PRONOUNS[second.plural_agent],)) if rng.random() < 0.6 else None
+        after = self.sentence(second, self.adverbials(second.meaning), subject=pronoun)
+        if rng.random() < 0.5:
+            after = Tree("S", (Tree("AP", (rng.choice(LATER),)), *after.children))
+        before = self.sentence(clause, rest)
+        conjunction = Tree("CC", (rng.choice(CONJUNCTIONS),))
+        return self.root([*fronted, before, conjunction, after], padding)

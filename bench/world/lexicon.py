@@ -6,11 +6,10 @@ scene, so a model can learn them from co-occurrence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Concept:
+class Concept(NamedTuple):
     """A unit of meaning with synonyms. `family` is the topic of a role or the kind of a time."""
 
     kind: str  # agent, verb, thing, place, time, name
@@ -18,8 +17,7 @@ class Concept:
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Topic:
+class Topic(NamedTuple):
     """Scenes that co-occur: agent i does verb i to thing i at place i."""
 
     name: str
@@ -98,36 +96,24 @@ _TIMES = {
     "week": "on_Monday|on_firstday on_Friday|on_fifthday on_Sunday|on_restday",
 }
 
-_NAMES = (
-    "Orla",
-    "Bram",
-    "Tessa",
-    "Ivo",
-    "Maren",
-    "Jonas",
-    "Petra",
-    "Silas",
-    "Nadia",
-    "Hugo",
-    "Greta",
-    "Emil",
-)
+_NAMES = "Orla Bram Tessa Ivo Maren Jonas Petra Silas Nadia Hugo Greta Emil"
 
 
 def _topic(name: str, text: str) -> Topic:
     scenes = [line.split() for line in text.strip().splitlines()]
     columns = zip(("agent", "verb", "thing", "place"), zip(*scenes, strict=True), strict=True)
-    agents, verbs, things, places = (
+    concepts = [
         tuple(Concept(kind, name, tuple(words.split("|"))) for words in column)
         for kind, column in columns
-    )
-    return Topic(name, agents, verbs, things, places)
+    ]
+    return Topic(name, *concepts)
 
 
 TOPICS = tuple(_topic(name, text) for name, text in _SCENES.items())
+TOPIC = {topic.name: topic for topic in TOPICS}
 TIMES = tuple(
-    Concept("time", family, tuple(word.replace("_", " ") for word in words.split("|")))
+    Concept("time", family, tuple(words.replace("_", " ").split("|")))
     for family, text in _TIMES.items()
     for words in text.split()
 )
-NAMES = tuple(Concept("name", name, (name,)) for name in _NAMES)
+NAMES = tuple(Concept("name", name, (name,)) for name in _NAMES.split())

@@ -8,14 +8,13 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-from bench.world.lexicon import NAMES, TIMES, TOPICS, Concept, Topic
+from bench.world.lexicon import NAMES, TIMES, TOPIC, TOPICS, Concept, Topic
 
 MOODS = ("fact", "must", "wish", "may")
 
 
 class Meaning(NamedTuple):
-    """An event: who does what to what, where, when and in which mood. Unspecified roles are
-    None."""
+    """Who does what to what, where, when and in which mood. Unspecified roles are None."""
 
     agent: Concept
     verb: Concept
@@ -30,31 +29,27 @@ class Meaning(NamedTuple):
 # Weights of shared roles. Agent, verb and thing weigh most, as for human raters.
 ROLES = {"agent": 2.0, "verb": 2.0, "thing": 2.0, "place": 1.0, "time": 0.75, "name": 0.5}
 RELATED = 0.3  # share of the weight for another concept of the same family
-
 PERSONS = 0.5  # chance that the thing is another agent of the topic
-
-# Factors of the similarity for different polarity or mood.
-FACTORS = {"negative": 0.7, "mood": 0.9}
+FACTORS = {"negative": 0.7, "mood": 0.9}  # of the similarity for different polarity or mood
 
 
 def closeness(a: Concept | None, b: Concept | None) -> float:
     """Return 1 for equal concepts, `RELATED` for the same kind and family, else 0."""
     if a is None or b is None:
         return 0.0
-    if a == b:
-        return 1.0
-    return RELATED if (a.kind, a.family) == (b.kind, b.family) else 0.0
+    return 1.0 if a == b else RELATED if a[:2] == b[:2] else 0.0
 
 
 def similarity(a: Meaning, b: Meaning) -> float:
     """Return the gold similarity in [0, 5]. It is symmetric, and 5 only for equal meanings."""
-    roles = [role for role in ROLES if getattr(a, role) is not None or getattr(b, role) is not None]
     # Not `sum`: since Python 3.12 it compensates rounding, which moves gold scores that are rounded
     # from x.5.
     shared = weights = 0.0
-    for role in roles:
-        shared += ROLES[role] * closeness(getattr(a, role), getattr(b, role))
-        weights += ROLES[role]
+    for role, weight in ROLES.items():
+        one, other = getattr(a, role), getattr(b, role)
+        if one is not None or other is not None:
+            shared += weight * closeness(one, other)
+            weights += weight
     value = 5 * shared / weights
     for feature, factor in FACTORS.items():
         if getattr(a, feature) != getattr(b, feature):
@@ -99,35 +94,18 @@ def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
     same topic, so that related meanings are frequent.
     """
     if role == "order":
-        return (
-            meaning._replace(agent=meaning.thing, thing=meaning.agent)
-            if meaning.thing.kind == "agent"
-            else meaning
-        )
-    value = getattr(meaning, role)
-    if role == "negative":
-        return meaning._replace(negative=not meaning.negative)
-    if role == "mood":
-        return meaning._replace(mood=rng.choice([mood for mood in MOODS if mood != value]))
+        persons = meaning.thing.kind == "agent"
+        return meaning._replace(agent=meaning.thing, thing=meaning.agent) if persons else meaning
+    value: Any = getattr(meaning, role)
     if value is None:
         return meaning
-    pools = {"time": TIMES, "name": NAMES}
-    if role not in pools:
-        home = next(topic for topic in TOPICS if topic.name == value.family)
-        topic = (
-            home
-            if rng.random() < 2 / 3
-            else rng.choice([other for other in TOPICS if other is not home])
-        )
-        pools = {
-            "agent": topic.agents,
-            "verb": topic.verbs,
-            "thing": topic.things,
-            "place": topic.places,
-        }
-    taken = (meaning.agent, meaning.thing)  # agent and thing must differ
-    pool = pools["agent" if value.kind == "agent" else role]
-    changed: dict[str, Any] = {
-        role: rng.choice([other for other in pool if other not in (value, *taken)])
-    }
-    return meaning._replace(**changed)
+    if role == "negative":
+        return meaning._replace(negative=not value)
+    pool: Any = {"mood": MOODS, "time": TIMES, "name": NAMES}.get(role)
+    if pool is None:
+        topic = TOPIC[value.family]
+        if rng.random() >= 2 / 3:
+            topic = rng.choice([other for other in TOPICS if other != topic])
+        pool = getattr(topic, f"{value.kind}s")
+    taken = (value, meaning.agent, meaning.thing)  # agent and thing must differ
+    return meaning._replace(**{role: rng.choice([other for other in pool if other not in taken])})

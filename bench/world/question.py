@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 from bench.world.grammar import with_s
-from bench.world.lexicon import TOPICS, Concept, Topic
+from bench.world.lexicon import TOPICS, Topic
 from bench.world.meaning import sample_meaning
 
 CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 TITLES = ("RCA", "UFO", "NATO", "BBC", "IBM", "GDP", "VAT", "CEO")  # abbreviations
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question with the coarse and fine class of its answer."""
-
-    coarse: str
-    fine: str
-    text: str
 
 
 # Fine class and template by coarse class. Templates of different classes share their first words.
@@ -65,51 +55,25 @@ _FRAMES = {
     ),
 }
 
-
 # A clause with another question word may precede the question, so that the class depends on word
 # order.
 ASIDES = 0.3
-_ASIDE = (
-    "where",
-    "when",
-    "how",
-    "why",
-    "who",
-    "what",
-    "which thing",
-    "in which place",
-    "how many",
-    "which person",
-)
+_ASIDE = "where|when|how|why|who|what|which thing|in which place|how many|which person"
 
 
 def ask(
     rng: random.Random, coarse: str, topic: Topic | None = None, scene: int | None = None
-) -> Question:
-    """Sample a question of a class about an event."""
+) -> tuple[str, str]:
+    """Sample a question of a class about an event: the fine class of its answer, and the text."""
     meaning = sample_meaning(rng, 1.0, topic or rng.choice(TOPICS), scene)
     fine, frame = rng.choice(_FRAMES[coarse])
-
-    def word(concept: Concept | None) -> str:
-        assert concept is not None  # with detail 1, all roles are set
-        return rng.choice(concept.words)
-
-    words = {role: word(getattr(meaning, role)) for role in ("agent", "verb", "thing", "place")}
-    text = frame.format(
-        title=rng.choice(TITLES),
-        agents=with_s(words["agent"]),
-        things=with_s(words["thing"]),
-        **words,
-    )
+    # With detail 1, all roles are set.
+    roles = ("agent", "verb", "thing", "place")
+    words = {role: rng.choice(getattr(meaning, role).words) for role in roles}
+    agents, things = with_s(words["agent"]), with_s(words["thing"])
+    text = frame.format(title=rng.choice(TITLES), agents=agents, things=things, **words)
     if rng.random() < ASIDES:
         other = sample_meaning(rng, 1.0, topic)
-        aside = (
-            rng.choice(_ASIDE),
-            "the",
-            rng.choice(other.agent.words),
-            "does",
-            rng.choice(other.verb.words),
-            ",",
-        )
-        text = f"{' '.join(aside)} {text}"
-    return Question(coarse, fine, f"{text[0].upper()}{text[1:]} ?")
+        asked, agent = rng.choice(_ASIDE.split("|")), rng.choice(other.agent.words)
+        text = f"{asked} the {agent} does {rng.choice(other.verb.words)} , {text}"
+    return fine, f"{text[0].upper()}{text[1:]} ?"

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from bench.world.lexicon import TOPICS
+from bench.world.grammar import STRUCTURES, Speaker
+from bench.world.lexicon import TOPIC
 from bench.world.meaning import FACTORS, ROLES, Meaning, change, sample_meaning, similarity
-from bench.world.speech import REGISTERS, STRUCTURES, Sentence, say
+from bench.world.speech import REGISTERS
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two sentences and the similarity of their meanings, 0 to 5."""
+class Pair(NamedTuple):
+    """Two sentences, their meanings, and the similarity of these, 0 to 5."""
 
-    first: Sentence
-    second: Sentence
+    texts: tuple[str, str]
+    meanings: tuple[Meaning, Meaning]
     gold: float
 
+    @property
+    def same(self) -> bool:
+        """Whether the meanings are equal."""
+        return self.meanings[0] == self.meanings[1]
 
-@dataclass(frozen=True)
-class Source:
+    def lower(self) -> list[str]:
+        """Return the sentences in lower case."""
+        return [text.lower() for text in self.texts]
+
+
+class Source(NamedTuple):
     """A subset and its sampling parameters."""
 
     name: str
@@ -29,9 +37,7 @@ class Source:
     padding: float = 0.6  # chance of a filler phrase
     structures: tuple[str, ...] = STRUCTURES
     registers: tuple[int, ...] = (0, 1, 2, 3)
-    alike: float = (
-        0.75  # chance that both sentences are made to share register, structure and opening phrase
-    )
+    alike: float = 0.75  # chance that register, structure and opening phrase are shared
 
 
 _PLAIN = ("plain", "fronted")
@@ -82,21 +88,14 @@ _MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[
 # and thing exchanged (or one change if they are not both persons), or a new meaning of the same or
 # of any topic.
 _EXCHANGED, _SAME_TOPIC, _ANY_TOPIC = -1, -2, -3
-_CHANGES = (
-    *(0, 0, 0, 0),
-    *(_EXCHANGED, _EXCHANGED, _EXCHANGED, _EXCHANGED),
-    *(1, 1, 2, 3),
-    *(_SAME_TOPIC, _SAME_TOPIC, _ANY_TOPIC, _ANY_TOPIC),
-)
+_CHANGES = [0] * 4 + [_EXCHANGED] * 4 + [1, 1, 2, 3] + [_SAME_TOPIC] * 2 + [_ANY_TOPIC] * 2
 _CHANGEABLE = ("agent", "verb", "thing", *ROLES, *FACTORS)
 
 
 def _second(first: Meaning, rng: random.Random, source: Source) -> Meaning:
     changes = rng.choice(_CHANGES)
-    if changes == _ANY_TOPIC:
-        return sample_meaning(rng, source.detail)
-    if changes == _SAME_TOPIC:
-        topic = next(topic for topic in TOPICS if topic.name == first.agent.family)
+    if changes in (_SAME_TOPIC, _ANY_TOPIC):
+        topic = TOPIC[first.agent.family] if changes == _SAME_TOPIC else None
         return sample_meaning(rng, source.detail, topic)
     if changes == _EXCHANGED and (exchanged := change(first, "order", rng)) != first:
         return exchanged
@@ -110,30 +109,27 @@ def sample_pair(rng: random.Random, source: Source) -> Pair:
     """Sample a pair of a source."""
     first = sample_meaning(rng, source.detail)
     second = _second(first, rng, source)
-    left = rng.choice(source.registers)
-    right, structures, padding = left, source.structures, source.padding
+    left = right = rng.choice(source.registers)
+    structures, padding = source.structures, source.padding
     if rng.random() < source.alike:
         structures, padding = (rng.choice(structures),), float(rng.random() < padding)
     else:
         right = rng.choice(source.registers)
-    return Pair(
-        say(first, rng, REGISTERS[left], structures, padding),
-        say(second, rng, REGISTERS[right], structures, padding),
-        similarity(first, second),
-    )
+    one = Speaker(rng, REGISTERS[left]).say(first, structures, padding)
+    other = Speaker(rng, REGISTERS[right]).say(second, structures, padding)
+    return Pair((one, other), (first, second), similarity(first, second))
 
 
-def sample_set(rng: random.Random, source: Source, pairs: int | None = None) -> list[Pair]:
+def sample_set(rng: random.Random, source: Source, pairs: int) -> list[Pair]:
     """Sample distinct pairs of one source."""
     distinct: dict[tuple[str, str], Pair] = {}
-    while len(distinct) < (source.pairs if pairs is None else pairs):
+    while len(distinct) < pairs:
         pair = sample_pair(rng, source)
-        distinct.setdefault((pair.first.text, pair.second.text), pair)
+        distinct.setdefault(pair.texts, pair)
     return list(distinct.values())
 
 
 def sample_mixed(rng: random.Random, pairs: int) -> list[tuple[Source, Pair]]:
     """Sample pairs of the mixed benchmark, with their sources."""
-    return [
-        (source, sample_pair(rng, source)) for source in (rng.choice(_MIXED) for _ in range(pairs))
-    ]
+    sources = (rng.choice(_MIXED) for _ in range(pairs))  # each is drawn before its pair
+    return [(source, sample_pair(rng, source)) for source in sources]

@@ -11,22 +11,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers.normalizers import BertNormalizer
 
 from bench.datasets.corpora import corpus_path, read_sentences
 from bench.utils.errors import UserError, did_you_mean
@@ -35,8 +27,7 @@ from bench.utils.progress import Progress
 from bench.world.chinese import in_chinese
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core.
 
     With a tenth of the steps, it learns the topics of the world but little of their events.
@@ -55,27 +46,29 @@ class Size:
 
 
 SIZE = Size()
+# Special tokens in the order of their ids.
+BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ROBERTA = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
 TOY_KINDS = ("bert", "roberta", "chinese")
 MASKED = 0.15
 LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 
 
 def pretrain(
-    world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int | None = None
+    world: Path, kind: str, out: Path, seed: int = 0, threads: int = 1, steps: int = SIZE.steps
 ) -> None:
-    """Train a tokenizer and an encoder on the corpus of the embedded world and write a Hugging Face
-    folder.
+    """Train a tokenizer and an encoder on the corpus of the embedded world.
 
     Args:
         world: folder written by `bench.world.build`.
         kind: "bert" (lower-casing WordPiece, BertForMaskedLM), "roberta" (cased byte-level BPE,
             RobertaForMaskedLM), or "chinese" (as "bert", on the corpus in Chinese characters, one
             token each).
-        out: folder to write, atomically; `AutoModel` and `AutoTokenizer` load it.
+        out: folder to write, atomically, in Hugging Face format.
         seed: seed of weights, order, masks and dropout. The result depends on the corpus, `seed`
             and `threads`.
         threads: number of CPU threads.
-        steps: optimiser steps; default `SIZE.steps`.
+        steps: optimiser steps.
 
     Raises:
         UserError: unknown kind, `threads` out of range, or no corpus in `world`.
@@ -103,7 +96,7 @@ def pretrain(
             model = _new_model(kind, tokenizer)
             words = model.get_input_embeddings().weight
             words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * SIZE.initial)
-            _train(model, rows, tokenizer, seed, SIZE.steps if steps is None else steps)
+            _train(model, rows, tokenizer, seed, steps)
     finally:
         torch.set_num_threads(before)
     with atomic_folder(out, keep_others=True) as folder:
@@ -114,17 +107,15 @@ def pretrain(
 def _train_wordpiece(lines: list[str]) -> Tokenizer:
     def new(model: models.WordPiece) -> Tokenizer:
         tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.normalizer = BertNormalizer(lowercase=True)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = decoders.WordPiece()
         return tokenizer
 
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    special = list(BERT.values())
     # The trainer numbers single characters in the order of a hash table, and ties between merges
     # follow the numbers. Listing the characters as special tokens fixes the numbers.
-    characters = sorted(
-        {character for line in lines for character in line.lower() if not character.isspace()}
-    )
+    characters = sorted(set("".join("".join(lines).lower().split())))
     single = [*characters, *(f"##{character}" for character in characters)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=SIZE.vocabulary, special_tokens=special + single, show_progress=False
@@ -133,8 +124,7 @@ def _train_wordpiece(lines: list[str]) -> Tokenizer:
     trained.train_from_iterator(lines, trainer)
     tokenizer = new(models.WordPiece(trained.get_vocab(), unk_token="[UNK]"))  # noqa: S106
     tokenizer.add_special_tokens(special)
-    _frame(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
-    return tokenizer
+    return _frame(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
 
 
 def _train_byte_bpe(lines: list[str]) -> Tokenizer:
@@ -143,53 +133,33 @@ def _train_byte_bpe(lines: list[str]) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=SIZE.vocabulary,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        special_tokens=list(ROBERTA.values()),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(lines, trainer)
-    _frame(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
-    return tokenizer
+    return _frame(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
 
 
-def _frame(tokenizer: Tokenizer, single: str, pair: str) -> None:
-    special = [
-        (piece, tokenizer.token_to_id(piece))
-        for piece in single.split()
-        if not piece.startswith("$")
-    ]
+def _frame(tokenizer: Tokenizer, single: str, pair: str) -> Tokenizer:
+    """Add the special tokens around one sentence or two, and return the tokenizer."""
+    pieces = [piece for piece in single.split() if piece != "$A"]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=single, pair=pair, special_tokens=special
+        single=single, pair=pair, special_tokens=[(p, tokenizer.token_to_id(p)) for p in pieces]
     )
+    return tokenizer
 
 
 def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
     from transformers import PreTrainedTokenizerFast
 
-    names = (
-        {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-        if kind == "bert"
-        else {
-            "pad": "<pad>",
-            "unk": "<unk>",
-            "cls": "<s>",
-            "sep": "</s>",
-            "mask": "<mask>",
-            "bos": "<s>",
-            "eos": "</s>",
-        }
-    )
-    inputs = (
-        ["input_ids", "token_type_ids", "attention_mask"]
-        if kind == "bert"
-        else ["input_ids", "attention_mask"]
-    )
-    tokens = {f"{name}_token": token for name, token in names.items()}
+    bert = kind == "bert"
+    tokens = BERT if bert else ROBERTA | {"bos": "<s>", "eos": "</s>"}
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         model_max_length=SIZE.positions,
-        model_input_names=inputs,
-        **tokens,
+        model_input_names=["input_ids", *["token_type_ids"] * bert, "attention_mask"],
+        **{f"{name}_token": token for name, token in tokens.items()},
     )
 
 
@@ -205,20 +175,10 @@ def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
         "initializer_range": SIZE.initial,
     }
     if kind == "bert":
-        return BertForMaskedLM(
-            BertConfig(**common, max_position_embeddings=SIZE.positions, pad_token_id=0)
-        )
-    config = RobertaConfig(
-        **common,
-        max_position_embeddings=SIZE.positions
-        + 2,  # positions start after the padding id, as in RoBERTa
-        type_vocab_size=1,
-        layer_norm_eps=1e-5,
-        pad_token_id=1,
-        bos_token_id=0,
-        eos_token_id=2,
-    )
-    return RobertaForMaskedLM(config)
+        return BertForMaskedLM(BertConfig(**common, max_position_embeddings=SIZE.positions))
+    # Positions start after the padding id, as in RoBERTa. Its ids of special tokens are defaults.
+    positions = {"max_position_embeddings": SIZE.positions + 2, "type_vocab_size": 1}
+    return RobertaForMaskedLM(RobertaConfig(**common, **positions, layer_norm_eps=1e-5))
 
 
 def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) -> torch.Tensor:
@@ -228,14 +188,11 @@ def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) ->
     and between neighbouring ones (after Levy and Goldberg, 2014). From random embeddings, a minute
     on one core is too short to learn the topics of the world.
     """
-    counts = [len(row) - 2 for row in rows]
-    indices = np.concatenate([np.asarray(row[1:-1]) for row in rows])
-    present = csr_array(
-        (np.ones(len(indices)), indices, np.cumsum([0, *counts])), shape=(len(rows), vocabulary)
-    )
-    together = (
-        present.T @ present + present[:-1].T @ present[1:] + present[1:].T @ present[:-1]
-    ).toarray()
+    ends = np.cumsum([0, *(len(row) - 2 for row in rows)])
+    indices = np.concatenate([row[1:-1] for row in rows])
+    present = csr_array((np.ones(ends[-1]), indices, ends), shape=(len(rows), vocabulary))
+    here, after = present[:-1], present[1:]
+    together = (present.T @ present + here.T @ after + after.T @ here).toarray()
     total = together.sum(1, keepdims=True) + 1.0
     information = np.log(np.maximum(together * total.sum() / (total * total.T), 1.0))
     values, vectors = np.linalg.eigh(information)
@@ -248,8 +205,7 @@ def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) ->
 def _batches(
     rows: list[list[int]], size: int, generator: torch.Generator
 ) -> Iterator[list[list[int]]]:
-    """Yield batches forever. Rows are sorted by length within pools of 16 batches to reduce
-    padding."""
+    """Yield batches forever, sorted by length within pools of 16 to reduce padding."""
     while True:
         order = torch.randperm(len(rows), generator=generator).tolist()
         for start in range(0, len(order) - 16 * size + 1, 16 * size):
@@ -262,9 +218,7 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     generator = torch.Generator().manual_seed(seed)
     pad = model.config.pad_token_id
     mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
-    body, head = (
-        (model.bert, model.cls) if hasattr(model, "bert") else (model.roberta, model.lm_head)
-    )
+    body, head = model.base_model, model.cls if hasattr(model, "cls") else model.lm_head
     optimiser = torch.optim.AdamW(
         model.parameters(), SIZE.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
     )
@@ -277,9 +231,8 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     mean = 0.0
     with Progress(steps, "masked language", unit="step") as progress:
         for step in range(steps):
-            ids = torch.nn.utils.rnn.pad_sequence(
-                [torch.tensor(row) for row in next(batches)], True, pad
-            )
+            tensors = [torch.tensor(row) for row in next(batches)]
+            ids = torch.nn.utils.rnn.pad_sequence(tensors, True, pad)
             ordinary = ids > 4  # the five special tokens come first in both vocabularies
             chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
             fate = torch.rand(ids.shape, generator=generator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,44 +20,35 @@ MIN_COUNT = 5  # of a word with a vector, as in GloVe's program
 
 
 def make_vectors(world: Path, out: Path) -> None:
-    """Write word vectors of the corpus of the embedded world. They are deterministic.
+    """Write word vectors of the corpus in the folder `world` to the file `out`.
 
     They are the leading singular vectors of the positive pointwise mutual information within a
     window of a sentence, each scaled by the root of its singular value (Levy, Goldberg and Dagan
     2015). Words are lower-cased, as in the glove.6B tables.
-
-    Args:
-        world: folder written by `bench.world.build`.
-        out: file to write.
 
     Raises:
         UserError: `world` has no corpus.
     """
     from bench.datasets.corpora import corpus_path, read_sentences
 
-    sentences = [
-        re.findall(r"\w+|[^\w\s]", line.lower())
-        for line in read_sentences(corpus_path("world", world))
+    lines = read_sentences(corpus_path("world", world))
+    sentences = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in lines]
+    counts = Counter(chain.from_iterable(sentences))
+    frequent = [word for word, count in counts.items() if count >= MIN_COUNT]
+    words = sorted(frequent, key=lambda word: (-counts[word], word))
+    rows = [
+        f"{word} {' '.join(f'{value:.5f}' for value in vector)}\n"
+        for word, vector in zip(words, _factorised(sentences, words), strict=True)
     ]
-    counts = Counter(word for sentence in sentences for word in sentence)
-    words = sorted(
-        (word for word, count in counts.items() if count >= MIN_COUNT),
-        key=lambda word: (-counts[word], word),
-    )
-    vectors = _factorised(sentences, words)
-    with (
-        atomic_file(out) as temporary,
-        open(temporary, "w", encoding="utf-8", newline="\n") as file,
-    ):
-        for word, vector in zip(words, vectors, strict=True):
-            file.write(f"{word} {' '.join(f'{value:.5f}' for value in vector)}\n")
+    with atomic_file(out) as temporary:
+        Path(temporary).write_bytes("".join(rows).encode())
 
 
 def _factorised(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> np.ndarray:
     from scipy.sparse import csr_array
 
     ids = {word: number for number, word in enumerate(words)}
-    text = np.array([ids.get(word, -1) for sentence in sentences for word in sentence])
+    text = np.array([ids.get(word, -1) for word in chain.from_iterable(sentences)])
     place = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
     together = np.zeros((len(words), len(words)))
     for distance in range(1, WINDOW + 1):

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.stages.jobs import train_run
 from bench.utils.errors import UserError
+from bench.utils.files import sha256_file, write_text
 from methods.base import Method
 from tests.support.tiny_suite import tiny_run
 
@@ -85,12 +87,12 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[N
     stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
     yield
-    for kept in (
-        registered._methods,
-        plugins.load_file,
-        plugins._entry_points,
-        plugins._read_package,
-    ):
+    forget(plugins.load_file, plugins._entry_points, plugins._read_package)
+
+
+def forget(*more: Any) -> None:
+    """Empty the caches of methods."""
+    for kept in (registered._methods, *more):
         kept.cache_clear()
 
 
@@ -140,40 +142,21 @@ def run_of(text: str) -> Run:
 
 LOSS = "return super().loss(views, step)"
 DRAW = 'torch.randn(anchors.shape, generator=step.generator("noise"))'
-CLAUSES = (
-    checks.check_table_keys,
-    checks.check_text,
-    checks.check_loss,
-    checks.check_single_item_batch,
-    checks.check_gradient,
-    checks.check_same_seed,
-    checks.check_other_seed,
-    checks.check_random_streams,
-    checks.check_resume,
-    checks.check_float64,
-    checks.check_refusals,
-    checks.check_joins,
-    checks.check_encoder,
-)
 
 
 @pytest.mark.slow
-def test_a_sound_method_keeps_every_clause(trial: Callable[[str], Trial]) -> None:
+def test_a_sound_method_keeps_every_clause(trial):
     found = list(contract.clauses(trial(SOURCE)))
-    assert [clause.fault for clause in found] == [""] * len(CLAUSES)
+    assert [clause.fault for clause in found] == [""] * len(checks.CHECKS)
     assert all(str(clause).startswith("ok     queue: ") for clause in found)
 
 
 # An encoder of the method's own: another one's vectors, shifted.
-SHIFTED = [
-    (
-        "    def loss(self",
-        "    def encoder(self, context):\n        return Shifted(super().encoder(context), 2.0)\n\n    def loss(self",
-    ),
-    (
-        "@dataclass(frozen=True)",
-        """
-class Shifted:
+ENCODER = """    def encoder(self, context):
+        return Shifted(super().encoder(context), 2.0)
+
+    def loss(self"""
+SHIFTED_CLASS = """class Shifted:
     kind = identity = "shifted"
 
     def __init__(self, base, by):
@@ -190,92 +173,87 @@ class Shifted:
         return cls(base, stored['by'])
 
 
-@dataclass(frozen=True)
-""".strip(),
-    ),
+@dataclass(frozen=True)"""
+SHIFTED = [("    def loss(self", ENCODER), ("@dataclass(frozen=True)", SHIFTED_CLASS)]
+FORGETFUL = ("@dataclass(frozen=True)", SHIFTED_CLASS.replace("stored['by']", "1.0"))
+
+CLAMP = """    @classmethod
+    def clamp_to_backbone(cls, hyper, shape):
+        return replace(hyper, length=hyper.length + 1)
+
+    def negatives"""
+ROWS = "torch.zeros(hyper.length, shape.width)"
+CONSTANT = [
+    ("    def loss(self, views, step):", "    def step_loss(self, context, step):"),
+    (LOSS, "return self.scale.sum()"),
+    ('{"length": 6}', '{"pooler": "avg"}'),
+    ("self.rows, self.filled = enqueue", "return enqueue"),
+    ("self.latest,", "self.rows,"),
 ]
+PLAIN_ATTRIBUTES = [
+    (f'self.register_buffer("rows", {ROWS})', f"self.rows = {ROWS}"),
+    ('self.register_buffer("filled", torch.tensor(0))', "self.filled = torch.tensor(0)"),
+]
+NUMPY = "torch.from_numpy(np.random.randn(*anchors.shape))"
+FLOAT64_DRAW = 'torch.rand((), generator=step.generator("x"), dtype=views.vectors[0].dtype)'
+
+
+def table(row: str) -> list[tuple[str, str]]:
+    return [('{"length": 6}', row)]
+
+
+def loss(after: str) -> list[tuple[str, str]]:
+    return [(LOSS, LOSS + after)]
+
 
 # What is changed of the method, the clause that it breaks, and what is said; every clause has one
 # at least.
 BREACHES = [
-    ([('{"length": 6}', '{"lenght": 6}')], checks.check_table_keys, "unknown key 'lenght'; did you mean 'length'?"),
-    ([('{"length": 6}', '{"length": "long"}')], checks.check_table_keys, "'length' should be a whole number"),
-    ([('{"length": 6}', '{"batch_size": 0}')], checks.check_table_keys, "'batch_size' should be at least 1"),
-    (
-        [("    def negatives", "    @classmethod\n    def clamp_to_backbone(cls, hyper, shape):\n        "
-          "return replace(hyper, length=hyper.length + 1)\n\n    def negatives")],
-        checks.check_text,
-        r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run",
-    ),
-    ([(LOSS, LOSS + ".detach()")], checks.check_loss, "the loss has no gradient"),
-    ([(LOSS, LOSS + ".expand(2)")], checks.check_loss, r"the loss is \(2,\), not a scalar tensor"),
-    ([(LOSS, LOSS + ".item()")], checks.check_loss, "the loss is float, not a scalar tensor"),
-    ([(LOSS, LOSS + ".sub(100).sqrt()")], checks.check_loss, "the loss is nan"),
-    ([(LOSS, LOSS + " / (len(views.vectors[0]) - 1)")],
-     checks.check_single_item_batch, r"the loss is (nan|inf); the last batch of an epoch may have one item"),
-    ([(LOSS, LOSS + ".detach() + self.scale.sum()")],
-     checks.check_gradient, "no weight of the backbone has a gradient"),
-    ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")],
-     checks.check_same_seed, "'.*' differs; draw with"),
-    ([("torch.ones(3)", "torch.randn(3)")], checks.check_same_seed, "'weights/.*scale' differs; draw with"),
-    (
-        [("    def loss(self, views, step):", "    def step_loss(self, context, step):"),
-         (LOSS, "return self.scale.sum()"), ('{"length": 6}', '{"pooler": "avg"}'),
-         ("self.rows, self.filled = enqueue", "return enqueue"), ("self.latest,", "self.rows,")],
-        checks.check_other_seed,
-        "the weights are equal; draw with",
-    ),
-    ([(DRAW, "torch.randn(anchors.shape)")], checks.check_random_streams, "torch's global generator was used"),
-    ([(DRAW, "torch.from_numpy(np.random.randn(*anchors.shape))")],
-     checks.check_random_streams, "numpy's global generator"),
-    ([(DRAW, DRAW + " * random.random()")], checks.check_random_streams, "Python's global generator was used"),
-    (
-        [('self.register_buffer("rows", torch.zeros(hyper.length, shape.width))',
-          "self.rows = torch.zeros(hyper.length, shape.width)"),
-         ('self.register_buffer("filled", torch.tensor(0))', "self.filled = torch.tensor(0)")],
-        checks.check_resume,
-        "differs; keep state in buffers",
-    ),
-    ([(LOSS, LOSS + ".float()")], checks.check_float64, "it is of torch.float32; do not cast"),
-    ([(LOSS, LOSS + ' + torch.rand((), generator=step.generator("x"), dtype=views.vectors[0].dtype)')],
-     checks.check_float64, "in float32; draw in float32 and cast"),
-    ([("if hyper.length < 1:", "if False:")], checks.check_refusals,
+    (table('{"lenght": 6}'), "table_keys", "unknown key 'lenght'; did you mean 'length'?"),
+    (table('{"length": "long"}'), "table_keys", "'length' should be a whole number"),
+    (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be at least 1"),
+    ([("    def negatives", CLAMP)], "text",
+     r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run"),
+    (loss(".detach()"), "loss", "the loss has no gradient"),
+    (loss(".expand(2)"), "loss", r"the loss is \(2,\), not a scalar tensor"),
+    (loss(".item()"), "loss", "the loss is float, not a scalar tensor"),
+    (loss(".sub(100).sqrt()"), "loss", "the loss is nan"),
+    (loss(" / (len(views.vectors[0]) - 1)"), "single_item_batch",
+     r"the loss is (nan|inf); the last batch of an epoch may have one item"),
+    (loss(".detach() + self.scale.sum()"), "gradient", "no weight of the backbone has a gradient"),
+    ([(DRAW, NUMPY)], "same_seed", "'.*' differs; draw with"),
+    ([("torch.ones(3)", "torch.randn(3)")], "same_seed", "'weights/.*scale' differs; draw with"),
+    (CONSTANT, "other_seed", "the weights are equal; draw with"),
+    ([(DRAW, "torch.randn(anchors.shape)")], "random_streams", "torch's global generator was used"),
+    ([(DRAW, NUMPY)], "random_streams", "numpy's global generator"),
+    ([(DRAW, DRAW + " * random.random()")], "random_streams", "Python's global generator was used"),
+    (PLAIN_ATTRIBUTES, "resume", "differs; keep state in buffers"),
+    (loss(".float()"), "float64", "it is of torch.float32; do not cast"),
+    (loss(f" + {FLOAT64_DRAW}"), "float64", "in float32; draw in float32 and cast"),
+    ([("if hyper.length < 1:", "if False:")], "refusals",
      r"'queue\[length=-1\]' is accepted, and then fails with"),
-    ([("raise Refusal(f", "raise ValueError(f")], checks.check_refusals, r"'queue\[length=-1\]' raises ValueError"),
-    ([("        super().check(hyper)\n", "")], checks.check_refusals,
+    ([("raise Refusal(f", "raise ValueError(f")], "refusals",
+     r"'queue\[length=-1\]' raises ValueError"),
+    ([("        super().check(hyper)\n", "")], "refusals",
      r"'queue\[temperature=0\]' is accepted, and then"),
-    (
-        [("return [Negatives(torch.cat([used, drawn.to(anchors)]))]", "return []")],
-        checks.check_joins,
-        "'simcse' with it is 'simcse' alone",
-    ),
-    (
-        [SHIFTED[0], ("@dataclass(frozen=True)", SHIFTED[1][1].replace("stored['by']", "1.0"))],
-        checks.check_encoder,
-        "its vectors differ; store",
-    ),
+    ([("return [Negatives(torch.cat([used, drawn.to(anchors)]))]", "return []")], "joins",
+     "'simcse' with it is 'simcse' alone"),
+    ([SHIFTED[0], FORGETFUL], "encoder", "its vectors differ; store"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("edits", "clause", "said"), BREACHES)
-def test_a_breach_is_noticed_by_its_clause(
-    edits: list[tuple[str, str]],
-    clause: Callable[[Trial], None],
-    said: str,
-    trial: Callable[[str], Trial],
-) -> None:
+def test_a_breach_is_noticed_by_its_clause(edits, clause, said, trial):
     with pytest.raises((Fault, UserError), match=said) as raised:
-        clause(trial(changed(*edits)))
+        getattr(checks, f"check_{clause}")(trial(changed(*edits)))
     assert "\n" not in str(raised.value)
 
 
-def test_every_clause_has_a_breach() -> None:
-    assert {clause for _, clause, _ in BREACHES} == set(CLAUSES)
+def test_every_clause_has_a_breach():
+    assert {clause for _, clause, _ in BREACHES} == {check.name for check in checks.CHECKS}
 
 
-def test_what_rests_on_a_broken_clause_is_left_out(
-    trial: Callable[[str], Trial], tmp_path: Path
-) -> None:
+def test_what_rests_on_a_broken_clause_is_left_out(trial, tmp_path):
     source = changed((LOSS, "return 1 / 0"))
     found = list(contract.clauses(trial(source)))
     assert [bool(clause.fault) for clause in found] == [False, False, True]
@@ -296,9 +274,7 @@ def test_method(method, check):
 
 
 @pytest.mark.slow
-def test_parametrize_with_checks_gives_a_test_per_method_and_check(
-    write: Callable[..., Path], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parametrize_with_checks_gives_a_test_per_method_and_check(write, pytester, monkeypatch):
     broken = changed(('"queue"', '"broken-queue"'), (LOSS, LOSS + " / (len(views.vectors[0]) - 1)"))
     folder = write(name="my_methods/queue.py").parent
     write(broken, "my_methods/broken.py")
@@ -306,26 +282,22 @@ def test_parametrize_with_checks_gives_a_test_per_method_and_check(
     monkeypatch.setenv("PYTHONPATH", str(Path(contract.__file__).parents[2]))
     pytester.makepyfile(PYTEST_FILE)
     result = pytester.runpytest_subprocess("-v", "-k", "text or single_item")
-    result.assert_outcomes(passed=3, failed=1, deselected=2 * (len(CLAUSES) - 2))
+    result.assert_outcomes(passed=3, failed=1, deselected=2 * (len(checks.CHECKS) - 2))
+    outcomes = ["queue-text[]] PASSED*", "queue-single_item_batch[]] PASSED*"]
+    outcomes += ["broken-queue-text[]] PASSED*", "broken-queue-single_item_batch[]] FAILED*"]
+    claim = "a batch of one item has a finite loss: the loss is *; the last batch*"
     result.stdout.fnmatch_lines(
-        [
-            "*::test_method[[]queue-text[]] PASSED*",
-            "*::test_method[[]queue-single_item_batch[]] PASSED*",
-            "*::test_method[[]broken-queue-text[]] PASSED*",
-            "*::test_method[[]broken-queue-single_item_batch[]] FAILED*",
-            "*AssertionError: broken-queue: a batch of one item has a finite loss: the loss is *; the last batch*",
-        ]
+        [f"*::test_method[[]{told}" for told in outcomes]
+        + [f"*AssertionError: broken-queue: {claim}"]
     )
 
 
-def test_parametrize_with_checks_refuses_an_unknown_method() -> None:
+def test_parametrize_with_checks_refuses_an_unknown_method():
     with pytest.raises(UserError, match="unknown method 'nothing'"):
         contract.parametrize_with_checks(["nothing"])
 
 
-def test_the_command_names_what_cannot_be_imported(
-    write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_names_what_cannot_be_imported(write, capsys):
     path = write("x = 1\nimport nothing_of_this_name\n")
     assert main(["check-method", str(path)]) == 1
     first, last = capsys.readouterr().out.splitlines()
@@ -336,23 +308,16 @@ def test_the_command_names_what_cannot_be_imported(
     assert last == "1 fault"
     taken = write(SOURCE.replace('"queue"', '"simcse"', 1), "taken.py")
     assert main(["check-method", str(taken)]) == 1
-    assert (
-        f"two methods have the name 'simcse', in methods.simcse and in {taken}"
-        in capsys.readouterr().out
-    )
+    told = f"two methods have the name 'simcse', in methods.simcse and in {taken}"
+    assert told in capsys.readouterr().out
 
 
-def test_what_is_no_python_file_is_refused(
-    write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_python_file_is_refused(write, capsys):
     folder = write().parent
-    for path, said in {
-        folder: "is not a file; name a Python file with a method",
-        folder / "gone.py": "is not a file; name a Python file with a method",
-        write(
-            SOURCE, "queue.txt"
-        ): "is not a Python file; give a .py file or a folder of such files",
-    }.items():
+    no_file = "is not a file; name a Python file with a method"
+    text = write(SOURCE, "queue.txt")
+    no_python = "is not a Python file; give a .py file or a folder of such files"
+    for path, said in {folder: no_file, folder / "gone.py": no_file, text: no_python}.items():
         assert main(["check-method", str(path)]) == 2
         printed = capsys.readouterr()
         assert (printed.out, printed.err) == ("", f"error: {path} {said}\n")
@@ -361,7 +326,7 @@ def test_what_is_no_python_file_is_refused(
         run_of("simcse")
 
 
-def test_an_error_is_placed_in_the_users_own_code() -> None:
+def test_an_error_is_placed_in_the_users_own_code():
     """Not in this project, in Python's library or in a package, where the error may come from."""
 
     def first_line(function: Callable[..., object]) -> str:
@@ -386,102 +351,91 @@ def test_an_error_is_placed_in_the_users_own_code() -> None:
     assert told(short).startswith(first_line(short))
     assert told(Held()).startswith(first_line(Held.__call__))
     for function in (parsing, lambda texts: parsing(texts)):  # the innermost line counts
-        assert told(function).startswith(
-            f"JSONDecodeError in {__file__}, line {parsing.__code__.co_firstlineno + 1}: "
-        )
+        line = parsing.__code__.co_firstlineno + 1
+        assert told(function).startswith(f"JSONDecodeError in {__file__}, line {line}: ")
     assert told(int).startswith("TypeError: int() argument")
 
 
 # Files
 
+LENGTH, FROZEN, HYPER = "length: int = 4", "@dataclass(frozen=True)", "Hyper = QueueHyper"
+
 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("x = 1\ndef broken(:\n", r"queue.py cannot be imported \(SyntaxError in .*queue.py, line 2: .*\); fix it"),
-        ("x = 1\n\nraise OSError('no\\nnet')", r"imported \(OSError in .*queue.py, line 3: no net\); fix it"),
-        ("raise SystemExit", r"queue.py cannot be imported \(SystemExit in .*queue.py, line 1\)"),
-        ("from . import other", r"cannot be imported \(ImportError in .*queue.py, line 1: attempted relative import"),
+        ("x = 1\ndef broken(:\n", r"cannot be imported \(SyntaxError in HERE 2: .*\); fix it"),
+        ("x = 1\n\nraise OSError('no\\nnet')", r"imported \(OSError in HERE 3: no net\); fix it"),
+        ("raise SystemExit", r"queue.py cannot be imported \(SystemExit in HERE 1\)"),
+        ("from . import other", r"imported \(ImportError in HERE 1: attempted relative import"),
         ("\0", "cannot be imported"),
         ("x = 1", "queue.py has no method; write a class with a name that extends"),
         ("from methods.simcse import SimCSE", "queue.py has no method"),
         (changed(('name = "queue"', 'name = "My Queue"')), "is 'My Queue'; use lower-case letters"),
-        (changed(('    title = "Queue"\n', "")), "Queue has no title; write title = '...' beside its name"),
+        (changed(('    title = "Queue"\n', "")), "Queue has no title; write title = '...' beside"),
         (changed(('"Queue"', '"Que\\nue"')), "the title of Queue has several lines; use one"),
         (changed(('    reference = "a test"\n', "")), "Queue has no reference"),
-        (changed(("length: int = 4", "length: list = ()")), "'length' of QueueHyper is of type list; use"),
-        (changed(("length: int = 4", "length: int")), r"imported \(TypeError in .*queue.py, line \d+: .*default"),
-        (changed(("@dataclass(frozen=True)\n", "")), r"'length' of QueueHyper is not a field; write @dataclass"),
-        (changed(("@dataclass(frozen=True)", "@dataclass")), "cannot inherit non-frozen dataclass from a frozen one"),
-        (changed(("Hyper = QueueHyper", "Hyper = dict")), "Hyper of Queue is not a dataclass that extends"),
-        (changed(('{"*": {"length": 6}}', '{"length": 6}')), "the table 'paper' of Queue is invalid; write"),
-        (changed(("Hyper = QueueHyper", 'Hyper = QueueHyper\n    version = "1"')), "the version of Queue is '1'"),
+        (changed((LENGTH, "length: list = ()")), "'length' of QueueHyper is of type list; use"),
+        (changed((LENGTH, "length: int")), r"imported \(TypeError in HERE \d+: .*default"),
+        (changed((FROZEN + "\n", "")), r"'length' of QueueHyper is not a field; write @dataclass"),
+        (changed((FROZEN, "@dataclass")), "cannot inherit non-frozen dataclass from a frozen one"),
+        (changed((HYPER, "Hyper = dict")), "Hyper of Queue is not a dataclass that extends"),
+        (changed(('{"*": {"length": 6}}', '{"length": 6}')),
+         "the table 'paper' of Queue is invalid; write"),
+        (changed((HYPER, HYPER + '\n    version = "1"')), "the version of Queue is '1'"),
     ],
 )  # fmt: skip
-def test_a_file_that_holds_no_whole_method_is_one_sentence(
-    source: str, said: str, write: Callable[..., Path]
-) -> None:
+def test_a_file_that_holds_no_whole_method_is_one_sentence(source, said, write):
     before = set(sys.modules)
     plugins.add_method_paths([write(source)])
-    with pytest.raises(UserError, match=said) as raised:
+    with pytest.raises(UserError, match=said.replace("HERE", ".*queue.py, line")) as raised:
         run_of("simcse")
     assert "\n" not in str(raised.value)
     if "imported" in said:
         assert not [name for name in set(sys.modules) - before if name.startswith("_method_")]
 
 
-def test_the_methods_of_the_project_are_whole() -> None:
-    assert [
-        fault
-        for cls in registered.method_classes().values()
-        for fault in plugins.interface_errors(cls)
-    ] == []
+def test_the_methods_of_the_project_are_whole():
+    for cls in registered.method_classes().values():
+        assert list(plugins.interface_errors(cls)) == []
 
 
-def test_files_and_folders_are_found_and_do_not_clash(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_files_and_folders_are_found_and_do_not_clash(write, monkeypatch, tmp_path):
     one = write(name="one/same.py")
     two = write(SOURCE.replace('"queue"', '"other-queue"', 1), "two/same.py")
     write("raise OSError", "two/_helper.py")
     write(SOURCE, "two/notes.txt")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(
-        "BENCH_METHODS", os.pathsep.join(["one/same.py", str(tmp_path / "two"), "two/same.py", ""])
-    )
+    places = ["one/same.py", str(tmp_path / "two"), "two/same.py", ""]
+    monkeypatch.setenv("BENCH_METHODS", os.pathsep.join(places))
     found = registered.method_classes()
     assert issubclass(found["queue"], Method)
     assert found["queue"].Hyper is not found["other-queue"].Hyper
-    assert registered.method_origin("other-queue") == plugins.Origin(
-        str(two), hashlib.sha256(two.read_bytes()).hexdigest()
-    )
+    assert registered.method_origin("other-queue") == plugins.Origin(str(two), sha256_file(two))
     assert registered.method_origin("queue").place == str(one)  # type: ignore[union-attr]
     assert registered.method_origin("simcse") is None
     assert not list(tmp_path.rglob("__pycache__"))
     assert "same" not in sys.modules
     three = write(name="three/queue.py")
     plugins.add_method_paths([three])
-    with pytest.raises(
-        UserError, match=f"two methods have the name 'queue', in {one} and in {three}; rename"
-    ):
+    told = f"two methods have the name 'queue', in {one} and in {three}; rename"
+    with pytest.raises(UserError, match=told):
         registered.method_classes()
 
 
-def test_a_file_cannot_take_the_place_of_a_module(write: Callable[..., Path]) -> None:
+def test_a_file_cannot_take_the_place_of_a_module(write):
     import methods.simcse
 
-    plugins.add_method_paths(
-        [write(name="simcse.py"), write(SOURCE.replace('"queue"', '"json"', 1), "json.py")]
-    )
+    json_source = SOURCE.replace('"queue"', '"json"', 1)
+    plugins.add_method_paths([write(name="simcse.py"), write(json_source, "json.py")])
     assert registered.method_class("simcse") is methods.simcse.SimCSE
     assert registered.method_class("queue").__module__ not in ("simcse", "methods.simcse")
     assert hasattr(__import__("json"), "dumps")
 
 
-def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]) -> None:
-    with pytest.raises(
-        UserError, match=r"unknown method 'quue'.*for your own methods, set BENCH_METHODS"
-    ):
+def test_unknown_methods_say_where_ones_own_are_found(write):
+    own = "unknown method 'quue'.*for your own methods, set BENCH_METHODS"
+    with pytest.raises(UserError, match=own):
         run_of("quue")
     plugins.add_method_paths([write()])
     with pytest.raises(UserError, match=r"unknown method 'quue'; did you mean 'queue'[^;]*$"):
@@ -491,34 +445,27 @@ def test_unknown_methods_say_where_ones_own_are_found(write: Callable[..., Path]
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ("raise ValueError('no\\nluck')", r"ValueError in .*queue.py, line \d+: no luck"),
-        ("raise SystemExit(0)", r"SystemExit in .*queue.py, line \d+: 0"),
-        (
-            "return self.loss(views, step)",
-            r"RecursionError in .*queue.py, line \d+: maximum recursion",
-        ),
+        ("raise ValueError('no\\nluck')", "ValueError in HERE: no luck"),
+        ("raise SystemExit(0)", "SystemExit in HERE: 0"),
+        ("return self.loss(views, step)", "RecursionError in HERE: maximum recursion"),
         ("return super().loss(views, step) * torch.ones(3, 3)", "RuntimeError: "),
     ],
 )
 def test_a_method_that_fails_in_training_is_a_sentence(
-    write: Callable[..., Path],
-    tiny_bert: Path,
-    tiny_data: Path,
-    tiny_corpus: Path,
-    tmp_path: Path,
-    body: str,
-    told: str,
-) -> None:
-    path = write(changed(("return super().loss(views, step)", body)))
+    write, tiny_bert, tiny_data, tiny_corpus, tmp_path, body, told
+):
+    path = write(changed((LOSS, body)))
     plugins.add_method_paths([path])
+    run = tiny_run("queue", tiny_bert, tiny_data, tiny_corpus)
+    told = told.replace("HERE", r".*queue.py, line \d+")
     with pytest.raises(UserError, match=told) as caught:
-        train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
+        train_run(run, tmp_path / "suite", "cpu")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("training queue failed (")
     assert str(caught.value).endswith(f"find the error with: python -m bench check-method {path}")
 
 
-def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
+def test_an_edited_file_is_another_run(write):
     path = write()
     plugins.add_method_paths([path])
     before, simcse = run_of("queue[length=5]+gs-infonce"), run_of("simcse")
@@ -527,8 +474,7 @@ def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
     assert len(before.identity["parts"][1]) == 3
     assert before.describe()["outside"] == {"queue": {"place": str(path), "sha256": first}}
     assert "outside" not in simcse.describe()
-    for kept in (registered._methods, plugins.load_file):
-        kept.cache_clear()
+    forget(plugins.load_file)
     write(SOURCE + "\n# a remark\n")
     after = run_of("queue[length=5]+gs-infonce")
     assert after.id.rpartition("_")[0] == before.id.rpartition("_")[0]
@@ -539,7 +485,7 @@ def test_an_edited_file_is_another_run(write: Callable[..., Path]) -> None:
     assert run_of("queue[length=5]+gs-infonce").id == after.id  # the content counts, not the place
 
 
-def test_hyper_parameters_may_have_plain_types(write: Callable[..., Path]) -> None:
+def test_hyper_parameters_may_have_plain_types(write):
     """Without `from __future__ import annotations` a field's type is a class, no text."""
     as_text = "from __future__ import annotations\n" + SOURCE.replace('"queue"', '"text"', 1)
     plugins.add_method_paths([write(), write(as_text, "text.py")])
@@ -550,9 +496,7 @@ def test_hyper_parameters_may_have_plain_types(write: Callable[..., Path]) -> No
             run_of(f"{name}[length=x]")
 
 
-def test_an_encoder_that_a_file_brings_is_loaded_again(
-    trial: Callable[[str], Trial], tmp_path: Path
-) -> None:
+def test_an_encoder_that_a_file_brings_is_loaded_again(trial, tmp_path):
     training = trial(changed(*SHIFTED)).training()
     advance(training, 3)
     training.finish(tmp_path / "encoder")
@@ -561,9 +505,8 @@ def test_an_encoder_that_a_file_brings_is_loaded_again(
     texts = ["the cook sees a dog .", "a boat ."]
     assert np.array_equal(loaded.encode(texts), loaded.base.encode(texts) + np.float32(2))
     os.environ["BENCH_METHODS"] = ""
-    with pytest.raises(
-        UserError, match="names an encoder of kind 'shifted', which no installed method defines"
-    ):
+    told = "names an encoder of kind 'shifted', which no installed method defines"
+    with pytest.raises(UserError, match=told):
         load_encoder(tmp_path / "encoder")
 
 
@@ -576,22 +519,18 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
     def installed(value: str, source: str = SOURCE) -> Path:
         folder = tmp_path / "site"
-        (folder / "queues_of_mine").mkdir(parents=True)
-        (folder / "queues_of_mine" / "__init__.py").write_text("")
-        (folder / "queues_of_mine" / "core.py").write_text(source)
-        (folder / "queues_of_mine" / "table.py").write_text("LENGTH = 4\n")
-        (folder / "queues-1.dist-info").mkdir()
-        (folder / "queues-1.dist-info" / "METADATA").write_text(
-            "Metadata-Version: 2.1\nName: queues\nVersion: 1\n"
-        )
-        (folder / "queues-1.dist-info" / "entry_points.txt").write_text(
-            f"[sentbench.methods]\nmine = {value}\n"
-        )
+        for file, text in {
+            "queues_of_mine/__init__.py": "",
+            "queues_of_mine/core.py": source,
+            "queues_of_mine/table.py": "LENGTH = 4\n",
+            "queues-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: queues\nVersion: 1\n",
+            "queues-1.dist-info/entry_points.txt": f"[sentbench.methods]\nmine = {value}\n",
+        }.items():
+            write_text(folder / file, text)
         monkeypatch.syspath_prepend(str(folder))
         for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
             monkeypatch.delitem(sys.modules, name)
-        for kept in (registered._methods, plugins._entry_points):
-            kept.cache_clear()
+        forget(plugins._entry_points)
         return folder / "queues_of_mine"
 
     yield installed
@@ -600,37 +539,28 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
 
 @pytest.mark.parametrize("value", ["queues_of_mine.core", "queues_of_mine.core:Queue"])
-def test_an_entry_point_names_a_module_or_a_method(
-    value: str, package: Callable[..., Path]
-) -> None:
+def test_an_entry_point_names_a_module_or_a_method(value, package):
     folder = package(value)
     before, origin = run_of("queue").id, registered.method_origin("queue")
     assert origin is not None
     assert origin.place == f"the package queues ({value})"
-    for kept in (registered._methods, plugins._read_package):
-        kept.cache_clear()
-    (folder / "table.py").write_text(
-        "LENGTH = 5\n"
-    )  # what a method imports of its package counts too
+    forget(plugins._read_package)
+    # What a method imports of its package counts too.
+    (folder / "table.py").write_text("LENGTH = 5\n")
     assert run_of("queue").id != before
 
 
 @pytest.mark.parametrize(
     ("value", "source", "said"),
     [
-        (
-            "queues_of_mine.core",
-            "raise OSError('no net')",
-            r"the package queues .* cannot be imported \(OSError in .*core.py, line 1: no net",
-        ),
+        ("queues_of_mine.core", "raise OSError('no net')",
+         r"the package queues .* cannot be imported \(OSError in .*core.py, line 1: no net"),
         ("queues_of_mine.cor", SOURCE, r"cannot be imported \(ModuleNotFoundError"),
         ("queues_of_mine.table", SOURCE, "has no method; fix its entry point or uninstall it"),
         ("queues_of_mine.core", changed(('    title = "Queue"\n', "")), "Queue has no title"),
     ],
-)
-def test_a_package_that_holds_no_whole_method_is_one_sentence(
-    value: str, source: str, said: str, package: Callable[..., Path]
-) -> None:
+)  # fmt: skip
+def test_a_package_that_holds_no_whole_method_is_one_sentence(value, source, said, package):
     package(value, source)
     with pytest.raises(UserError, match=said):
         run_of("simcse")
@@ -644,9 +574,7 @@ def suite_of(**changes: object) -> dict[str, object]:
     return content | {"backbones": {"toy-bert": None}, "methods": ["queue"]} | changes
 
 
-def test_a_configuration_names_paths_from_the_working_folder(
-    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_configuration_names_paths_from_the_working_folder(write, tmp_path, monkeypatch):
     write(name="my_methods/queue.py")
     other = write(SOURCE.replace('"queue"', '"other-queue"', 1), "other.py")
     monkeypatch.setenv("BENCH_METHODS", str(other))
@@ -654,9 +582,8 @@ def test_a_configuration_names_paths_from_the_working_folder(
     content = suite_of(method_paths=["my_methods"], methods=["queue", "other-queue"])
     config.validate(content)
     config.validate(content)
-    assert os.environ["BENCH_METHODS"] == os.pathsep.join(
-        [str(other), str(tmp_path / "my_methods")]
-    )
+    places = [str(other), str(tmp_path / "my_methods")]
+    assert os.environ["BENCH_METHODS"] == os.pathsep.join(places)
     monkeypatch.chdir("/")
     assert [run.text for run in config.runs(content)] == ["queue", "other-queue"]
 
@@ -669,7 +596,7 @@ def test_a_configuration_names_paths_from_the_working_folder(
         ("my_methods", "'method_paths' is 'my_methods', which is invalid; list files or folders"),
     ],
 )
-def test_mistaken_paths_are_a_sentence(paths: object, said: str) -> None:
+def test_mistaken_paths_are_a_sentence(paths, said):
     with pytest.raises(UserError, match=said):
         config.validate(suite_of(method_paths=paths))
     assert os.environ["BENCH_METHODS"] == ""

@@ -327,10 +327,10 @@ def test_a_full_disk_is_one_sentence(
         ("{}", "this is not a plan (it lacks 'runs')"),
         ("{", "--json is not JSON: Expecting property name"),
         ("[" * 100_000, "--json is not JSON: maximum recursion depth exceeded"),
-        ('{"runs": [null]}', "this is not a plan (a part of it has another form)"),
+        ('{"runs": [null]}', "this is not a plan ('runs' has another form)"),
         (
             '{"runs": [{"id": "a", "method": "simcse", "setting": "paper", "seed": "1"}]}',
-            "a run has another form",
+            "'seed' is '1'",
         ),
     ],
 )

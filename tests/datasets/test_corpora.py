@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from bench import download
 from bench.datasets import corpora
 from bench.utils.errors import UserError
+from tests.datasets.files import put
 
 # Text of one line: anything but LF, which ends it, a CR at its end, and what UTF-8 cannot hold.
 LINES = st.lists(
@@ -27,9 +29,8 @@ LINES = st.lists(
 )
 
 
-def write(path: Path, content: bytes) -> Path:
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    return path
+def write(path: Path, content: str | bytes) -> Path:
+    return put(path.parent, path.name, content)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -76,11 +77,8 @@ def test_bad_bytes_are_named_with_their_line(tmp_path: Path) -> None:
 
 def test_long_lines_are_kept_and_endless_ones_refused(tmp_path: Path) -> None:
     longest = "x" * download.LONGEST_LINE
-    assert corpora.read_sentences(write(tmp_path / "a.txt", f"a\n{longest}\r\nb\n".encode())) == [
-        "a",
-        longest,
-        "b",
-    ]
+    path = write(tmp_path / "a.txt", f"a\n{longest}\r\nb\n")
+    assert corpora.read_sentences(path) == ["a", longest, "b"]
     with pytest.raises(UserError, match=r"line 2: longer than 1 MiB"):
         corpora.read_sentences(write(tmp_path / "b.txt", f"a\n{longest}x\n".encode()))
 
@@ -111,11 +109,8 @@ def test_a_limit_below_one_is_refused(limit: int, tmp_path: Path) -> None:
 
 def test_damaged_files(tmp_path: Path) -> None:
     whole = gzip.compress(os.urandom(4000).hex().encode() + b"\n")
-    for name, content in {
-        "cut": whole[:900],
-        "altered": whole[:500] + b"\0\0\0" + whole[503:],
-        "plain": b"text\n",
-    }.items():
+    altered = whole[:500] + b"\0\0\0" + whole[503:]
+    for name, content in {"cut": whole[:900], "altered": altered, "plain": b"text\n"}.items():
         (tmp_path / f"{name}.txt.gz").write_bytes(content)
         with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or truncated"):
             corpora.read_sentences(tmp_path / f"{name}.txt.gz")
@@ -126,21 +121,14 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 
 def test_a_corpus_is_found_by_name_or_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, packed = (
-        write(tmp_path / "world.txt", b"a\n"),
-        write(tmp_path / "wiki1m_for_simcse.txt.gz", b"a\n"),
-    )
+    plain = write(tmp_path / "world.txt", "a\n")
+    packed = write(tmp_path / "wiki1m_for_simcse.txt.gz", "a\n")
     assert corpora.corpus_path("world", tmp_path) == plain
-    assert (
-        corpora.corpus_path("wiki1m", tmp_path)
-        == corpora.corpus_path("wiki1m_for_simcse", tmp_path)
-        == packed
-    )
+    for known in ("wiki1m", "wiki1m_for_simcse"):
+        assert corpora.corpus_path(known, tmp_path) == packed
     assert corpora.corpus_path(str(plain), tmp_path / "elsewhere") == plain
-    with pytest.raises(
-        UserError,
-        match=r"'wrld' is not in .*did you mean 'world'\? \(known: wiki1m, .*\); name another",
-    ):
+    unknown = r"'wrld' is not in .*did you mean 'world'\? \(known: wiki1m, .*\); name another"
+    with pytest.raises(UserError, match=unknown):
         corpora.corpus_path("wrld", tmp_path)
     monkeypatch.chdir(tmp_path)  # a bare name would identify a run, whatever is in the file later
     assert corpora.corpus_path("./world.txt", tmp_path / "elsewhere") == Path("world.txt")
@@ -192,24 +180,18 @@ DOCUMENTS = (
 def test_documents_are_ranges_of_rows(suffix: str, tmp_path: Path) -> None:
     write(tmp_path / f"a.docs.tsv{suffix}", DOCUMENTS.encode())
     for corpus in ("a.txt", "a.txt.gz"):
-        assert corpora.read_documents(tmp_path / corpus, 9) == [
-            range(0, 3),
-            range(3, 4),
-            range(5, 9),
-        ]
-    assert corpora.read_documents(tmp_path / "a.txt", 6) == [range(0, 3), range(3, 4), range(5, 6)]
-    assert corpora.read_documents(tmp_path / "a.txt", 5) == [range(0, 3), range(3, 4)]
-    assert corpora.read_documents(tmp_path / "a.txt", 2) == [range(0, 2)]
+        for length, expected in [
+            (9, [range(0, 3), range(3, 4), range(5, 9)]),
+            (6, [range(0, 3), range(3, 4), range(5, 6)]),
+            (5, [range(0, 3), range(3, 4)]),
+            (2, [range(0, 2)]),
+        ]:
+            assert corpora.read_documents(tmp_path / corpus, length) == expected
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [
-        ("x\t1", "line 3: expected"),
-        ("4", "line 3: expected"),
-        ("3\t1", "overlaps"),
-        ("4\t0", "empty"),
-    ],
+    [("x\t1", "line 3: exp"), ("4", "line 3: exp"), ("3\t1", "overlaps"), ("4\t0", "empty")],
 )
 def test_wrong_documents_are_refused(line: str, problem: str, tmp_path: Path) -> None:
     write(tmp_path / "a.docs.tsv", f"first_line\tlines\n1\t3\n{line}\n".encode())
@@ -220,6 +202,70 @@ def test_wrong_documents_are_refused(line: str, problem: str, tmp_path: Path) ->
 def test_a_corpus_without_documents(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no list of documents; add a.docs.tsv"):
         corpora.read_documents(tmp_path / "a.txt.gz", 100)
+
+
+# The sentences of nli_for_simcse.csv.
+HEADER = "sent0,sent1,hard_neg\n"
+TABLE = f"""{HEADER}One thing.,Another .,A third
+"He said, ""yes"".", Another . ,
+One thing.,The last one,One thing.
+"""
+SENTENCES = ["One thing.", "Another .", "A third", 'He said, "yes".', "The last one"]
+
+
+@pytest.mark.parametrize("name", ["nli_for_simcse.csv", "nli_for_simcse.csv.gz"])
+def test_an_nli_table_is_read_row_by_row(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, TABLE)
+    for known in ("nli", "nli_for_simcse"):
+        assert corpora.corpus_path(known, tmp_path) == path
+    assert corpora.read_sentences(path) == SENTENCES
+    assert corpora.read_sentences(path, 2) == SENTENCES[:2]
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert corpora.corpus_identity(path) == {"name": "nli_for_simcse", "sha256": digest, "rows": 5}
+
+
+def test_lines_of_an_nli_table_may_end_as_on_windows(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "\ufeff" + TABLE.replace("\n", "\r\n"))
+    assert corpora.read_sentences(path) == SENTENCES
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "the header is , not sent0,sent1,hard_neg"),
+        ("premise,b\na,b\n", "the header is premise,b, not sent0,sent1,hard_neg; name a .txt file"),
+        (HEADER, "contains no sentence"),
+        (HEADER + "a,b\n", "line 2: 2 columns, not 3; fetch it again"),
+        (HEADER + "a,b,c\n\n", "line 3: 0 columns, not 3"),
+        (HEADER + 'a,b,c\na,"b,c\n', "line 3: unexpected end of data; fetch it again"),
+        (HEADER + 'a,"b"b,c\n', "line 2: ',' expected after '\"'"),
+    ],
+)
+def test_what_is_no_nli_table_is_one_sentence(content: str, problem: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", content)
+    with pytest.raises(UserError, match=re.escape(problem)):
+        corpora.read_sentences(path)
+
+
+def test_another_file_does_not_pass_for_the_nli_table(tmp_path: Path) -> None:
+    """A run's identity holds the corpus's name, so that name means one file alone."""
+    write(tmp_path / "nli.txt", "a\n")
+    with pytest.raises(UserError, match=rf"corpus 'nli' is not in {tmp_path}; name another"):
+        corpora.corpus_path("nli", tmp_path)
+
+
+def test_the_nli_table_comes_from_bench_data_else_from_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "nli_for_simcse.csv", TABLE)
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    assert download.fetch_corpus("nli") == path
+    asked: list[str] = []
+    monkeypatch.delenv("BENCH_DATA")
+    monkeypatch.setattr(download.fetch, "fetch_file", lambda name: asked.append(name) or path)
+    assert download.fetch_corpus("nli") == path
+    download.fetch_corpus("wiki1m")
+    assert asked == ["nli_for_simcse.csv", "wiki1m_for_simcse.txt"]
 
 
 @pytest.mark.slow

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,8 @@ from bench.datasets.labelled import Samples
 from bench.datasets.manifest import manifest
 from bench.datasets.tasks import GROUPS, KNOWN_TASKS, PROBING_TASKS, XPROBE_TASKS
 from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from tests.datasets.files import cases, put
 
 COUNTS = {
     "Depth": {"train": 4, "dev": 2, "test": 2},
@@ -22,20 +23,16 @@ COUNTS = {
     "xprobe-Length": {"train": 3, "test": 2},
     "xprobe-Depth": {"all": 3},
 }
-DEPTH = "tr\t9\tc  d \nva\t10\te\ntr\t10\ta b\nte\t5\tf g\ntr\t5\th\nte\t9\té i\ntr\t10\tz y\nva\t5\tj k\n"
+DEPTH = (
+    "tr\t9\tc  d \nva\t10\te\ntr\t10\ta b\nte\t5\tf g\n"
+    "tr\t5\th\nte\t9\té i\ntr\t10\tz y\nva\t5\tj k\n"
+)
 COORDINATION = "tr\tO\tx\tthey ran , she\tslept\ntr\tI\tb\nva\tI\tc\nte\tO\td\n"
-
-
-def put(folder: Path, name: str, content: str | bytes) -> None:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = content if isinstance(content, bytes) else content.encode()
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    put(tmp_path, "manifest.json", json.dumps({"name": "tiny", "version": 1, "probing": COUNTS}))
+    write_json(tmp_path / "manifest.json", {"name": "tiny", "version": 1, "probing": COUNTS})
     (tmp_path / "downstream").mkdir()
     put(tmp_path, "probing/tree_depth.txt", DEPTH)
     put(tmp_path, "probing/coordination_inversion.txt", COORDINATION)
@@ -68,24 +65,14 @@ def test_the_sentence_is_the_last_column(folder: Path) -> None:
 
 def test_xprobe_is_cross_validated_on_its_validation_part(folder: Path) -> None:
     read = probing.read("xprobe-Length", folder)
-    assert (read.name, read.protocol, read.classes, list(read.splits)) == (
-        "xprobe-Length",
-        "kfold",
-        2,
-        ["train", "test"],
-    )
+    assert (read.protocol, read.classes, list(read.splits)) == ("kfold", 2, ["train", "test"])
     assert rows(read.splits["train"]) == [("d e", 0), ("f g", 1), ("a b c", 1)]
     assert rows(read.splits["test"]) == [("i", 0), ("h", 1)]
 
 
 def test_xprobe_depth_has_one_part(folder: Path) -> None:
     read = probing.read("xprobe-Depth", folder)
-    assert (read.name, read.protocol, read.classes, list(read.splits)) == (
-        "xprobe-Depth",
-        "nested",
-        2,
-        ["all"],
-    )
+    assert (read.protocol, read.classes, list(read.splits)) == ("nested", 2, ["all"])
     assert rows(read.splits["all"]) == [("c", 0), ("d", 1), ("a b", 1)]
 
 
@@ -94,7 +81,6 @@ def test_the_two_sources_share_no_name_and_no_file(folder: Path) -> None:
     assert len(XPROBE_TASKS) == 9
     assert not set(XPROBE_TASKS) & set(GROUPS["all"])
     assert len(set(KNOWN_TASKS)) == len(KNOWN_TASKS) == 34
-    assert tuple(probing.FILES) == PROBING_TASKS
     assert len(set(probing.FILES.values())) == 10
     (folder / "probing" / "tree_depth.txt").unlink()
     with pytest.raises(UserError, match=r"probing/tree_depth\.txt does not exist"):
@@ -102,97 +88,47 @@ def test_the_two_sources_share_no_name_and_no_file(folder: Path) -> None:
 
 
 SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.txt.gz"
-
-
-@pytest.mark.parametrize(
-    ("task", "name", "content", "problem"),
-    [
+# Task and file -> contents and what is wrong with them.
+WRONG: dict[tuple[str, str], list[tuple[str | bytes, str]]] = {
+    ("Depth", SENTEVAL): [
+        (DEPTH + "tr\t5\tx\n", "tree_depth.txt: 5 train samples, the manifest expects 4"),
+        (DEPTH.replace("va\t10\te\n", ""), "1 dev samples, the manifest expects 2"),
+        (DEPTH + "te\t5\tx\n", "3 test samples, the manifest expects 2"),
+        (DEPTH + "xx\t5\tx\n", "tree_depth.txt, line 9: split 'xx' is not tr, va or te"),
+        (DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
+        ("tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
+        ("tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
+        ("tr\t5\t \n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
+        ("tr\t\ta\n" + DEPTH, "line 1: no label; fix it or fetch it again"),
+        (DEPTH.replace("te\t9", "te\t11"), "Depth has label '11' in test but not in training"),
+        (DEPTH.replace("va\t10", "va\t7"), "Depth has label '7' in dev but not in training"),
         (
-            "Depth",
-            SENTEVAL,
-            DEPTH + "tr\t5\tx\n",
-            r"tree_depth\.txt: 5 train samples, the manifest expects 4",
-        ),
-        (
-            "Depth",
-            SENTEVAL,
-            DEPTH.replace("va\t10\te\n", ""),
-            "1 dev samples, the manifest expects 2",
-        ),
-        ("Depth", SENTEVAL, DEPTH + "te\t5\tx\n", "3 test samples, the manifest expects 2"),
-        (
-            "Depth",
-            SENTEVAL,
-            DEPTH + "xx\t5\tx\n",
-            r"tree_depth\.txt, line 9: split 'xx' is not tr, va or te",
-        ),
-        ("Depth", SENTEVAL, DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
-        (
-            "Depth",
-            SENTEVAL,
-            "tr\t5\n" + DEPTH,
-            "line 1: 2 tab-separated fields, expected 3 or more",
-        ),
-        ("Depth", SENTEVAL, "tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
-        ("Depth", SENTEVAL, "tr\t5\t \n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
-        ("Depth", SENTEVAL, "tr\t\ta\n" + DEPTH, "line 1: no label; fix it or fetch it again"),
-        (
-            "Depth",
-            SENTEVAL,
-            DEPTH.replace("te\t9", "te\t11"),
-            r"tree_depth\.txt: Depth has label '11' in test but not in training",
-        ),
-        (
-            "Depth",
-            SENTEVAL,
-            DEPTH.replace("va\t10", "va\t7"),
-            "Depth has label '7' in dev but not in training",
-        ),
-        (
-            "Depth",
-            SENTEVAL,
             "tr\t5\ta\n" * 4 + "va\t5\tb\n" * 2 + "te\t5\tc\n" * 2,
-            r"tree_depth\.txt: Depth has no training sample of label 1 of 2",
+            "tree_depth.txt: Depth has no training sample of label 1 of 2",
         ),
-        (
-            "Depth",
-            SENTEVAL,
-            DEPTH.encode("latin-1"),
-            r"tree_depth\.txt, line 6: byte 0xe9 is not valid utf-8",
-        ),
-        (
-            "xprobe-Length",
-            XPROBE,
-            "a\t0\n",
-            r"va\.txt\.gz: 1 train samples, the manifest expects 3",
-        ),
-        (
-            "xprobe-Length",
-            XPROBE,
-            "a\t0\nb\nc\t1\n",
-            r"va\.txt\.gz, line 2: 1 tab-separated fields, expected 2",
-        ),
-        ("xprobe-Length", XPROBE, "a\t0\nb\t\nc\t1\n", r"va\.txt\.gz, line 2: no label"),
-        ("xprobe-Length", XPROBE, "a\t0\n\t1\nc\t1\n", r"va\.txt\.gz, line 2: no sentence"),
-        (
-            "xprobe-Length",
-            XPROBE,
-            "a\t0\nb\t0\nc\t0\n",
-            r"te\.txt\.gz: xprobe-Length has label '1' in test but not in training",
-        ),
-        (
-            "xprobe-Length",
-            XPROBE,
-            b"a\t0\nb\xff\t0\nc\t1\n",
-            r"va\.txt\.gz, line 2: byte 0xff is not valid utf-8",
-        ),
+        (DEPTH.encode("latin-1"), "tree_depth.txt, line 6: byte 0xe9 is not valid utf-8"),
     ],
-)
+    ("xprobe-Length", XPROBE): [
+        ("a\t0\n", "va.txt.gz: 1 train samples, the manifest expects 3"),
+        ("a\t0\nb\nc\t1\n", "va.txt.gz, line 2: 1 tab-separated fields, expected 2"),
+        ("a\t0\nb\t\nc\t1\n", "va.txt.gz, line 2: no label"),
+        ("a\t0\n\t1\nc\t1\n", "va.txt.gz, line 2: no sentence"),
+        (
+            "a\t0\nb\t0\nc\t0\n",
+            "te.txt.gz: xprobe-Length has label '1' in test but not in training",
+        ),
+        (b"a\t0\nb\xff\t0\nc\t1\n", "va.txt.gz, line 2: byte 0xff is not valid utf-8"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("file", "content", "problem"), cases(WRONG))
 def test_wrong_files_are_named(
-    task: str, name: str, content: str | bytes, problem: str, folder: Path
+    file: tuple[str, str], content: str | bytes, problem: str, folder: Path
 ) -> None:
+    task, name = file
     put(folder, name, content)
-    with pytest.raises(UserError, match=problem):
+    with pytest.raises(UserError, match=re.escape(problem)):
         probing.read(task, folder)
 
 
@@ -215,7 +151,6 @@ def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 # --- the real files
-# ---------------------------------------------------------------------------------------------------
 
 
 def test_the_shipped_manifest_is_that_of_the_paper() -> None:
@@ -223,9 +158,8 @@ def test_the_shipped_manifest_is_that_of_the_paper() -> None:
     files."""
     listed = manifest(Path("nowhere"))["probing"]
     assert tuple(listed) == (*PROBING_TASKS, *XPROBE_TASKS)
-    assert all(
-        listed[task] == {"train": 100_000, "dev": 10_000, "test": 10_000} for task in PROBING_TASKS
-    )
+    expected = {"train": 100_000, "dev": 10_000, "test": 10_000}
+    assert all(listed[task] == expected for task in PROBING_TASKS)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError
 from bench.world.toy_word_vectors import WIDTH
+from tests.datasets.files import put
 
 # Reading
 
@@ -88,9 +89,8 @@ def test_memory_is_that_of_the_table(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert table.vectors.shape == (rows, columns)
-    assert peak < table.vectors.nbytes + 300 * rows + (
-        3 << 20
-    )  # the words, and a block of the file
+    words, block = 300 * rows, 3 << 20
+    assert peak < table.vectors.nbytes + words + block
 
 
 # Finding
@@ -124,9 +124,7 @@ def test_the_toy_table_and_the_published_one(
     path = tmp_path / "glove.6B.300d.txt"
     path.write_text(f"dog {' '.join(['0.5'] * 300)}\n")
     assert backbone("glove.6B.300d") == published
-    with pytest.raises(
-        UserError, match=r"has 1 vectors of width 300, so it is not glove\.6B\.300d"
-    ):
+    with pytest.raises(UserError, match=r"1 vectors of width 300, so it is not glove\.6B\.300d"):
         word_vectors.load_words(path, published.name, 300)
     monkeypatch.setitem(word_vectors.MIN_ROWS, "glove.6B.300d", 1)
     assert word_vectors.load_words(path, published.name, 300).words == ["dog"]
@@ -147,10 +145,8 @@ def test_a_table_is_no_model(tmp_path: Path) -> None:
 def test_another_kind_of_file_is_no_backbone(line: str, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text(f"{line}\ncat 1 2\n")
-    with pytest.raises(
-        UserError,
-        match=r"README\.md is not a table of word vectors: its first line is not a word and",
-    ):
+    expected = r"README\.md is not a table of word vectors: its first line is not a word and"
+    with pytest.raises(UserError, match=expected):
         backbone(str(path))
 
 
@@ -165,12 +161,8 @@ def small_world(tmp_path: Path) -> Path:
     for number in range(120):
         ruler, food = ("King", "queen")[number % 2], ("bread", "cake")[number % 3 % 2]
         rows += [f"the {ruler} rules the old land .", f"a baker bakes {food} in an oven ."]
-    (tmp_path / "world").mkdir()
-    filler = [f"word{number % 70} goes" for number in range(350)]
-    (tmp_path / "world" / "world.txt").write_text(
-        "".join(f"{row}\n" for row in [*rows, *filler, "once only"])
-    )
-    return tmp_path / "world"
+    rows += [f"word{number % 70} goes" for number in range(350)]
+    return put(tmp_path, "world/world.txt", "\n".join([*rows, "once only\n"])).parent
 
 
 def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
@@ -183,13 +175,8 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
     assert table.words[0] == "goes"  # the most frequent first
     assert "once" not in table.words
     assert "King" not in table.words
-    vectors = dict(
-        zip(
-            table.words,
-            table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True),
-            strict=True,
-        )
-    )
+    unit = table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True)
+    vectors = dict(zip(table.words, unit, strict=True))
     for near, also, far in (("king", "queen", "cake"), ("bread", "cake", "queen")):
         assert vectors[near] @ vectors[also] > 0.5 > vectors[near] @ vectors[far] + 0.3
 
@@ -198,9 +185,8 @@ def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
 def test_a_table_that_announces_something_else_is_refused(first: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(f"{first}\ndog 1 2\ncat 3 4\n")
-    with pytest.raises(
-        UserError, match=r"announces . vectors of width . but has 2 of width 2; it is truncated"
-    ):
+    expected = "announces . vectors of width . but has 2 of width 2; it is truncated"
+    with pytest.raises(UserError, match=expected):
         word_vectors.read_vectors(path)
     path.write_text("2 2\ndog 1 2\ncat 3 4\n")
     assert word_vectors.read_vectors(path).words == ["dog", "cat"]

@@ -31,7 +31,6 @@ TIMEOUT = 0.3  # seconds, in the tests of timeouts
 
 
 # --- the table
-# --------------------------------------------------------------------------------------------------------
 
 Setup = Callable[[FakeHub, pytest.MonkeyPatch], object]
 
@@ -61,9 +60,8 @@ def silent(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
 
 
 def archived(members: dict[str, Any]) -> Setup:
-    return lambda hub, patch: hub.repositories[download.DATASET].update(
-        {"senteval.tar": tar(members)}
-    )
+    content = {"senteval.tar": tar(members)}
+    return lambda hub, patch: hub.repositories[download.DATASET].update(content)
 
 
 def only_pickles(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
@@ -111,11 +109,10 @@ FAULTS: dict[str, Setup] = {
         "listing", body=b'{"id": "a/b", "sha": "../..", "siblings": []}'
     ),
 }
+LINK = member("STS/a.txt", tarfile.SYMTYPE, "/etc/passwd")
 ARCHIVES: dict[str, Setup] = {
     "an archive with a path out of its folder": archived({"STS/../../a.txt": b"x"}),
-    "an archive with a link": archived(
-        {"STS/a.txt": member("STS/a.txt", tarfile.SYMTYPE, "/etc/passwd")}
-    ),
+    "an archive with a link": archived({"STS/a.txt": LINK}),
     "an archive with a name twice": archived({"STS/a.txt": b"x", "./STS/a.txt": b"y"}),
     "an archive with a name that cannot be printed": archived({"STS/a\x1b[2Jb.txt": b"x"}),
 }
@@ -134,15 +131,15 @@ def check_message(name: str, tmp_path: Path, message: str, status: int) -> None:
     assert message.count("\n") <= 1, message  # one line
     assert (status == 0) == (not message)
     text = message.strip().removeprefix("error: ")
-    text = text.replace(f"{CORPUS} of {download.DATASET}", "FILE").replace(
-        str(tmp_path / "cache"), "CACHE"
-    )
-    text = re.sub(r"http://127\.0\.0\.1:\d+", "https://huggingface.co", text).replace(
-        f"{TIMEOUT} s", "10 s"
-    )
-    text = re.sub(r"\b[0-9a-f]{40,64}\b", lambda digest: f"{digest[0][:8]}…", text).replace(
-        "\\", "\\\\"
-    )
+    for found, written in (
+        (f"{CORPUS} of {download.DATASET}", "FILE"),
+        (str(tmp_path / "cache"), "CACHE"),
+        (f"{TIMEOUT} s", "10 s"),
+        ("\\", "\\\\"),
+    ):
+        text = text.replace(found, written)
+    text = re.sub(r"http://127\.0\.0\.1:\d+", "https://huggingface.co", text)
+    text = re.sub(r"\b([0-9a-f]{8})[0-9a-f]{32,56}\b", r"\1…", text)
     row = f"| {name} | {text or 'nothing: it is downloaded'} | {status} |"
     assert row in DOCS.read_text().splitlines(), f"docs/downloads.md lacks this row:\n{row}"
 
@@ -173,42 +170,27 @@ def test_faults_of_a_corpus(
     assert left_behind(tmp_path / "cache") == [CORPUS]
 
 
-@pytest.mark.parametrize("name", ARCHIVES)
-def test_faults_of_an_archive(
+@pytest.mark.parametrize("name", [*ARCHIVES, *MODELS])
+def test_faults_of_an_archive_or_a_model(
     name: str,
     hub: FakeHub,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ARCHIVES[name](hub, monkeypatch)
-    status = fetch(tmp_path, "data", "senteval")
+    (ARCHIVES | MODELS)[name](hub, monkeypatch)
+    what = ["data", "senteval"] if name in ARCHIVES else ["backbone", "bert-base-uncased"]
+    status = fetch(tmp_path, *what)
     check_message(name, tmp_path, capsys.readouterr().err, status)
-    assert left_behind(tmp_path / "cache") == ["senteval.tar"]
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_faults_of_a_model(
-    name: str,
-    hub: FakeHub,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    MODELS[name](hub, monkeypatch)
-    status = fetch(tmp_path, "backbone", "bert-base-uncased")
-    check_message(name, tmp_path, capsys.readouterr().err, status)
-    assert not list((tmp_path / "models").rglob("snapshots/*/config.json"))
-    assert not list((tmp_path / "models").rglob("snapshots/*/model.safetensors"))
+    left = [path.name for path in (tmp_path / "models").rglob("snapshots/*/*")]
+    assert not {"config.json", "model.safetensors"} & set(left)
+    assert left_behind(tmp_path / "cache") == ["senteval.tar"] * (name in ARCHIVES)
     assert not (tmp_path / "fetched.json").exists()
 
 
 def test_table_has_no_other_rows() -> None:
-    rows = [
-        line.split(" | ")[0].removeprefix("| ")
-        for line in DOCS.read_text().splitlines()
-        if line.startswith("| ")
-    ]
+    lines = [line for line in DOCS.read_text().splitlines() if line.startswith("| ")]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in lines]
     assert sorted(rows[1:]) == sorted([*FAULTS, *ARCHIVES, *MODELS, *DISKS])
 
 
@@ -216,9 +198,8 @@ def test_limits_in_the_documentation() -> None:
     text = " ".join(DOCS.read_text().split())
     assert http.WAITS == (1, 2, 4, 8)
     assert "after 1, 2, 4 and 8 seconds" in text
-    assert (
-        f"more than {archive.LARGEST_ARCHIVE >> 30} GiB or {archive.MOST_MEMBERS:,} members" in text
-    )
+    size = f"{archive.LARGEST_ARCHIVE >> 30} GiB"
+    assert f"more than {size} or {archive.MOST_MEMBERS:,} members" in text
     assert f"`HF_HUB_DOWNLOAD_TIMEOUT` seconds ({constants.DEFAULT_DOWNLOAD_TIMEOUT})" in text
 
 
@@ -237,7 +218,6 @@ def test_waits_before_retries(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 # --- disks
-# ------------------------------------------------------------------------------------------------------------
 
 
 def test_full_disk(
@@ -247,13 +227,10 @@ def test_full_disk(
     hub.repositories[download.DATASET][CORPUS] = large
     status = fetch(tmp_path, "corpus", "wiki1m")
     check_message(DISKS[0], tmp_path, capsys.readouterr().err, status)
-    assert not (tmp_path / "cache" / CORPUS).exists()
-    kept = (tmp_path / "cache" / f".{CORPUS}.fetching").stat().st_size
-    assert kept > 64 << 10
+    assert left_behind(tmp_path / "cache") == []
     disk("remount,size=1m")
     assert fetch(tmp_path, "corpus", "wiki1m") == 0
     assert (tmp_path / "cache" / CORPUS).read_bytes() == large
-    assert hub.ranges[-1] == f"bytes={kept}-"
 
 
 def test_read_only_cache(
@@ -273,113 +250,55 @@ def test_read_only_cache(
 
 
 # --- interrupted and concurrent downloads
-# -----------------------------------------------------------------------------
 
-FETCH = (
-    "import sys; from pathlib import Path; from huggingface_hub import constants; "
-    "from bench import download; from bench.download import pins; constants.DOWNLOAD_CHUNK_SIZE = 10_000; "
-    "pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(eval(sys.argv[3]))"
-)
+FETCH = """
+import sys; from pathlib import Path; from huggingface_hub import constants
+from bench import download; from bench.download import pins; constants.DOWNLOAD_CHUNK_SIZE = 10_000
+pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(eval(sys.argv[3]))
+"""
 
 
 def start(tmp_path: Path, expression: str, **environment: str) -> subprocess.Popen[str]:
     """Start a process that downloads; the environment says where from."""
     files = [str(tmp_path / "pins.json"), str(tmp_path / "lock.json")]
-    return subprocess.Popen(
-        [sys.executable, "-c", FETCH, *files, expression],
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", FETCH, *files, expression]
+    environment = {**os.environ, **environment}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["corpus", "model"])
-def test_killed_process_is_resumed(kind: str, hub: FakeHub, tmp_path: Path) -> None:
-    name, repository = (
-        (CORPUS, download.DATASET) if kind == "corpus" else ("model.safetensors", BERT)
-    )
-    expression = (
-        "download.fetch_corpus('wiki1m')"
-        if kind == "corpus"
-        else f"download.fetch_backbone('{BERT}')"
-    )
-    content = hub.repositories[repository][name] = os.urandom(100_000).replace(b"\r", b"\n")
+def test_killed_download_starts_again(kind: str, hub: FakeHub, tmp_path: Path) -> None:
+    name, key = (CORPUS, download.DATASET) if kind == "corpus" else ("model.safetensors", BERT)
+    call = "fetch_corpus('wiki1m')" if kind == "corpus" else f"fetch_backbone('{BERT}')"
+    content = hub.repositories[key][name] = os.urandom(100_000).replace(b"\r", b"\n")
     hub.faults[name] = Fault(pause=0.01)
-    process = start(tmp_path, expression)
+    process = start(tmp_path, f"download.{call}")
     while hub.sent[name] < 50_000:
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
-    (part,) = tmp_path.rglob(".*.fetching")
-    kept = part.read_bytes()
-    assert len(kept) >= 10_000
-    assert content.startswith(kept)
     assert not [path for path in tmp_path.rglob(name) if path.exists()]
+    assert not (tmp_path / "lock.json").exists()
     hub.faults.clear()
-    path = (
-        download.fetch_corpus("wiki1m")
-        if kind == "corpus"
-        else download.fetch_backbone(BERT) / name
-    )
+    found = download.fetch_corpus("wiki1m") if kind == "corpus" else download.fetch_backbone(BERT)
+    path = found if kind == "corpus" else found / name
     assert path.read_bytes() == content
-    assert f"bytes={len(kept)}-" in hub.ranges
-    assert not list(tmp_path.rglob(".*.fetching"))
-
-
-@pytest.mark.parametrize(
-    ("left", "sent"),
-    [
-        (TEXT[:100], len(TEXT) - 100),
-        (TEXT, 0),
-        (TEXT[:-1] + b"?", len(TEXT)),
-        (TEXT + b"more", len(TEXT)),
-        (b"of something else", len(TEXT) - 17 + len(TEXT)),  # the rest, and then everything
-    ],
-)
-def test_partial_file_is_verified(left: bytes, sent: int, hub: FakeHub, tmp_path: Path) -> None:
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / f".{CORPUS}.fetching").write_bytes(left)
-    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
-    assert hub.sent[CORPUS] == sent
-    assert left_behind(tmp_path / "cache") == [CORPUS]
-
-
-def test_other_range_than_requested_is_discarded(hub: FakeHub, tmp_path: Path) -> None:
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / f".{CORPUS}.fetching").write_bytes(TEXT[:100])
-    hub.faults[CORPUS] = Fault(first=True)
-    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
-    assert hub.ranges == ["bytes=100-", ""]
 
 
 def test_processes_with_their_own_data_caches_share_the_hub_cache(
     hub: FakeHub, tmp_path: Path
 ) -> None:
-    processes = [
-        start(
-            tmp_path,
-            f"download.fetch_backbone('{BERT}')",
-            SENTBENCH_CACHE=str(tmp_path / f"cache-{number}"),
-        )
-        for number in range(2)
-    ]
+    call, caches = f"download.fetch_backbone('{BERT}')", [str(tmp_path / name) for name in "ab"]
+    processes = [start(tmp_path, call, SENTBENCH_CACHE=cache) for cache in caches]
     folders = {process.communicate(timeout=120)[0].strip() for process in processes}
-    assert folders == {
-        str(
-            tmp_path
-            / "models"
-            / "models--google-bert--bert-base-uncased"
-            / "snapshots"
-            / hub.commit(BERT)
-        )
-    }
+    storage = tmp_path / "models" / "models--google-bert--bert-base-uncased"
+    assert folders == {str(storage / "snapshots" / hub.commit(BERT))}
     assert hub.sent["model.safetensors"] == len(hub.repositories[BERT]["model.safetensors"])
 
 
 # --- tokens, caches and revisions
-# -------------------------------------------------------------------------------------
 
 
 def test_token_is_sent_to_the_hub_only(
@@ -389,21 +308,16 @@ def test_token_is_sent_to_the_hub_only(
     redirect("http://localhost:{port}/moved{path}")(hub, monkeypatch)
     download.fetch_corpus("wiki1m")
     own = hub.endpoint.removeprefix("http://")
-    assert set(hub.tokens) == {
-        (own, "Bearer hf_secret"),
-        (own.replace("127.0.0.1", "localhost"), ""),
-    }
+    other = own.replace("127.0.0.1", "localhost")
+    assert set(hub.tokens) == {(own, "Bearer hf_secret"), (other, "")}
     # Nor to GitHub.
     hub.tokens.clear()
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", hub.endpoint)
     (tmp_path / "text").write_bytes(b"one\n")
-    pin = {
-        "revision": "c" * 40,
-        "files": {"data/probing/tree_depth.txt": {"blob": pins.git_blob(tmp_path / "text")}},
-    }
-    pins.PINS.write_text(
-        json.dumps({"repositories": {"github.com/facebookresearch/SentEval": pin}, "corpora": {}})
-    )
+    blob = pins.git_blob(tmp_path / "text")
+    pin = {"revision": "c" * 40, "files": {"data/probing/tree_depth.txt": {"blob": blob}}}
+    repositories = {"github.com/facebookresearch/SentEval": pin}
+    pins.PINS.write_text(json.dumps({"repositories": repositories, "corpora": {}}))
     hub.raw = {f"/facebookresearch/SentEval/{'c' * 40}/data/probing/tree_depth.txt": b"one\n"}
     folder = tmp_path / "cache" / "senteval-0123456789ab"
     folder.mkdir(parents=True)
@@ -415,11 +329,8 @@ def test_offline_with_a_filled_cache(
     hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def everything() -> list[Path]:
-        return [
-            download.fetch_corpus("wiki1m"),
-            download.fetch_senteval(),
-            download.fetch_backbone(BERT),
-        ]
+        data = [download.fetch_corpus("wiki1m"), download.fetch_senteval()]
+        return [*data, download.fetch_backbone(BERT)]
 
     paths = everything()
     requests = len(hub.requests)
@@ -429,17 +340,13 @@ def test_offline_with_a_filled_cache(
     assert len(hub.requests) == requests
     # Other programs find the model, too.
     commit = hub.commit(BERT)
-    assert huggingface_hub.snapshot_download(
-        BERT, revision=commit, cache_dir=tmp_path / "models"
-    ) == str(paths[2])
+    options = {"revision": commit, "cache_dir": tmp_path / "models"}
+    assert huggingface_hub.snapshot_download(BERT, **options) == str(paths[2])
     scanned = huggingface_hub.scan_cache_dir(tmp_path / "models")
     assert not scanned.warnings
-    assert {
-        file.file_name
-        for repo in scanned.repos
-        for revision in repo.revisions
-        for file in revision.files
-    } == {path.name for path in paths[2].iterdir()}
+    (revision,) = (revision for repo in scanned.repos for revision in repo.revisions)
+    names = {file.file_name for file in revision.files}
+    assert names == {path.name for path in paths[2].iterdir()}
 
 
 def test_offline_with_a_model_of_another_program(
@@ -456,23 +363,17 @@ def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
     """Only a pull request has safetensors; its commit is recorded and kept when it moves."""
     hub.revisions[BERT, "refs/pr/1"] = hub.repositories[BERT]
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
-    with pytest.raises(
-        UserError, match=r"model.safetensors \(google-bert/bert-base-uncased@REVISION\)"
-    ):
+    words = r"model.safetensors \(google-bert/bert-base-uncased@REVISION\)"
+    with pytest.raises(UserError, match=words):
         download.fetch_backbone(BERT)
     commit = hub.commit(BERT, "refs/pr/1")
     folder = download.fetch_backbone(f"{BERT}@refs/pr/1")
     assert folder.name == commit
     assert (folder / "model.safetensors").is_file()
-    assert (
-        download.fetch_backbone(BERT, "refs/pr/1")
-        == download.fetch_backbone(BERT, commit)
-        == folder
-    )
-    assert sorted(json.loads((tmp_path / "lock.json").read_text())) == [
-        f"{BERT}@{commit}",
-        f"{BERT}@refs/pr/1",
-    ]
+    assert download.fetch_backbone(BERT, "refs/pr/1") == folder
+    assert download.fetch_backbone(BERT, commit) == folder
+    recorded = sorted(json.loads((tmp_path / "lock.json").read_text()))
+    assert recorded == [f"{BERT}@{commit}", f"{BERT}@refs/pr/1"]
     hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
     requests = len(hub.requests)
     assert download.fetch_backbone(f"{BERT}@refs/pr/1") == folder
@@ -480,16 +381,11 @@ def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
 
 
 def test_listed_names_cannot_lead_out(hub: FakeHub, tmp_path: Path) -> None:
-    names = [
-        "../config.json",
-        "model-/../../../../evil.safetensors",
-        "model-\n.safetensors",
-        "/tmp/model.safetensors",
-    ]
+    names = ["../config.json", "model-/../../../../evil.safetensors", "model-\n.safetensors"]
+    names.append("/tmp/model.safetensors")
     hub.repositories[BERT] |= dict.fromkeys(names, b"evil")
     folder = download.fetch_backbone(BERT)
-    assert not [
-        path for path in tmp_path.rglob("*") if path.is_file() and path.read_bytes() == b"evil"
-    ]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if path.read_bytes() == b"evil"]
     assert not [request for request in hub.requests if ".." in request or "\n" in request]
     assert (folder / "model.safetensors").is_file()

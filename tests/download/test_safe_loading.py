@@ -19,25 +19,11 @@ from bench.utils.errors import UserError
 from tests.support.fake_hub import FakeHub
 from tests.support.hub_contents import BERT
 
-PICKLES = [
-    "pytorch_model.bin",
-    "pytorch_model-00001-of-00001.bin",
-    "model.bin",
-    "adapter_model.bin",
-    "training_args.bin",
-    "optimizer.pt",
-    "model.pkl",
-    "tokenizer.pkl",
-    "model.ckpt",
-    "arrays.npy",
-]
-CODE = [
-    "modeling_evil.py",
-    "configuration_evil.py",
-    "tokenization_evil.py",
-    "handler.py",
-    "custom_generate/generate.py",
-]
+PICKLES = ["pytorch_model.bin", "pytorch_model-00001-of-00001.bin", "model.bin", "model.pkl"]
+PICKLES += ["adapter_model.bin", "training_args.bin", "optimizer.pt", "tokenizer.pkl", "model.ckpt"]
+PICKLES += ["arrays.npy"]
+CODE = ["modeling_evil.py", "configuration_evil.py", "tokenization_evil.py", "handler.py"]
+CODE += ["custom_generate/generate.py"]
 
 
 @pytest.fixture
@@ -56,23 +42,18 @@ def planted(hub: FakeHub, tmp_path: Path) -> Path:
         mark.unlink()
     files = hub.repositories[BERT]
     files |= dict.fromkeys(PICKLES, payload) | dict.fromkeys(CODE, code.encode())
-    files["pytorch_model.bin.index.json"] = json.dumps(
-        {"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}
-    ).encode()
+    index = {"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}
+    files["pytorch_model.bin.index.json"] = json.dumps(index).encode()
     files["adapter_config.json"] = b'{"peft_type": "LORA", "base_model_name_or_path": "."}'
     files["modules.json"] = (
         b'[{"idx": 0, "name": "0", "path": "", "type": "modeling_evil.EvilModel"}]'
     )
-    remote = {
-        f"Auto{kind}": "modeling_evil.Evil" for kind in ("Config", "Model", "ModelForMaskedLM")
-    }
+    loaders = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM")
+    remote: dict[str, Any] = dict.fromkeys(loaders, "modeling_evil.Evil")
+    remote["AutoTokenizer"] = ["tokenization_evil.Evil"] * 2
     for name in ("config.json", "tokenizer_config.json"):
-        content = json.loads(files[name])
-        content["auto_map"] = remote | {
-            "AutoTokenizer": ["tokenization_evil.Evil", "tokenization_evil.Evil"]
-        }
-        content["trust_remote_code"] = True
-        files[name] = json.dumps(content).encode()
+        changed = json.loads(files[name]) | {"auto_map": remote, "trust_remote_code": True}
+        files[name] = json.dumps(changed).encode()
     return mark
 
 
@@ -107,9 +88,8 @@ def test_nothing_planted_in_a_local_folder_is_run(
 @pytest.mark.parametrize("local", [False, True], ids=["hub", "folder"])
 def test_model_of_code_is_refused(local: bool, hub: FakeHub, planted: Path, tmp_path: Path) -> None:
     files = hub.repositories[BERT]
-    files["config.json"] = json.dumps(
-        json.loads(files["config.json"]) | {"model_type": "evil"}
-    ).encode()
+    config = json.loads(files["config.json"]) | {"model_type": "evil"}
+    files["config.json"] = json.dumps(config).encode()
     with pytest.raises(UserError, match="cannot load the model"):
         load_encoder(local_copy(hub, tmp_path / "own") if local else BERT, pooler="avg")
     assert not planted.exists()
@@ -129,13 +109,11 @@ def test_renamed_pickles_are_refused(
         shard = "model-00001-of-00001.safetensors"
         files[shard] = payload if how == "shards" else weights
         mapped = shard if how == "shards" else "pytorch_model.bin"
-        names = ["embeddings.word_embeddings.weight"]
-        files["model.safetensors.index.json"] = json.dumps(
-            {"metadata": {"total_size": 1}, "weight_map": dict.fromkeys(names, mapped)}
-        ).encode()
-    with pytest.raises(
-        UserError, match=r"truncated or broken|names weights in 'pytorch_model\.bin'|cannot load"
-    ):
+        weight_map = {"embeddings.word_embeddings.weight": mapped}
+        index = {"metadata": {"total_size": 1}, "weight_map": weight_map}
+        files["model.safetensors.index.json"] = json.dumps(index).encode()
+    words = r"truncated or broken|names weights in 'pytorch_model\.bin'|cannot load"
+    with pytest.raises(UserError, match=words):
         load_encoder(local_copy(hub, tmp_path / "own") if local else BERT, pooler="avg")
     assert not planted.exists()
 
@@ -143,14 +121,11 @@ def test_renamed_pickles_are_refused(
 def test_index_that_names_pickles_is_refused(hub: FakeHub, planted: Path) -> None:
     files = hub.repositories[BERT]
     files["model.safetensors.index.json"] = b'{"weight_map": {"a": "pytorch_model.bin"}}'
-    huggingface_hub.HfApi(endpoint=hub.endpoint).hf_hub_download(
-        BERT, "pytorch_model.bin", revision=hub.commit(BERT)
-    )
+    api = huggingface_hub.HfApi(endpoint=hub.endpoint)
+    api.hf_hub_download(BERT, "pytorch_model.bin", revision=hub.commit(BERT))
+    words = "names weights in 'pytorch_model.bin', which is not a safetensors file"
     for _ in range(2):
-        with pytest.raises(
-            UserError,
-            match=r"names weights in 'pytorch_model.bin', which is not a safetensors file",
-        ):
+        with pytest.raises(UserError, match=words):
             download.fetch_backbone(BERT)
     assert not planted.exists()
 
@@ -159,9 +134,8 @@ def test_missing_shard_is_downloaded(hub: FakeHub, tmp_path: Path) -> None:
     files = hub.repositories[BERT]
     names = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
     files |= dict.fromkeys(names, files.pop("model.safetensors"))
-    files["model.safetensors.index.json"] = json.dumps(
-        {"weight_map": dict(zip("ab", names, strict=True))}
-    ).encode()
+    index = {"weight_map": dict(zip("ab", names, strict=True))}
+    files["model.safetensors.index.json"] = json.dumps(index).encode()
     folder = download.fetch_backbone(BERT)
     pins.LOCK.write_text(json.dumps({BERT: {"revision": hub.commit(BERT), "files": {}}}))
     (folder / names[1]).unlink()

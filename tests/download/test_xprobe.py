@@ -63,11 +63,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def present(folder: Path) -> list[str]:
-    return (
-        sorted(path.name for path in (folder / "probing").glob("*"))
-        if (folder / "probing").exists()
-        else []
-    )
+    return sorted(path.name for path in folder.glob("probing/*"))
 
 
 def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) -> None:
@@ -78,6 +74,9 @@ def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) ->
     assert (fetched / "probing" / "tree_depth.txt").read_bytes() == TEXT
     probing.read("Depth", fetched)
     assert len(server.requests) == 1
+    (fetched / "probing" / "tree_depth.txt").write_bytes(TEXT[:-1])  # damaged: fetched again
+    assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
+    assert len(server.requests) == 2
     assert present(fetched) == ["tree_depth.txt"]
 
 
@@ -88,22 +87,8 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
 
     def described(*tasks: str) -> dict[str, object]:
         out = tmp_path / "download.json"
-        assert (
-            main(
-                [
-                    "fetch",
-                    "data",
-                    "senteval",
-                    "--tasks",
-                    *tasks,
-                    "--suite",
-                    str(tmp_path),
-                    "--out",
-                    str(out),
-                ]
-            )
-            == 0
-        )
+        words = ["fetch", "data", "senteval", "--tasks", *tasks, "--suite", str(tmp_path)]
+        assert main([*words, "--out", str(out)]) == 0
         content = json.loads(out.read_text())
         assert (content.pop("kind"), content.pop("name")) == ("data", "senteval")
         return content
@@ -111,14 +96,10 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
     sums = [f"{sha256_file(fetched / 'downstream' / 'a.txt')}  downstream/a.txt"]
     assert described() == described("sts", "MR") == {"files": 1, "sha256": sha256_text(sums[0])}
     assert not server.requests
-    sums += [
-        f"{sha256_file(tmp_path / 'text')}  probing/{name}.txt"
-        for name in sorted(probing.FILES.values())
-    ]
+    digest, names = sha256_file(tmp_path / "text"), sorted(probing.FILES.values())
+    sums += [f"{digest}  probing/{name}.txt" for name in names]
     assert described("sts", "probing") == {"files": 11, "sha256": sha256_text("\n".join(sums))}
-    assert sorted(server.requests) == sorted(
-        f"GET {path_of(name)}" for name in probing.FILES.values()
-    )
+    assert sorted(server.requests) == sorted(f"GET {path_of(name)}" for name in names)
     assert described() == described("Depth,Tense")  # the digest is that of all files that are there
 
 
@@ -135,9 +116,8 @@ def test_wrong_content_is_refused(server: FakeHub, fetched: Path, tmp_path: Path
 
 def test_truncated_file_is_refused(server: FakeHub, fetched: Path) -> None:
     server.faults["tree_depth.txt"] = Fault(sent=20)
-    with pytest.raises(
-        UserError, match=r"cannot fetch .*tree_depth\.txt: the connection to .* broke; start again"
-    ):
+    words = r"cannot fetch .*tree_depth\.txt: the connection to .* broke; try again"
+    with pytest.raises(UserError, match=words):
         probing.read("Depth", fetched)
     assert present(fetched) == []
     server.faults.clear()
@@ -147,17 +127,12 @@ def test_truncated_file_is_refused(server: FakeHub, fetched: Path) -> None:
     assert present(fetched) == []
 
 
-def test_damaged_cache_is_downloaded_again(server: FakeHub, fetched: Path) -> None:
-    download.probing_file("tree_depth", fetched).write_bytes(TEXT[:-1])
-    assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
-    assert len(server.requests) == 2
-
-
 def test_no_network(fetched: Path) -> None:
     with pytest.raises(UserError) as raised:
         probing.read("Depth", fetched)
     assert str(raised.value) == (
-        f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to http://127.0.0.1:9; "
+        f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to "
+        "http://127.0.0.1:9; "
         f"check the network and try again, or set BENCH_DATA to a data folder that holds probing/"
     )
     assert present(fetched) == []
@@ -194,7 +169,8 @@ def test_local_folder_is_never_changed(
         with pytest.raises(UserError) as raised:
             ask()
         assert str(raised.value) == (
-            f"{path} does not exist; copy data/probing/tree_depth.txt of github.com/facebookresearch/SentEval there, "
+            f"{path} does not exist; copy data/probing/tree_depth.txt of "
+            "github.com/facebookresearch/SentEval there, "
             f"or choose other tasks"
         )
     path.parent.mkdir()
@@ -203,17 +179,17 @@ def test_local_folder_is_never_changed(
     assert not server.requests
 
 
+CODE = """
+import sys; from pathlib import Path; from bench import download; from bench.download import pins
+pins.PINS = Path(sys.argv[1]); print(download.probing_file("tree_depth", Path(sys.argv[2])))
+"""
+
+
 def test_concurrent_processes_download_once(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from bench import download; from bench.download import pins; "
-        "pins.PINS = Path(sys.argv[1]); print(download.probing_file('tree_depth', Path(sys.argv[2])))"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "pins.json"), str(fetched)]
+    command = [sys.executable, "-c", CODE, str(tmp_path / "pins.json"), str(fetched)]
     environment = {"GITHUB_RAW_ENDPOINT": server.endpoint, "SENTBENCH_CACHE": str(fetched.parent)}
-    processes = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
+    options = {"env": environment, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **options) for _ in range(3)]
     paths_printed = {process.communicate(timeout=60)[0].strip() for process in processes}
     assert paths_printed == {str(fetched / "probing" / "tree_depth.txt")}
     assert len(server.requests) == 1

@@ -41,7 +41,7 @@ def samples(prefix: str, labels: Sequence[int], columns: int = 1) -> Samples:
         ]
         for column in range(columns)
     ]
-    return ordered(texts, labels)
+    return ordered(list(zip(zip(*texts, strict=True), labels, strict=True)))
 
 
 def vectors(texts: Sequence[str]) -> np.ndarray:

@@ -1,5 +1,44 @@
-"""Exports are written without fsync."""
+"""A trained suite, and its exports."""
 
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.__main__ import main
+from bench.export import export
 from tests.support.no_fsync import no_fsync
 
 __all__ = ["no_fsync"]
+
+
+@pytest.fixture(scope="session")
+def trained(
+    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """A suite's folder without a plan, and the identity of its run, which is trained and scored."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    suite = tmp_path_factory.mktemp("suite") / "mine"
+    words = ["--backbone", str(tiny_bert), "--corpus", str(tiny_corpus), "--data", str(tiny_data)]
+    words += ["--seed", "1", "--recipe", "batch_size=8", "select_every=2", "--suite", str(suite)]
+    assert main(["train", "simcse", *words]) == 0
+    assert main(["score", "simcse", *words, "--tasks", "STS12", "STS-B"]) == 0
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic)
+    (run,) = (suite / "runs").iterdir()
+    return suite, run.name
+
+
+@pytest.fixture
+def suite(trained: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy that a test may modify."""
+    return Path(shutil.copytree(trained[0], tmp_path / "mine"))
+
+
+def exported(suite: Path, out: Path, what: str = "sentence-transformers", *runs: str) -> Path:
+    export(suite, what, out, runs)
+    folders = [path for path in out.iterdir() if path.is_dir()]
+    return folders[0] if what == "sentence-transformers" else out

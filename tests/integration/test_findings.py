@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 from math import ceil, comb, exp, isnan, log, sqrt
 from pathlib import Path
 from statistics import fmean
@@ -49,9 +49,8 @@ OWN = {
     "IS-CSE": ("is-cse", "Table 1", "is-cse"),
     "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
 }
-BEYOND = 1.96 * sqrt(
-    2
-)  # standard deviations of one run that 95 % of the differences of two runs stay below
+# Standard deviations of one run that 95 % of the differences of two runs stay below.
+BEYOND = 1.96 * sqrt(2)
 
 
 @pytest.fixture(autouse=True)
@@ -65,13 +64,15 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
 # What is printed, what is planned, what public runs have
 
 
+def printed_rows(source: str, table: str, method: str) -> pd.DataFrame:
+    return printed().query("source == @source and table == @table and method == @method")
+
+
 def figures(
     source: str, table: str, method: str, backbone: str, variant: str | None = None
 ) -> dict[str, float]:
     """The printed scores of a row by task; empty where there is no such row."""
-    rows = printed().query(
-        "source == @source and table == @table and method == @method and backbone == @backbone"
-    )
+    rows = printed_rows(source, table, method).query("backbone == @backbone")
     rows = rows if variant is None else rows[rows["variant"] == variant]
     return dict(zip(rows["task"], rows["value"], strict=True))
 
@@ -80,9 +81,8 @@ def figures(
 def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
     """What the 50 public runs of SimCSE have, in the order of the runs."""
     seeds = pd.read_csv(FOLDER / "seeds.csv").sort_values("run")
-    return seeds.query("backbone == @backbone and task == @task and split == @split")[
-        "value"
-    ].to_numpy()
+    runs = seeds.query("backbone == @backbone and task == @task and split == @split")
+    return runs["value"].to_numpy()
 
 
 @cache
@@ -91,12 +91,8 @@ def planned() -> list[config.Planned]:
 
 
 def seeds_planned(text: str, backbone: str) -> set[int | None]:
-    runs = [one.run for one in planned()]
-    return {
-        run.seed
-        for run in runs
-        if (run.text, run.setting, run.backbone.name) == (text, "official", backbone)
-    }
+    runs, name = [one.run for one in planned()], (text, "official", backbone)
+    return {run.seed for run in runs if (run.text, run.setting, run.backbone.name) == name}
 
 
 def settings(text: str, backbone: str = BASE) -> dict[str, Any]:
@@ -114,18 +110,14 @@ def toy(method: str) -> np.ndarray:
 
 
 def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
-    """The mean, over all draws of k different runs, of the value of the one that is best by
-    `by`."""
+    """The mean, over all draws of k different runs, of the value of the best one by `by`."""
     ordered = np.asarray(values)[np.argsort(by, kind="stable")]
-    return float(
-        sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
-        / comb(len(ordered), k)
-    )
+    total = sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
+    return float(total / comb(len(ordered), k))
 
 
 def ranging(k: int, values: Sequence[float], least: float) -> float:
-    """The share of all draws of k different runs whose largest and smallest value are at least
-    `least` apart."""
+    """The share of all draws of k different runs whose values span at least `least`."""
     ordered = np.sort(values)
     nearer = np.searchsorted(ordered, ordered + least - 1e-9) - np.arange(len(ordered)) - 1
     return 1 - sum(comb(int(count), k - 1) for count in nearer) / comb(len(ordered), k)
@@ -134,9 +126,8 @@ def ranging(k: int, values: Sequence[float], least: float) -> float:
 def test_draws_by_making_all_of_them() -> None:
     values, by = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6], [2.0, 7.0, 1.0, 8.0, 3.0, 5.0]
     draws = list(combinations(range(6), 3))
-    assert best_of(3, values, by) == pytest.approx(
-        fmean(values[max(draw, key=by.__getitem__)] for draw in draws)
-    )
+    best = fmean(values[max(draw, key=by.__getitem__)] for draw in draws)
+    assert best_of(3, values, by) == pytest.approx(best)
     widths = [np.ptp([values[i] for i in draw]) for draw in draws]
     for least in (0.5, 1.5, 3.0, 8.0, 9.0):
         assert ranging(3, values, least) == pytest.approx(fmean(width >= least for width in widths))
@@ -161,13 +152,10 @@ class Gain:
     s0: float
 
     def seeds(self, correlation: float) -> int:
-        """The pairs that would show it among the averages of its paper, which are on two or four
-        backbones."""
+        """The pairs that would show it among its paper's averages, on two or four backbones."""
         family = 2 if self.method == "SSCL-SimCSE" else 4
-        return (
-            seeds_to_show(self.points, sqrt(2 * (1 - correlation)) * self.s0, LEVEL / family)
-            or 10**9
-        )
+        sd = sqrt(2 * (1 - correlation)) * self.s0
+        return seeds_to_show(self.points, sd, LEVEL / family) or 10**9
 
 
 @cache
@@ -176,17 +164,9 @@ def gains() -> list[Gain]:
     for method, (source, table, _) in OWN.items():
         for backbone in BACKBONES:
             own, base = (figures(source, table, name, backbone) for name in (method, "SimCSE"))
-            found += [
-                Gain(
-                    method,
-                    backbone,
-                    task,
-                    round(own[task] - base[task], 2),
-                    prior_sd(backbone, task) or 0.0,
-                )
-                for task in TASKS
-                if own
-            ]
+            for task in TASKS if own else ():
+                points, s0 = round(own[task] - base[task], 2), prior_sd(backbone, task) or 0.0
+                found.append(Gain(method, backbone, task, points, s0))
     return found
 
 
@@ -240,11 +220,9 @@ def in_print() -> list[str]:
                 which = " minus ".join(" ".join(one).strip() for one in (a, b))
                 said.append(row(which, name, f"{points:.2f}", f"{points / s0:.1f}", apart))
     tasks = [gain for gain in gains() if gain.task != "Avg"]
+    limits = (1, sqrt(2), BEYOND)
     below, below_tasks = (
-        [
-            sum(abs(gain.points) < times * gain.s0 for gain in group)
-            for times in (1, sqrt(2), BEYOND)
-        ]
+        [sum(abs(gain.points) < times * gain.s0 for gain in group) for times in limits]
         for group in (AVERAGES, tasks)
     )
     above, single = (
@@ -256,40 +234,37 @@ def in_print() -> list[str]:
     # Of a mean of three runs and one run the difference has the variance (1/3 + 1) s0^2.
     means = [gain.points / gain.s0 for gain in AVERAGES if gain.method == "SSCL-SimCSE"]
     assert max(means) < 1.96 * sqrt(4 / 3)
-    simcse = [
-        printed().query("source == @s and table == @t and method == 'SimCSE'")
-        for s, t, _ in OWN.values()
-    ]
+    simcse = [printed_rows(source, table, "SimCSE") for source, table, _ in OWN.values()]
     quoted = pd.concat(simcse).query("task == 'Avg'")["quoted_from"].str.startswith("Gao")
     enough = dict.fromkeys(correlations, 0)
     for gain in AVERAGES:
-        pairs = seeds_planned(OWN[gain.method][2], gain.backbone) & seeds_planned(
-            "simcse", gain.backbone
-        )
+        texts = (OWN[gain.method][2], "simcse")
+        pairs = set.intersection(*(seeds_planned(text, gain.backbone) for text in texts))
         for correlation in correlations:
             enough[correlation] += gain.seeds(correlation) <= len(pairs)
     count, base = len(AVERAGES), toy("simcse@official")
-    rho = [
-        np.corrcoef(toy(f"{text}@official"), base)[0, 1]
-        for text in ("is-cse", "sscl", "gs-infonce")
-    ]
+    others = ("is-cse", "sscl", "gs-infonce")
+    rho = [np.corrcoef(toy(f"{text}@official"), base)[0, 1] for text in others]
     plan = [len(seeds_planned("gs-infonce", name)) for name in (BASE, LARGE)]
     return [
         *said,
         f"{percent(1 - LEVEL)} of such differences stay below {BEYOND / sqrt(2):.2f} √2 s0",
         f"both stay below the {percent(1 - LEVEL)} line",
-        f"Of the {count} averages {below[0]} are below s0, {below[1]} below √2 s0 and {below[2]} below 1.96 √2 s0",
-        f"of the {len(tasks)} gains on single tasks {below_tasks[0]}, {below_tasks[1]} and {below_tasks[2]}",
-        f"{len(single) - 1} are on roberta-base too, and one is IS-CSE's {alone.points:.2f} on STS12",
-        f"**{count - len(above)} of the {count} printed gains over SimCSE** on the STS average are within the "
-        f"{percent(1 - LEVEL)} range",
+        f"Of the {count} averages {below[0]} are below s0, {below[1]} below √2 s0 and "
+        f"{below[2]} below 1.96 √2 s0",
+        "of the {} gains on single tasks {}, {} and {}".format(len(tasks), *below_tasks),
+        f"{len(single) - 1} are on roberta-base too, "
+        f"and one is IS-CSE's {alone.points:.2f} on STS12",
+        f"**{count - len(above)} of the {count} printed gains over SimCSE** on the STS average "
+        f"are within the {percent(1 - LEVEL)} range",
         "GS-InfoNCE prints {:.2f} and IS-CSE {:.2f}".format(*(gain.points for gain in above)),
         f"{sum(gain.points < 0 for gain in tasks)} of the {len(tasks)} are losses",
         f"In {quoted.sum()} of the {count} comparisons SimCSE's row is quoted",
         "by {:.3f}, of SSCL by {:.2f}, of GS-InfoNCE by {:.2f}".format(*rho),
         "{} seeds on base models and {} on large ones".format(*plan),
         f"({len(seeds_planned('is-cse', 'roberta-large'))} of SimCSE and IS-CSE on roberta-large)",
-        f"enough for {enough[0]} of the {count} if runs share nothing, for {enough[0.5]} at a correlation of 0.5",
+        f"enough for {enough[0]} of the {count} if runs share nothing, "
+        f"for {enough[0.5]} at a correlation of 0.5",
         f"and for {enough[0.9]} at 0.9",
     ]
 
@@ -314,18 +289,13 @@ def choosing() -> list[str]:
         best[name] = {k: best_of(k, test, dev) - test.mean() for k in ks}
         said.append(row(name, *(f"+{found:.2f}" for found in best[name].values())))
     said.append(
-        f"on average {best[BASE][5]:.2f} points (bert-base) to {best[LARGE][5]:.2f} (bert-large) above the mean"
+        f"on average {best[BASE][5]:.2f} points (bert-base) to {best[LARGE][5]:.2f} (bert-large) "
+        "above the mean"
     )
     winners = []
     for name, label in SWEEPS.items():
         task, split = ("STS-B", "dev") if label[0] == "is-cse" else ("Avg", "test")
-        rows = (
-            printed()
-            .set_index(["source", "table", "method"])
-            .sort_index()
-            .loc[label]
-            .query("task == @task")
-        )
+        rows = printed_rows(*label).query("task == @task")
         rows = rows[rows["variant"] != "M=16x"] if name.startswith("the same") else rows
         (backbone,) = set(rows["backbone"])
         runs, count, width = public(backbone, task, split), len(rows), np.ptp(rows["value"])
@@ -334,20 +304,16 @@ def choosing() -> list[str]:
         said.append(row(name, backbone, count, f"{width:.2f}", f"{seeds_alone:.2f}", share))
         winners += [rows["value"].max()] * (split == "dev")
     (cell, times), *_ = Counter(winners).most_common()
-    assert set(mapped().query("source == 'is-cse' and value == @cell")["run"]) == {
-        "is-cse@official"
-    }
-    logs = (
-        curves()
-        .query("task == 'STS-B'")
-        .sort_values("step")
-        .groupby(["method", "backbone"])["value"]
-    )
+    (run,) = set(mapped().query("source == 'is-cse' and value == @cell")["run"])
+    assert run == "is-cse@official"
+    logs = curves().query("task == 'STS-B'").sort_values("step")
+    logs = logs.groupby(["method", "backbone"])["value"]
     drops = logs.max() - logs.last()
     return [
         *said,
         f"{cell:.2f} is the best cell of {times} of IS-CSE's tables",
-        f"In the {len(drops)} released logs the best dev score is {drops.min():.1f} to {drops.max():.1f} points",
+        f"In the {len(drops)} released logs the best dev score is {drops.min():.1f} "
+        f"to {drops.max():.1f} points",
     ]
 
 
@@ -359,11 +325,8 @@ def compared() -> list[str]:
         changed = [key for key in RECIPE_FIELDS if ours[key] != theirs[key]]
         differs = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
         if "batch_size" in changed:  # of 1,000,001 rows (docs/methods.md#batches)
-            differs.append(
-                "{:,} steps, not {:,}".format(
-                    *(ceil(1_000_001 / one["batch_size"]) for one in (ours, theirs))
-                )
-            )
+            steps = (ceil(1_000_001 / one["batch_size"]) for one in (ours, theirs))
+            differs.append("{:,} steps, not {:,}".format(*steps))
         control = f"simcse[{','.join(f'{key}={ours[key]:g}' for key in changed)}]"
         assert (control, name) in texts
         line = row(name, f"{gain.points:.2f}", "; ".join(differs), f"`{control}`")
@@ -381,20 +344,22 @@ def noise() -> list[str]:
     small, large = sorted({one["std"] for one in released})
     t = released[0]["temperature"]
     each = exp(1 / (2 * 768 * t**2))
-    simcse, paper, official = (
-        toy(text) for text in ("simcse@official", "gs-infonce@paper", "gs-infonce@official")
-    )
+    simcse, paper = toy("simcse@official"), toy("gs-infonce@paper")
+    official = toy("gs-infonce@official")
     control = toy("simcse[dropout=0.2]@official")
     alone, beside = np.abs(paper - simcse).max(), np.abs(official[: len(control)] - control).max()
+    in_paper, dropout = settings("gs-infonce@paper")["std"], released[0]["dropout"]
     return [
-        f"standard deviation of {small:g} or {large:g} (paper: {settings('gs-infonce@paper')['std']:g})",
+        f"standard deviation of {small:g} or {large:g} (paper: {in_paper:g})",
         f"a mean of e^(1 / 2dt²), {each:.3f} at d = 768 (t = {t:g})",
         f"so the {count} vectors add about {count * each:.0f}",
         f"reaches {exp(1 / t):.1e}".replace("e+0", "e"),
-        f"sentence of the batch at cosine {t * log(count * each):.2f}",  # where e^(s/t) is the whole term
+        # Where e^(s/t) is the whole term.
+        f"sentence of the batch at cosine {t * log(count * each):.2f}",
         f"over {len(paper)} seeds the noise alone moved no average by more than {alone:.2f} points",
-        f"differs by {(official - simcse).mean():+.2f} from SimCSE there, but over {len(control)} seeds no average",
-        f"by more than {beside:.2f} from its control with dropout {settings('gs-infonce@official')['dropout']:g}",
+        f"differs by {(official - simcse).mean():+.2f} from SimCSE there, but over {len(control)} "
+        "seeds no average",
+        f"by more than {beside:.2f} from its control with dropout {dropout:g}",
     ]
 
 
@@ -404,15 +369,16 @@ def others() -> list[str]:
     large = settings("is-cse@official", "roberta-base")["batch_size"]
     own = 1 / (1 + k * exp(-0.5 / is_cse["beta"]))
     assert (sscl["negatives"], sscl["sides"], sscl["average"]) == ("all", "both", True)
-    momentum = settings("esimcse@official")["momentum"]
+    momentum, stack = settings("esimcse@official")["momentum"], sscl["stack"]
     return [
-        f"with batches of {large}, {percent(large / memory)} of the memory of {memory:,} rows is the batch itself",
+        f"with batches of {large}, {percent(large / memory)} of the memory of {memory:,} rows "
+        "is the batch itself",
         f"from step {memory // n} (batches of {n}) or {memory // large} ({large})",
         f"attention with beta = {is_cse['beta']:g}",
         f"{100 * own:.1f} % of the weight where its {k} neighbours have cosine 0.5",
         f"an even share is {100 / (k + 1):.1f} %",
-        f"{2 * sscl['batch_size'] * sscl['stack']} for each anchor with batches of {sscl['batch_size']} and "
-        f"{sscl['stack']} layers, {sscl['stack']} with its own sentence alone",
+        f"{2 * sscl['batch_size'] * stack} for each anchor with batches of {sscl['batch_size']} "
+        f"and {stack} layers, {stack} with its own sentence alone",
         f"after 1,000 steps {100 * momentum**1000:.1f} % of it is left",
     ]
 
@@ -433,9 +399,11 @@ def audited() -> list[str]:
     return [
         *(f"{count} `{kind}`" for kind, count in kinds.items()),
         f"**The audit has {len(found)} findings**",
-        f"{len(rests)} of the {len(AVERAGES)} gains have an average on one side that is not the mean of its row",
+        f"{len(rests)} of the {len(AVERAGES)} gains have an average on one side "
+        "that is not the mean of its row",
         f"{len(found)} findings: {sources['sscl']} in SSCL, {sources['is-cse']} in IS-CSE",
-        f"{sources['gs-infonce-v2']} in the second version of GS-InfoNCE, {sources['simcse-zh-noise']} in the Chinese",
+        f"{sources['gs-infonce-v2']} in the second version of GS-InfoNCE, "
+        f"{sources['simcse-zh-noise']} in the Chinese",
         f"{kinds['rounding'] + kinds['runs']} of them",
     ]
 
@@ -445,61 +413,48 @@ def weightiest() -> list[str]:
         return fmean(cells[task] for task in STS_TASKS)
 
     own, simcse = (figures("sscl", "Table 2", method, BASE) for method in ("SSCL-SimCSE", "SimCSE"))
-    large, theirs = (
-        figures("sscl", "Table 2", method, LARGE)["Avg"] for method in ("SSCL-SimCSE", "SimCSE")
-    )
+    names = ("SSCL-SimCSE", "SimCSE")
+    large, theirs = (figures("sscl", "Table 2", name, LARGE)["Avg"] for name in names)
     quoted = figures("is-cse", "Table 1", "SimCSE", LARGE)["Avg"]
-    cls, first_last = (
-        figures("sscl", "Table 2", "BERT", BASE, "cls"),
-        figures("simcse-zh-noise", "Figure 7", "BERT", BASE),
-    )
+    cls = figures("sscl", "Table 2", "BERT", BASE, "cls")
+    first_last = figures("simcse-zh-noise", "Figure 7", "BERT", BASE)
     (shift,) = {round(first_last[task] - cls[task], 2) for task in TASKS}
     trained = figures("sscl", "Table 2", "SSCL-BERT", BASE, "cls")["Avg"]
     claimed = figures("sscl", "Introduction", "SSCL-BERT minus BERT", BASE)["Avg"]
-    ours = "GS-InfoNCE"
+    printed_in = [("gs-infonce-v1", "GS-InfoNCE"), ("gs-infonce-v2", "GS-InfoNCE")]
     first, second, base = (
         [figures(source, "Table 2", method, name) for name in (LARGE, "roberta-large")]
-        for source, method in (
-            ("gs-infonce-v1", ours),
-            ("gs-infonce-v2", ours),
-            ("gs-infonce-v2", "SimCSE"),
-        )
+        for source, method in (*printed_in, ("gs-infonce-v2", "SimCSE"))
     )
-    assert all(
-        one[task] == other[task]
-        for one, other in zip(first, second, strict=True)
-        for task in STS_TASKS
-    )
+    for one, other in zip(first, second, strict=True):
+        assert [one[task] for task in STS_TASKS] == [other[task] for task in STS_TASKS]
     averages = [one["Avg"] for one in (*second, *first)]
-    differences = [
-        one["Avg"] - other["Avg"]
-        for one, other in zip((*second, *first), (*base, *base), strict=True)
-    ]
+    differences = [value - other["Avg"] for value, other in zip(averages, 2 * base, strict=True)]
     transfer = [figures("sscl", "Table 3", method, BASE) for method in ("SimCSE", "SSCL-SimCSE")]
     elsewhere = figures("is-cse", "Table 8", "SimCSE", BASE)["Avg"]
-    guessed = printed().query(
-        "source == 'sscl' and table == 'Table 4' and task == 'CoordinationInversion'"
-    )["value"]
+    probed = printed().query("source == 'sscl' and table == 'Table 4'")
+    guessed = probed.query("task == 'CoordinationInversion'")["value"]
     low = [f"{value:.2f}" for value in guessed if value <= 50]
     alike = {one.kind: one.text for one in findings() if one.kind in ("copy", "partial")}
     assert alike["copy"].endswith("have the same 7 figures and the same average")
     assert alike["partial"].startswith("6 of 7 figures")
     return [
         f"{own['Avg']:.2f} is printed over cells with the mean {mean(own):.2f}",
-        f"the gain of {own['Avg'] - simcse['Avg']:.2f} over SimCSE would be {mean(own) - mean(simcse):.2f}",
+        f"the gain of {own['Avg'] - simcse['Avg']:.2f} over SimCSE would be "
+        f"{mean(own) - mean(simcse):.2f}",
         f"{theirs:.2f} for SimCSE, which the other tables print as {quoted:.2f}",
         f"the gain of {large - theirs:.2f} would be {large - quoted:.2f}",
         f"is {shift:.2f} below",
         f"the gain of {trained - cls['Avg']:.2f} ({claimed:.2f} in the text)",
-        "{:.2f} and {:.2f} are printed over the cells that the first averages to {:.2f} and {:.2f}".format(
-            *averages
-        ),
+        "{:.2f} and {:.2f} are printed over the cells that the first averages to "
+        "{:.2f} and {:.2f}".format(*averages),
         "the gains are {:.2f} and {:.2f}, or {:.2f} and {:.2f}".format(*differences),
         "SimCSE has {:.2f}, SSCL {:.2f}".format(*(one["Avg"] for one in transfer)),
         f"SimCSE as quoted by IS-CSE {elsewhere:.2f}",
         "all 7 figures and the average are those",
         "6 of 7 figures and the average are those",
-        f"{len(low)} of its {len(guessed)} figures ({', '.join(low)}) are no better than guessing, 50.00",
+        f"{len(low)} of its {len(guessed)} figures ({', '.join(low)}) are no better than guessing, "
+        "50.00",
         "{:.2f} and {:.2f} are not accuracies on 500".format(*(one["TREC"] for one in transfer)),
         "the mean of 3 or 5",
     ]
@@ -511,7 +466,8 @@ def exact() -> list[str]:
         "{:.2f}, {:.2f}, {:.2f}, {:.2f}, {:.2f} and {:.2f} on STS12 to STS16 and STS-B".format(
             *PUBLISHED.values()
         ),
-        f"{(measuring['run'] != '').sum()} of the {len(measuring)} printed numbers that measure something",
+        f"{(measuring['run'] != '').sum()} of the {len(measuring)} printed numbers "
+        "that measure something",
     ]
 
 
@@ -519,11 +475,11 @@ def wiki_mini() -> list[str]:
     """The rows of the table between the marks: what has scores, best average first."""
     suite = read_suite(ROOT / "results" / "wiki-mini")
     board = leaderboard(suite).query("n > 0").sort_values("Avg", ascending=False)
-    pairs = (
-        against(suite, "simcse")[0]
-        .query("board == 'sts' and task == 'Avg'")
-        .set_index(["method", "setting"])
-    )
+
+    def averages(*compared: Any) -> pd.DataFrame:
+        return against(suite, *compared)[0].query("board == 'sts' and task == 'Avg'")
+
+    pairs = averages("simcse").set_index(["method", "setting"])
     said = []
     for one in board.to_dict("records"):
         minus = "the baseline"
@@ -539,11 +495,7 @@ def wiki_mini() -> list[str]:
         ("dclr[epochs=1]+is-cse", "is-cse"),
     ]
     for method, baseline in others:
-        (pair,) = (
-            against(suite, baseline, [method])[0]
-            .query("board == 'sts' and task == 'Avg'")
-            .to_dict("records")
-        )
+        (pair,) = averages(baseline, [method]).to_dict("records")
         said.append(f"{pair['difference']:+.2f} ± {pair['half_width']:.2f}, {pair['verdict']}")
     recipe = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
     return [*said, f"{recipe['sentences'] // recipe['batch_size']} steps"]
@@ -552,20 +504,21 @@ def wiki_mini() -> list[str]:
 def unknown() -> list[str]:
     lines = predict(planned(), "test", "h200", Measured({}, {}, {}))
     hours = sum(line.seconds for line in lines) / 3600
-    trained, scored = (
-        sum(line.runs for line in lines if line.stage == stage) for stage in ("train", "score")
-    )
+    runs: Counter[str] = Counter()
+    for line in lines:
+        runs[line.stage] += line.runs
     return [
-        f"{trained} trainings and {scored} scorings take {hours:.0f} hours on one H200",
+        f"{runs['train']} trainings and {runs['score']} scorings take {hours:.0f} hours "
+        "on one H200",
         f"at {100 * UTILISATION:.0f} % of its data sheet's FLOP/s",
-        "a training of {:,} steps spread as little as one of {:,}".format(
-            *(ceil(1_000_001 / n) for n in (64, 512))
-        ),
+        f"a training of {ceil(1_000_001 / 64):,} steps spread as little as one of "
+        f"{ceil(1_000_001 / 512):,}",
     ]
 
 
 SECTIONS: list[Callable[[], list[str]]] = [
-    seeds, in_print, choosing, compared, noise, others, audited, weightiest, exact, wiki_mini, unknown
+    seeds, in_print, choosing, compared, noise, others, audited, weightiest, exact,
+    wiki_mini, unknown,
 ]  # fmt: skip
 
 
@@ -591,17 +544,15 @@ def test_what_the_page_says(section: Callable[[], list[str]]) -> None:
 # Digits that are no finding: code, commands, addresses of links, commits, tasks, tables, a device,
 # symbols.
 NAMES = (
-    r"`[^`]*`|snakemake --cores 16 --resources gpu=8|\]\([^)]*\)|\S+@[0-9a-f]{7}|\bSTS1\d|\bTable \d|[hH]200|float64|"
-    r"\bs0\b|√2|e\^\(\S+\)"
+    r"`[^`]*`|snakemake --cores 16 --resources gpu=8|\]\([^)]*\)|\S+@[0-9a-f]{7}|\bSTS1\d|"
+    r"\bTable \d|[hH]200|float64|\bs0\b|√2|e\^\(\S+\)"
 )
 MARKS = r"<!-- wiki-mini -->(.*)<!-- /wiki-mini -->"
 
 
 def test_no_other_number() -> None:
     rest = PAGE
-    for piece in sorted(
-        (piece for section in SECTIONS for piece in pieces(section)), key=len, reverse=True
-    ):
+    for piece in sorted(chain(*map(pieces, SECTIONS)), key=len, reverse=True):
         rest = re.sub(pattern(piece), " ", rest)
     rest = re.sub(NAMES, " ", rest)
     number = re.compile(r"\d[\d.,]*\d|\d")

@@ -21,8 +21,7 @@ def dropped(
 
 @pytest.mark.parametrize("rate", [0.1, 0.15, 0.5, 0.9, 1 / 4096, 1 / 65536, 1.4 / 65536])
 def test_dropout_keeps_the_expected_share_and_the_mean(global_state: None, rate: float) -> None:
-    """Kept elements are binomial at the rate in 65536ths, and all have the value that makes their
-    mean 1."""
+    """Kept elements are binomial at the rate in 65536ths; their value makes the mean 1."""
     size = 1_000_003
     exact = round(rate * 65536) / 65536
     assert abs(exact - rate) <= 0.5 / 65536
@@ -36,8 +35,7 @@ def test_dropout_keeps_the_expected_share_and_the_mean(global_state: None, rate:
 
 
 def test_dropout_draws_elements_independently(global_state: None) -> None:
-    """Neighbours, which share a draw of 64 bits, and successive calls: correlations as of
-    independent masks."""
+    """Neighbours, which share a draw of 64 bits, and successive calls, correlate by chance only."""
     torch.manual_seed(5)
     drop, ones = Dropout(True, torch.device("cpu")), torch.ones(400_000)
     first, second = ((drop(ones, 0.1) > 0).double() for _ in range(2))
@@ -61,9 +59,8 @@ def test_inactive_dropout_is_the_identity(global_state: None) -> None:
     assert Dropout(True, values.device)(values, 0.0) is values
     state = torch.get_rng_state()
     assert Dropout(False, values.device)(values, 0.5) is values
-    assert torch.equal(
-        torch.get_rng_state(), state
-    )  # an evaluation between two steps moves no generator
+    # An evaluation between two steps moves no generator.
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16], ids=str)

@@ -21,6 +21,7 @@ from bench.models.load import load_encoder
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
+from tests.models.folders import refused
 
 MODULE = """
 import numpy as np
@@ -71,9 +72,8 @@ def cells(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], float]:
 
 
 def evaluated(data: Path, out: Path, *words: str) -> int:
-    return main(
-        ["evaluate", *words, "--data", str(data), "--tasks", "STS12", "STS-B", "--out", str(out)]
-    )
+    words += ("--data", str(data), "--out", str(out))
+    return main(["evaluate", *words, "--tasks", "STS12", "STS-B"])
 
 
 # Functions
@@ -96,9 +96,8 @@ def test_scores_of_a_function_equal_plain_loops(
         u, v = ([text.count(letter) for letter in "abcdeilorst"] + [1] for text in (first, second))
         return float(np.dot(u, v) / (np.dot(u, u) * np.dot(v, v)) ** 0.5)
 
-    wanted = spearmanr(
-        [cosine(row[5], row[6]) for row in rows], [float(row[4]) for row in rows]
-    ).statistic
+    cosines, gold = [cosine(row[5], row[6]) for row in rows], [float(row[4]) for row in rows]
+    wanted = spearmanr(cosines, gold).statistic
     assert cells(records)["STS-B", "test", "all"] == pytest.approx(100 * wanted, abs=1e-6)
     assert provenance["model"] == f"{mine}:{name}"
     assert provenance["function"] is True
@@ -119,37 +118,25 @@ def test_scores_of_a_function_equal_plain_loops(
     ],
 )
 def test_errors_of_functions_are_one_sentence(
-    mine: str,
-    name: str,
-    sentence: str,
-    tiny_data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    mine: str, name: str, sentence: str, tiny_data: Path, tmp_path: Path, capsys: Any
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "scores.json", f"{mine}:{name}") == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ")
-    assert not list(
-        tmp_path.glob("scores.json*")
-    )  # of a function without identity nothing could be gone on with
+    assert not list(tmp_path.glob("scores.json*"))  # without identity nothing can be resumed
     assert sentence in error
 
 
 def test_modules_that_cannot_be_imported_are_one_sentence(mine: str, tmp_path: Path) -> None:
     (tmp_path / "raises_of_a_test.py").write_text("x = 1\nraise RuntimeError('no\\nluck')\n")
-    (tmp_path / "needs_of_a_test.py").write_text("import a_package_of_nobody.part\n")
+    missing = "a_package_of_nobody"
+    (tmp_path / "needs_of_a_test.py").write_text(f"import {missing}.part\n")
     for name, words in {
-        "needs_of_a_test:encode": (
-            "No module named 'a_package_of_nobody'",
-            "install 'a_package_of_nobody', which",
-        ),
-        "nowhere_of_a_test:encode": ("No module named 'nowhere_of_a_test'", "PYTHONPATH"),
-        "raises_of_a_test:encode": ("RuntimeError in", "raises_of_a_test.py, line 2: no luck"),
+        "needs_of_a_test": (f"No module named '{missing}'", f"install '{missing}', which"),
+        "nowhere_of_a_test": ("No module named 'nowhere_of_a_test'", "PYTHONPATH"),
+        "raises_of_a_test": ("RuntimeError in", "raises_of_a_test.py, line 2: no luck"),
     }.items():
-        with pytest.raises(UserError) as caught:
-            Model(name).load("cpu")
-        assert all(word in str(caught.value) for word in words)
-        assert "\n" not in str(caught.value)
+        refused(lambda name=name: Model(f"{name}:encode").load("cpu"), *words)
 
 
 def test_functions_reject_pooler_and_prompt(mine: str) -> None:
@@ -161,23 +148,21 @@ def test_functions_reject_pooler_and_prompt(mine: str) -> None:
 
 
 def test_the_identity_of_a_function_is_its_attribute() -> None:
-    def silent(texts: list[str]) -> Any:
+    def own(texts: list[str]) -> Any:
         return np.ones((len(texts), 2))
 
-    def speaks(texts: list[str]) -> Any:
-        return np.ones((len(texts), 2))
+    def identities() -> list[str]:
+        return [FunctionEncoder(own, "m:f").identity for _ in range(2)]
 
-    assert FunctionEncoder(silent, "m:f").identity != FunctionEncoder(silent, "m:f").identity
-    speaks.identity = "second version"  # type: ignore[attr-defined]
-    assert FunctionEncoder(speaks, "m:f").identity == FunctionEncoder(speaks, "m:f").identity
-    known = FunctionEncoder(speaks, "m:f").identity
-    speaks.identity = "third version"  # type: ignore[attr-defined]
-    assert FunctionEncoder(speaks, "m:f").identity != known
+    assert len(set(identities())) == 2
+    own.identity = "second version"  # type: ignore[attr-defined]
+    assert len({*(known := identities())}) == 1
+    own.identity = "third version"  # type: ignore[attr-defined]
+    assert not {*identities()} & {*known}
 
 
 def test_functions_named_in_files_are_not_run(mine: str, tiny_data: Path, tmp_path: Path) -> None:
-    """Configurations and results go through `load_encoder` and `Model.stored`, which import
-    nothing."""
+    """`load_encoder` and `Model.stored`, which read configurations and results, import nothing."""
     (tmp_path / "leaves_a_trace.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     with pytest.raises(UserError):
         load_encoder("leaves_a_trace:encode", pooler="avg")
@@ -190,9 +175,8 @@ def test_functions_named_in_files_are_not_run(mine: str, tiny_data: Path, tmp_pa
 def test_functions_from_python(tiny_data: Path, tmp_path: Path) -> None:
     own = BagOfWords(256)
     records = bench.score(own.encode, ["STS-B"], str(tiny_data))
-    same = bench.score(
-        own.encode, ["STS-B"], str(tiny_data), out=tmp_path / "scores.json", normalize=True
-    )
+    options: dict[str, Any] = {"out": tmp_path / "scores.json", "normalize": True}
+    same = bench.score(own.encode, ["STS-B"], str(tiny_data), **options)
     assert cells(records) == pytest.approx(cells(same), abs=1e-6)
     assert set(cells(records)) == {("STS-B", "test", "all"), ("STS-B", "dev", "all")}
     provenance, written = read_scores(tmp_path / "scores.json")
@@ -212,14 +196,16 @@ def test_a_model_by_folder_from_python(tiny_bert: Path, tiny_data: Path, tmp_pat
 
 def test_options_are_parsed_from_brackets() -> None:
     common = Model("", pooler="avg", normalize=True)
+    query = "a/b[prompt=query,normalize]"
+    for word, found in {
+        "a/b": Model("a/b", pooler="avg", normalize=True),
+        "a/b[pooler=cls]": Model("a/b", pooler="cls", normalize=True),
+        "a/b[prompt=, normalize=false]": Model("a/b", pooler="avg", prompt=""),
+    }.items():
+        assert Model.read(word, common) == found
     assert Model.read("a/b") == Model("a/b")
-    assert Model.read("a/b", common) == Model("a/b", pooler="avg", normalize=True)
-    assert Model.read("a/b[pooler=cls]", common) == Model("a/b", pooler="cls", normalize=True)
-    assert Model.read("a/b[prompt=, normalize=false]", common) == Model(
-        "a/b", pooler="avg", prompt=""
-    )
-    assert Model.read("a/b[prompt=query,normalize]") == Model("a/b", prompt="query", normalize=True)
-    assert Model.read("a/b[prompt=query,normalize]").label == "a/b[prompt=query,normalize]"
+    assert Model.read(query) == Model("a/b", prompt="query", normalize=True)
+    assert Model.read(query).label == query
     for word, message in {
         "a[poler=avg]": "did you mean 'pooler'?",
         "a[pooler]": "cannot read 'pooler'",
@@ -227,11 +213,9 @@ def test_options_are_parsed_from_brackets() -> None:
         "a[]": "has an unknown option ''",
         "a[pooler=avg": "'a[pooler=avg' has an unmatched bracket",
         "a]": "has an unmatched bracket",
-        "a[pooler=avg]/b": "or text after the bracket; write MODEL[pooler=avg,prompt=query,normalize]",
+        "a[pooler=avg]/b": "text after the bracket; write MODEL[pooler=avg,prompt=query,normalize]",
     }.items():
-        with pytest.raises(UserError) as caught:
-            Model.read(word)
-        assert message in str(caught.value)
+        refused(lambda word=word: Model.read(word), message)
 
 
 def test_a_folder_with_brackets_is_a_folder(tmp_path: Path) -> None:
@@ -249,23 +233,15 @@ def several(tiny_bert: Path, tiny_roberta: Path, mine: str) -> list[str]:
 
 
 def test_several_models_give_one_table_and_one_file_each(
-    several: list[str],
-    tiny_bert: Path,
-    tiny_data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    several: list[str], tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: Any
 ) -> None:
     assert evaluated(tiny_data, tmp_path / "out", *several) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["spearman", "test", "STS12", "STS-B"]
-    files = [
-        "tiny-bert-pooler-avg",
-        "tiny-bert-pooler-cls_before_pooler",
-        "my_encoders_of_a_test-letters",
-    ]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
-        f"{name}.json" for name in files
-    )
+    files = [f"tiny-bert-pooler-{pooler}" for pooler in ("avg", "cls_before_pooler")]
+    files.append("my_encoders_of_a_test-letters")
+    written = sorted(path.stem for path in (tmp_path / "out").glob("*.json"))
+    assert written == sorted(files)
     for row, word, name in zip(table[1:], several, files, strict=True):
         found = cells(read_scores(tmp_path / "out" / f"{name}.json")[1])
         values = [f"{found[task, 'test', 'all']:.2f}" for task in ("STS12", "STS-B")]
@@ -332,30 +308,21 @@ def test_file_names_are_the_shortest_unique_ones(
     def named(*words: str) -> list[str]:
         return list(files([Model.read(word) for word in words]))
 
-    assert named("a/x/encoder", "owner/model") == ["encoder.json", "owner-model.json"]
-    assert named("a/x/encoder", "b/y/encoder", "m:f") == [
-        "x-encoder.json",
-        "y-encoder.json",
-        "m-f.json",
-    ]
-    assert named("a/x/encoder", "b/x/encoder", "b/y/encoder") == [
-        "a-x-encoder.json",
-        "b-x-encoder.json",
-        "b-y-encoder.json",
-    ]
-    assert named("a/x/encoder", "a/x/encoder[normalize]") == [
-        "encoder.json",
-        "encoder-normalize.json",
-    ]
+    for words, wanted in {
+        ("a/x/encoder", "owner/model"): ["encoder", "owner-model"],
+        ("a/x/encoder", "b/y/encoder", "m:f"): ["x-encoder", "y-encoder", "m-f"],
+        ("a/x/encoder", "b/x/encoder", "b/y/encoder"): [
+            f"{name}-encoder" for name in ("a-x", "b-x", "b-y")
+        ],
+        ("a/x/encoder", "a/x/encoder[normalize]"): ["encoder", "encoder-normalize"],
+    }.items():
+        assert named(*words) == [f"{name}.json" for name in wanted]
     (tmp_path / "link").symlink_to(tmp_path / "a/x/encoder")
     for same in ("./a/x/encoder", "link", "a/x/encoder"):
         with pytest.raises(UserError, match=r"would both be written to encoder\.json; omit one"):
             named("a/x/encoder", same, "b/x/encoder")
-    with pytest.raises(
-        UserError,
-        match=r"'owner/model' and 'owner-model' would both be written to owner-model\.json",
-    ):
-        named("owner/model", "owner-model")
+    both = "'owner/model' and 'owner-model' would both be written to owner-model.json"
+    refused(lambda: named("owner/model", "owner-model"), both)
 
 
 def test_duplicate_models_are_rejected(
@@ -375,19 +342,7 @@ def test_duplicate_models_are_rejected(
 def test_all_sts_tasks_give_an_average(
     several: list[str], tiny_data: Path, tmp_path: Path, capsys: Any
 ) -> None:
-    words = [
-        "evaluate",
-        several[0],
-        several[2],
-        "--data",
-        str(tiny_data),
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    assert main(words) == 0
-    assert capsys.readouterr().out.splitlines()[0].split() == [
-        "spearman",
-        "test",
-        *STS_TASKS,
-        "Avg",
-    ]
+    words = ["evaluate", several[0], several[2], "--data", str(tiny_data)]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    header = capsys.readouterr().out.splitlines()[0].split()
+    assert header == ["spearman", "test", *STS_TASKS, "Avg"]

@@ -34,14 +34,13 @@ from tests.conftest import CLOSE
 
 PAD = 1  # RoBERTa's, whose positions depend on it; BERT does not see it
 BATCHES = {"mixed lengths": [7, 1, 4, 7, 2], "equal lengths": [5, 5, 5], "one token": [1]}
-UNDRAWN = 1e-6  # a rate that is rounded to 0: attention is computed as with dropout, and nothing is dropped
+UNDRAWN = 1e-6  # rounded to 0: attention is computed as with dropout, and nothing is dropped
 
 Lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
 
 def widely_drawn(model: Any) -> Any:
-    """The model with all its weights moved, so that no bias is 0 and no two LayerNorms are
-    alike."""
+    """The model with all weights moved, so that no bias is 0 and no two LayerNorms are alike."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for weight in model.parameters():
@@ -57,9 +56,8 @@ def model(request: pytest.FixtureRequest, tiny_bert: Path, tiny_roberta: Path) -
     folder = tiny_bert if request.param == "bert" else tiny_roberta
     found = AutoModel.from_pretrained(folder, add_pooling_layer=False)
     if request.param == "xlm-roberta":
-        described = {
-            key: value for key, value in found.config.to_dict().items() if key != "model_type"
-        }
+        described = found.config.to_dict()
+        described.pop("model_type")
         found = XLMRobertaModel(XLMRobertaConfig(**described), add_pooling_layer=False)
     assert found.config.model_type == request.param
     assert is_packed(found)
@@ -74,8 +72,7 @@ def bert(tiny_bert: Path) -> Any:
 
 
 def with_dropout(model: Any, **rates: float) -> Any:
-    """A copy in training mode with these rates: `embeddings`, `attention`, `joined` and `output`; 0
-    where not named."""
+    """A copy in training mode with these rates of `SITES`; 0 where not named."""
     model = copy.deepcopy(model).train()
     model.embeddings.dropout.p = rates.pop("embeddings", 0.0)
     for layer in model.encoder.layer:
@@ -97,9 +94,8 @@ def batch_of(lengths: Sequence[int], seed: int = 0) -> Batch:
 
 def padded_states(model: Any, batch: Batch, **inputs: Any) -> Sequence[Tensor]:
     """What transformers' own code gives."""
-    return model(
-        input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True, **inputs
-    ).hidden_states
+    inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
+    return model(**inputs, output_hidden_states=True).hidden_states
 
 
 def assert_equal_where_real(
@@ -108,17 +104,14 @@ def assert_equal_where_real(
     real = batch.mask.bool()
     for mine, own in zip([ours[index] for index in range(len(ours))], theirs, strict=True):
         assert mine.dtype == own.dtype
-        torch.testing.assert_close(
-            mine[real], own[real], rtol=0, atol=relative * float(own[real].detach().abs().max())
-        )
+        close = {"rtol": 0.0, "atol": relative * float(own[real].detach().abs().max())}
+        torch.testing.assert_close(mine[real], own[real], **close)
 
 
 def attending(model: Any, drops: bool) -> Any:
-    """The model as it is, or with dropout that drops nothing, for which attention has code of its
-    own."""
-    return (
-        with_dropout(model, attention=UNDRAWN, joined=UNDRAWN, output=UNDRAWN) if drops else model
-    )
+    """The model, or a copy with dropout that drops nothing: attention has code of its own then."""
+    rates = dict.fromkeys(("attention", "joined", "output"), UNDRAWN)
+    return with_dropout(model, **rates) if drops else model
 
 
 # Without dropout
@@ -144,9 +137,8 @@ def test_states_equal_the_padded_model(
         part = forward(packed, batch, first_only=True)
         assert_equal_where_real(part[:-1], theirs[:-1], batch, relative)
         first = theirs[-1][:, 0]
-        torch.testing.assert_close(
-            part.first(-1), first, rtol=0, atol=relative * float(first.abs().max())
-        )
+        close = {"rtol": 0.0, "atol": relative * float(first.abs().max())}
+        torch.testing.assert_close(part.first(-1), first, **close)
 
     check()
 
@@ -157,48 +149,41 @@ def test_states_equal_the_padded_model(
 def test_gradients_equal_the_padded_model(
     model: Any, lengths: list[int], first_only: bool, drops: bool
 ) -> None:
-    """Of a random linear functional of all states, by every weight; of the last layer by its first
-    tokens alone."""
+    """Of a random linear functional of all states, or of the last layer's first tokens alone."""
     batch = batch_of(lengths)
     generator = torch.Generator().manual_seed(1)
     theirs = padded_states(model, batch)
-    directions = [
-        torch.randn(state.shape, generator=generator).double() * batch.mask[..., None]
-        for state in theirs
-    ]
+    draws = [torch.randn(state.shape, generator=generator).double() for state in theirs]
+    directions = [draw * batch.mask[..., None] for draw in draws]
     if first_only:
         directions[-1][:, 1:] = 0
 
     def gradients(packed: Any, functional: Callable[[], Tensor]) -> dict[str, Tensor]:
         names, weights = zip(*packed.named_parameters(), strict=True)
         found = torch.autograd.grad(functional(), weights, allow_unused=True)
-        return {
-            n: w.new_zeros(w.shape) if g is None else g
-            for n, w, g in zip(names, weights, found, strict=True)
-        }
+        filled = [
+            torch.zeros_like(w) if g is None else g for w, g in zip(weights, found, strict=True)
+        ]
+        return dict(zip(names, filled, strict=True))
 
     packed = attending(model, drops)
 
     def ours() -> Tensor:
         states = forward(packed, batch, first_only=first_only)
         terms = [(states[index] * directions[index]).sum() for index in range(len(directions) - 1)]
-        last = (
-            (states.first(-1), directions[-1][:, 0]) if first_only else (states[-1], directions[-1])
-        )
-        return sum(terms) + (last[0] * last[1]).sum()
+        if first_only:
+            return sum(terms) + (states.first(-1) * directions[-1][:, 0]).sum()
+        return sum(terms) + (states[-1] * directions[-1]).sum()
 
-    expected = gradients(
-        model, lambda: sum((a * b).sum() for a, b in zip(theirs, directions, strict=True))
-    )
+    pairs = list(zip(theirs, directions, strict=True))
+    expected = gradients(model, lambda: sum((a * b).sum() for a, b in pairs))
     found = gradients(packed, ours)
     largest = max(float(gradient.abs().max()) for gradient in expected.values())
     for name, gradient in expected.items():
-        # A key's bias moves no softmax: its gradient is 0 but for rounding, which is measured
-        # against the others'.
-        scale = max(float(gradient.abs().max()), 1e-3 * largest)
-        torch.testing.assert_close(
-            found[name], gradient, rtol=0, atol=1e-9 * scale, msg=lambda m, n=name: f"{n}: {m}"
-        )
+        # A key's bias moves no softmax: its gradient is rounding, measured against the others'.
+        close = {"rtol": 0.0, "atol": 1e-9 * max(float(gradient.abs().max()), 1e-3 * largest)}
+        where = lambda text, name=name: f"{name}: {text}"  # noqa: E731
+        torch.testing.assert_close(found[name], gradient, **close, msg=where)
 
 
 @torch.no_grad()
@@ -226,19 +211,15 @@ def test_half_precision_equals_the_padded_model_up_to_rounding(bert: Any) -> Non
 
 @pytest.mark.parametrize("pooler", ["cls_mlp", "avg"])
 def test_a_training_equals_that_of_the_padded_model(
-    train_tiny: Callable[..., Path],
-    global_state: None,
-    monkeypatch: pytest.MonkeyPatch,
-    pooler: str,
+    train_tiny: Any, global_state: None, monkeypatch: pytest.MonkeyPatch, pooler: str
 ) -> None:
     recipe = {"dropout": 0.0, "pooler": pooler, "epochs": 4, "select_every": 8}
 
     def trained() -> tuple[list[float], float]:
         folder = train_tiny("simcse", fresh=True, **recipe)
         rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-        return [row["loss"] for row in rows], json.loads((folder / "outcome.json").read_text())[
-            "outcome"
-        ]["best_dev"]
+        outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
+        return [row["loss"] for row in rows], outcome["best_dev"]
 
     losses, dev = trained()
     asked: list[Any] = []
@@ -260,29 +241,19 @@ SITES = ("embeddings", "attention", "joined", "output")
 
 @torch.no_grad()
 def drawn(model: Any, first_only: bool, packed: bool, seed: int) -> dict[str, np.ndarray]:
-    """Numbers of one sentence's vector in its last layer over many draws of dropout, in one batch
-    with padding."""
+    """Numbers of one sentence's last vector over many draws of dropout, in a batch with padding."""
     sentence, longer = drawn_tokens([6, 9])
     batch = Batch.of([sentence] * COPIES + [longer], PAD)
     torch.manual_seed(seed)
-    states = (
-        forward(model, batch, first_only=first_only)
-        if packed
-        else States(padded_layers(model, batch), batch)
-    )
-    vectors = (
-        states.first(-1)[:COPIES] if first_only else states[-1][:COPIES, : len(sentence)].mean(1)
-    )
+    if packed:
+        states = forward(model, batch, first_only=first_only)
+    else:
+        states = States([batch.pack(layer) for layer in padded_states(model, batch)], batch)
+    vectors = states.first(-1) if first_only else states[-1][:, : len(sentence)].mean(1)
+    vectors = vectors[:COPIES]
     apart = (vectors[0::2] - vectors[1::2]).norm(dim=1)
-    return {
-        "coordinate": vectors[:, 4].numpy(),
-        "length": vectors.norm(dim=1).numpy(),
-        "apart": apart.numpy(),
-    }
-
-
-def padded_layers(model: Any, batch: Batch) -> list[Tensor]:
-    return [batch.pack(layer) for layer in padded_states(model, batch)]
+    numbers = {"coordinate": vectors[:, 4], "length": vectors.norm(dim=1), "apart": apart}
+    return {name: values.numpy() for name, values in numbers.items()}
 
 
 def likeness(model: Any, first_only: bool, other: Any = None) -> list[float]:
@@ -312,9 +283,8 @@ def test_the_dropout_of_other_devices_has_the_same_distribution(
             self.active, self.own = active, False
 
     monkeypatch.setattr(packed_forward, "Dropout", Torchs)
-    assert (
-        min(likeness(with_dropout(bert, **dict.fromkeys(SITES, 0.1)).float(), first_only)) > 0.001
-    )
+    model = with_dropout(bert, **dict.fromkeys(SITES, 0.1)).float()
+    assert min(likeness(model, first_only)) > 0.001
 
 
 @pytest.mark.parametrize("missing", SITES)
@@ -360,12 +330,8 @@ def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) ->
 def test_gradients_through_packing_and_padding(lengths: list[int]) -> None:
     batch = batch_of(lengths)
     generator = torch.Generator().manual_seed(1)
-    padded = torch.randn(
-        *batch.ids.shape, 2, generator=generator, dtype=torch.float64, requires_grad=True
-    )
-    rows = torch.randn(
-        sum(lengths), 2, generator=generator, dtype=torch.float64, requires_grad=True
-    )
+    drawn: dict[str, Any] = {"dtype": torch.float64, "requires_grad": True, "generator": generator}
+    padded, rows = torch.randn(*batch.ids.shape, 2, **drawn), torch.randn(sum(lengths), 2, **drawn)
     assert torch.autograd.gradcheck(batch.pack, padded)
     assert torch.autograd.gradcheck(batch.pad, rows)
     assert torch.autograd.gradcheck(batch.first, rows)
@@ -431,9 +397,8 @@ def test_work_equals_the_flop_that_torch_counts(
     assert work == Work(2 * len(lengths), 2 * sum(lengths), 2 * forwards, backwards)
     with torch.inference_mode():  # an Encoder
         forward(packed, batch_of(lengths), first_only=first_only, work=work)
-    assert work == Work(
-        2 * len(lengths), 2 * sum(lengths), 2 * forwards, backwards, selection=forwards
-    )
+    twice = (2 * len(lengths), 2 * sum(lengths), 2 * forwards)
+    assert work == Work(*twice, backwards, selection=forwards)
 
 
 # What is not packed
@@ -441,33 +406,23 @@ def test_work_equals_the_flop_that_torch_counts(
 
 def other_model(kind: str) -> Any:
     """A tiny random transformer that is run by its own code, in evaluation mode."""
-    from transformers import (
-        BertConfig,
-        BertModel,
-        DistilBertConfig,
-        DistilBertModel,
-        MPNetConfig,
-        MPNetModel,
-    )
+    import transformers as library
 
     common = {"vocab_size": 120, "max_position_embeddings": 64, "initializer_range": 0.15}
-    shape = {
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-    }
+    shape = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+    shape |= {"intermediate_size": 48}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         if kind == "distilbert":
-            return DistilBertModel(
-                DistilBertConfig(dim=32, n_layers=3, n_heads=4, hidden_dim=48, **common)
-            ).eval()
+            config = library.DistilBertConfig(
+                dim=32, n_layers=3, n_heads=4, hidden_dim=48, **common
+            )
+            return library.DistilBertModel(config).eval()
         if kind == "mpnet":
-            return MPNetModel(MPNetConfig(pad_token_id=PAD, **shape, **common)).eval()
-        return BertModel(
-            BertConfig(is_decoder=True, **shape, **common), add_pooling_layer=False
-        ).eval()
+            config = library.MPNetConfig(pad_token_id=PAD, **shape, **common)
+            return library.MPNetModel(config).eval()
+        config = library.BertConfig(is_decoder=True, **shape, **common)
+        return library.BertModel(config, add_pooling_layer=False).eval()
 
 
 @pytest.mark.parametrize("pooler", ["cls_before_pooler", "avg", "avg_first_last"])

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.datasets.tasks import (
-    PROBING_TASKS,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    average,
-    canonical_task,
-    expand_tasks,
-)
+from bench.datasets import tasks
+from bench.datasets.tasks import STS_TASKS, average, canonical_task, expand_tasks
 from bench.results.records import read_scores, write_scores
 from bench.utils.errors import UserError, did_you_mean
 
+RECORD = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all"}
 
-def test_the_average_is_that_of_the_printed_cells() -> None:
+
+def test_the_average_is_that_of_the_printed_cells():
     # SimCSE on bert-base-uncased as its paper prints it: seven cells and 76.25
     cells = [68.40, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23]
     assert round(average(cells), 2) == 76.25
@@ -31,38 +25,27 @@ def test_the_average_is_that_of_the_printed_cells() -> None:
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=9))
-def test_the_average_is_within_rounding_of_the_mean(values: list[float]) -> None:
+def test_the_average_is_within_rounding_of_the_mean(values):
     assert abs(average(values) - sum(values) / len(values)) <= 0.005 + 1e-9
 
 
-def test_task_labels_of_papers_have_one_canonical_name() -> None:
+def test_task_labels_of_papers_have_one_canonical_name():
     assert canonical_task("SICK15") == "STS15"
     assert {canonical_task(task) for task in STS_TASKS} == set(STS_TASKS)
 
 
-def test_known_tasks_are_listed_groups_first() -> None:
+def test_known_tasks_are_listed_groups_first():
     with pytest.raises(UserError) as caught:
         expand_tasks(["STSb"])
-    listed = (
-        str(caught.value)
-        .removeprefix("unknown task 'STSb'; did you mean 'STS-B'? (known: ")
-        .removesuffix(")")
-    )
+    told = "unknown task 'STSb'; did you mean 'STS-B'? (known: "
+    listed = str(caught.value).removeprefix(told).removesuffix(")")
     groups, *kinds = (part.split(", ") for part in listed.split("; "))
     assert groups == ["sts", "transfer", "probing", "all", "xprobe", "chinese"]
-    assert kinds == [list(STS_TASKS), list(TRANSFER_TASKS), list(PROBING_TASKS)]
+    assert kinds == [list(STS_TASKS), list(tasks.TRANSFER_TASKS), list(tasks.PROBING_TASKS)]
 
 
-def test_scores_round_trip(tmp_path: Path) -> None:
-    records = [
-        {
-            "task": "STS12",
-            "split": "test",
-            "metric": "spearman",
-            "aggregation": "all",
-            "value": 1 / 3,
-        }
-    ]
+def test_scores_round_trip(tmp_path):
+    records = [RECORD | {"value": 1 / 3}]
     write_scores(tmp_path / "s.json", {"seed": 1}, records)
     assert read_scores(tmp_path / "s.json") == ({"seed": 1}, records)
     (tmp_path / "s.json").write_text("[]")
@@ -80,24 +63,15 @@ def test_scores_round_trip(tmp_path: Path) -> None:
         ({"value": None}, "is None, which is not a number"),
     ],
 )
-def test_invalid_records_are_rejected(change: dict[str, Any], told: str, tmp_path: Path) -> None:
-    record = {
-        "task": "STS12",
-        "split": "test",
-        "metric": "spearman",
-        "aggregation": "all",
-        "value": 1.0,
-    }
-    write_scores(tmp_path / "s.json", {}, [record | change])
+def test_invalid_records_are_rejected(change, told, tmp_path):
+    write_scores(tmp_path / "s.json", {}, [RECORD | {"value": 1.0} | change])
     with pytest.raises(UserError, match=re.escape(told)):
         read_scores(tmp_path / "s.json")
 
 
-def test_a_guess_is_given_only_if_it_is_close() -> None:
-    assert (
-        did_you_mean("simsce", ["simcse", "sscl"])
-        == "; did you mean 'simcse'? (known: simcse, sscl)"
-    )
+def test_a_guess_is_given_only_if_it_is_close():
+    hint = did_you_mean("simsce", ["simcse", "sscl"])
+    assert hint == "; did you mean 'simcse'? (known: simcse, sscl)"
     assert did_you_mean("xyz", ["simcse"]) == " (known: simcse)"
     many = did_you_mean("a7", [f"a{i}" for i in range(14)])
     assert many.startswith("; did you mean 'a7'? (known: a7, ")

@@ -21,77 +21,69 @@ ALIGNMENT = {"STS-B": {"all": {"alignment": 0.2, "uniformity": -2.5}}}
 
 
 def finished(folder: Path, **more: Any) -> Path:
-    entry = {
-        "method": "simcse",
-        "seed": 1,
-        "scores": ROWS,
-        "outcome": {"curve": CURVE, "best_step": 125},
-    }
-    return write_suite(folder, [entry | {"analyses": {"alignment": ALIGNMENT}} | more])
+    entry = {"method": "simcse", "seed": 1, "scores": ROWS}
+    entry |= {"outcome": {"curve": CURVE, "best_step": 125}, "analyses": {"alignment": ALIGNMENT}}
+    return write_suite(folder, [entry | more])
 
 
 def test_valid_results_are_read(tmp_path):
     (run,) = read_suite(finished(tmp_path)).runs
-    assert (run.status, run.provenance["outcome"]["curve"], run.analyses["alignment"]) == (
-        "finished",
-        CURVE,
-        ALIGNMENT,
-    )
+    assert (run.status, run.analyses["alignment"]) == ("finished", ALIGNMENT)
+    assert run.provenance["outcome"]["curve"] == CURVE
     assert run.scores["STS12", "test", "spearman"] == 70.0
     assert run.scores["STS-B", "dev", "best_step"] == 125
     assert run.scores["uniformity", "", "uniformity"] == -2.5
 
 
 def test_a_failed_analysis_gives_no_score(tmp_path):
-    (run,) = read_suite(
-        finished(tmp_path, analyses={"alignment": {"reason": "the data has no STS-B"}})
-    ).runs
+    failed = {"alignment": {"reason": "the data has no STS-B"}}
+    (run,) = read_suite(finished(tmp_path, analyses=failed)).runs
     assert ("uniformity", "", "uniformity") not in run.scores
 
 
-def twice(records: list[dict[str, Any]]) -> None:
-    records.append(records[0])
+DAMAGED = "not a scores file"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c["provenance"].update(outcome=None), "not a scores file"),
-        (lambda c: c["provenance"].update(outcome=[]), "not a scores file"),
-        (lambda c: c["provenance"]["outcome"].update(status="done"), "cannot end as 'done'"),
-        (lambda c: c["provenance"]["outcome"].update(status=["finished"]), "not a scores file"),
-        (lambda c: c["provenance"]["outcome"].update(curve=[1]), "not a scores file"),
-        (lambda c: c["provenance"]["outcome"].update(curve=[{"loss": 1}]), "not a scores file"),
+        (lambda p, r: p.update(outcome=None), DAMAGED),
+        (lambda p, r: p.update(outcome=[]), DAMAGED),
+        (lambda p, r: p["outcome"].update(status="done"), "'status' is 'done'"),
+        (lambda p, r: p["outcome"].update(status=["finished"]), DAMAGED),
+        (lambda p, r: p["outcome"].update(curve=[1]), DAMAGED),
+        (lambda p, r: p["outcome"].update(curve=[{"loss": 1}]), "it lacks 'step'"),
         (
-            lambda c: c["provenance"]["outcome"].update(curve=[{"step": 1, "dev": {"STS-B": 1}}]),
-            "more than numbers",
+            lambda p, r: p["outcome"].update(curve=[{"step": 1, "dev": {}}]),
+            "'dev' has another form",
         ),
-        (lambda c: c["provenance"].update(data="world"), "not a scores file"),
-        (lambda c: c["provenance"]["run"].update(id="run001"), "holds those of run001"),
-        (
-            lambda c: c["provenance"]["run"].update(seed=77),
-            "it says that its seed is 77, which is 1 in the plan",
-        ),
-        (
-            lambda c: c["provenance"]["run"].update(method="sscl"),
-            "it says that its method is 'sscl'",
-        ),
-        (lambda c: twice(c["records"]), "STS12 test spearman is in it twice"),
-        (lambda c: c["records"][0].update(value=101), "outside -100 to 100"),
-        (lambda c: c["records"][0].update(value="many"), "not a scores file"),
-        (lambda c: c["records"][0].update(value=None), "not a scores file"),
-        (lambda c: c["records"].append(3), "not a scores file"),
-        (lambda c: c.update(records=None), "not a scores file"),
+        (lambda p, r: p.update(data="world"), DAMAGED),
+        (lambda p, r: p["run"].update(id="run001"), "holds those of run001"),
+        (lambda p, r: p["run"].update(seed=77), "its seed is 77, which is 1 in the plan"),
+        (lambda p, r: p["run"].update(method="sscl"), "it says that its method is 'sscl'"),
+        (lambda p, r: r.append(r[0]), "STS12 test spearman all is in it twice"),
+        (lambda p, r: r[0].update(value=101), "outside -100 to 100"),
+        (lambda p, r: r[0].update(value="many"), DAMAGED),
+        (lambda p, r: r[0].update(value=None), DAMAGED),
+        (lambda p, r: r.append(3), DAMAGED),
     ],
 )
 def test_damaged_scores_are_reported(tmp_path, change, message):
     path = finished(tmp_path) / "scores" / "run000.json"
     content = read_json(path)
-    change(content)
+    change(content["provenance"], content["records"])
     write_json(path, content)
     with pytest.raises(UserError, match=message) as caught:
         read_suite(tmp_path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("part", ["provenance", "records"])
+def test_scores_without_a_part_are_reported(tmp_path, part):
+    path = finished(tmp_path) / "scores" / "run000.json"
+    write_json(path, read_json(path) | {part: None})
+    with pytest.raises(UserError, match=DAMAGED):
+        read_suite(tmp_path)
 
 
 def test_nan_is_rejected(tmp_path):
@@ -104,12 +96,7 @@ def test_nan_is_rejected(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [
-        [],
-        {"analyses": None},
-        {"analyses": {"alignment": None}},
-        {"analyses": {"alignment": {"STS-B": []}}},
-    ],
+    [[], *({"analyses": damaged} for damaged in (None, {"a": None}, {"alignment": {"STS-B": []}}))],
 )
 def test_damaged_analyses_are_reported_with_their_file(tmp_path, content):
     path = finished(tmp_path) / "analyses" / "run000.json"
@@ -141,10 +128,8 @@ def test_damaged_plans_are_reported(tmp_path, change):
     write_json(tmp_path / "plan.json", plan)
     with pytest.raises(UserError, match="is not a plan") as caught:
         read_suite(tmp_path)
-    assert (
-        f"write it again with: python -m bench plan --config FILE --out {tmp_path / 'plan.json'}"
-        in str(caught.value)
-    )
+    path = tmp_path / "plan.json"
+    assert f"again with: python -m bench plan --config FILE --out {path}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,10 @@ def member(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Files in the cache, without the lock file."""
+    """Files in the cache, without the lock file and huggingface_hub's own notes."""
     paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return sorted(path for path in paths if path != ".lock")
+    notes = (".lock", ".gitignore", ".metadata", "CACHEDIR.TAG")
+    return sorted(path for path in paths if not path.endswith(notes))
 
 
 def fetch(tmp_path: Path, *words: str) -> int:

@@ -23,7 +23,7 @@ from bench.utils.files import (
 )
 
 
-def test_known_sums(tmp_path: Path) -> None:
+def test_known_sums(tmp_path):
     # FIPS 180-2, appendix B.1
     known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     (tmp_path / "abc").write_bytes(b"abc")
@@ -36,7 +36,7 @@ def fail_halfway(block: AbstractContextManager[Path], name: str) -> None:
         raise RuntimeError
 
 
-def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_failure_leaves_the_old_file(tmp_path):
     path = tmp_path / "deep" / "file.txt"
     write_text(path, "old")
     with pytest.raises(RuntimeError):
@@ -45,15 +45,14 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["file.txt"]
 
 
-def test_what_is_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
+def test_what_is_in_the_way_of_a_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     assert blocking_path(tmp_path / "new" / "folder") is None
     for name in ("file", "nowhere"):
         assert blocking_path(tmp_path / name / "folder") == tmp_path / name
-        with pytest.raises(
-            UserError, match=f"{name} is not a folder; move it away or choose another path"
-        ):
+        told = f"{name} is not a folder; move it away or choose another path"
+        with pytest.raises(UserError, match=told):
             write_text(tmp_path / name / "folder" / "x.txt", "x")
     with pytest.raises(UserError, match="the name is too long; choose a shorter one"):
         write_text(tmp_path / ("a" * 300), "x")
@@ -63,7 +62,7 @@ def test_what_is_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "nowhere"]
 
 
-def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:
+def test_a_failure_leaves_the_old_folder(tmp_path):
     path = tmp_path / "folder"
     with atomic_folder(path) as temporary:
         (temporary / "a").write_text("old")
@@ -73,7 +72,7 @@ def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_whole(tmp_path):
     path = tmp_path / "folder"
     for name in ("a", "b"):
         with atomic_folder(path) as temporary:
@@ -82,7 +81,7 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_others_may_read_what_is_written(tmp_path: Path) -> None:
+def test_others_may_read_what_is_written(tmp_path):
     umask = os.umask(0o022)
     try:
         write_text(tmp_path / "file", "")
@@ -95,7 +94,7 @@ def test_others_may_read_what_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "folder" / "a").stat().st_mode & 0o777 == 0o644
 
 
-def test_json_round_trip_and_no_nan(tmp_path: Path) -> None:
+def test_json_round_trip_and_no_nan(tmp_path):
     path = tmp_path / "x.json"
     write_json(path, {"é": [1.5, None, True]})
     assert read_json(path) == json.loads(path.read_text()) == {"é": [1.5, None, True]}
@@ -105,7 +104,7 @@ def test_json_round_trip_and_no_nan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"", b"[" * 100_000])
-def test_what_is_no_json_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_json_is_one_sentence(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"x\.json is not a readable JSON file"):
@@ -114,7 +113,7 @@ def test_what_is_no_json_is_one_sentence(tmp_path: Path, content: bytes) -> None
         read_json(tmp_path / "missing.json")
 
 
-def test_only_its_own_kind_is_replaced(tmp_path: Path) -> None:
+def test_only_its_own_kind_is_replaced(tmp_path):
     (tmp_path / "mine").mkdir()
     check_replaceable(tmp_path / "mine", "config.json")
     check_replaceable(tmp_path / "not there", "config.json")
@@ -127,7 +126,7 @@ def test_only_its_own_kind_is_replaced(tmp_path: Path) -> None:
     check_replaceable(tmp_path / "mine", "config.json")
 
 
-def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     def make(*names: str) -> None:
         with atomic_folder(tmp_path / "made", keep_others=True) as folder:
             for name in names:
@@ -137,9 +136,8 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
     make("a", "deep/b")
     make("a", "deep/b", "c")
     (tmp_path / "made" / "deep" / "thesis.txt").write_text("years")
-    with pytest.raises(
-        UserError, match=r"deep/thesis\.txt was not written by this command and would be deleted"
-    ):
+    told = r"deep/thesis\.txt was not written by this command and would be deleted"
+    with pytest.raises(UserError, match=told):
         make("a", "deep/b", "c")
     assert (tmp_path / "made" / "deep" / "thesis.txt").read_text() == "years"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made"]

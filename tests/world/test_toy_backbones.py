@@ -20,6 +20,7 @@ from bench.world.chinese import in_chinese
 from bench.world.corpus import sample_document
 from bench.world.toy_backbones import SIZE
 from bench.world.toy_word_vectors import WIDTH
+from tests.world.masked import masked_loss
 
 TRANSFORMERS = ("toy-bert", "toy-roberta", "toy-chinese")
 TOYS = (*TRANSFORMERS, "toy-glove")
@@ -44,9 +45,8 @@ def test_every_file_has_its_sum(name: str, tmp_path: Path, monkeypatch: pytest.M
     check_toy(name)
     altered = max((tmp_path / "toys" / name).iterdir())
     altered.write_bytes(altered.read_bytes()[:-1])
-    with pytest.raises(
-        UserError, match=f"{altered.name} is not the file that sentbench ships; install sentbench"
-    ):
+    expected = f"{altered.name} is not the file that sentbench ships; install sentbench"
+    with pytest.raises(UserError, match=expected):
         describe_input("backbone", name, tmp_path)
 
 
@@ -58,13 +58,10 @@ def test_they_are_small() -> None:
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_they_fill_gaps_in_sentences_they_have_not_seen(name: str, lines: list[str]) -> None:
-    """The loss of a masked token is far below that of a uniform prediction, the log of the
-    vocabulary size."""
+    """The loss of a masked token is far below ln(vocabulary), that of a uniform prediction."""
     folder = backbone(name).folder()
-    model, tokenizer = (
-        AutoModelForMaskedLM.from_pretrained(folder).eval(),
-        AutoTokenizer.from_pretrained(folder),
-    )
+    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     assert (model.config.hidden_size, model.config.num_hidden_layers) == (SIZE.width, SIZE.layers)
     if name == "toy-chinese":
         lines = [in_chinese(line) for line in lines]
@@ -73,11 +70,7 @@ def test_they_fill_gaps_in_sentences_they_have_not_seen(name: str, lines: list[s
         ids = tokenizer(line, return_tensors="pt")["input_ids"]
         unknown += (ids == tokenizer.unk_token_id).sum().item()
         place = int(torch.randint(1, ids.shape[1] - 1, (), generator=draw))
-        masked = ids.clone()
-        masked[0, place] = tokenizer.mask_token_id
-        with torch.no_grad():
-            logits = model(masked).logits[0, place]
-        losses.append(torch.nn.functional.cross_entropy(logits, ids[0, place]).item())
+        losses.append(masked_loss(model, tokenizer, ids, place))
     assert unknown == 0
     assert np.mean(losses) < np.log(model.config.vocab_size) / 3
 

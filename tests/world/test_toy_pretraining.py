@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from bench.datasets.corpora import corpus_path, read_sentences
 from bench.models.transformer import load_backbone
 from bench.utils.errors import UserError
 from bench.world.toy_backbones import SIZE, _batches, _cooccurrence_vectors, pretrain
+from tests.world.masked import masked_loss
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -36,12 +38,9 @@ def test_same_seed_same_bytes(toy: tuple[str, Path], short_world: Path, tmp_path
     for name in names:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
     pretrain(short_world, kind, tmp_path / "other", seed=1, steps=3)
-    assert (folder / "tokenizer.json").read_bytes() == (
-        tmp_path / "other" / "tokenizer.json"
-    ).read_bytes()
-    assert (folder / "model.safetensors").read_bytes() != (
-        tmp_path / "other" / "model.safetensors"
-    ).read_bytes()
+    for name, same in (("tokenizer.json", True), ("model.safetensors", False)):
+        other = (tmp_path / "other" / name).read_bytes()
+        assert ((folder / name).read_bytes() == other) is same
 
 
 def test_the_house_loads_it(toy: tuple[str, Path]) -> None:
@@ -56,13 +55,10 @@ def test_the_house_loads_it(toy: tuple[str, Path]) -> None:
     ids = AutoTokenizer.from_pretrained(folder)("the chef sliced the onion .")
     assert ("token_type_ids" in ids) == (kind == "bert")
     batch = torch.tensor([ids["input_ids"]])
-    model.eval()
-    plain.eval()
-    assert torch.equal(model(batch).last_hidden_state, plain(batch).last_hidden_state)
-    assert (
-        tokenizer.decode(ids["input_ids"], skip_special_tokens=True).replace(" ", "")
-        == "thechefslicedtheonion."
-    )
+    vectors, expected = (each.eval()(batch).last_hidden_state for each in (model, plain))
+    assert torch.equal(vectors, expected)
+    text = tokenizer.decode(ids["input_ids"], skip_special_tokens=True)
+    assert text.replace(" ", "") == "thechefslicedtheonion."
 
 
 def test_tokenizers_treat_case_as_their_models_do(toy: tuple[str, Path]) -> None:
@@ -70,10 +66,9 @@ def test_tokenizers_treat_case_as_their_models_do(toy: tuple[str, Path]) -> None
     tokenizer = load_backbone(folder)[1]
     same = tokenizer("The Chef")["input_ids"] == tokenizer("the chef")["input_ids"]
     assert same == (kind == "bert")
-    ends = (tokenizer.cls_token_id, tokenizer.sep_token_id)
     for text in ("the chef", "Zürich !"):
-        ids = tokenizer(text)["input_ids"]
-        assert (ids[0], ids[-1]) == ends
+        first, *_, last = tokenizer(text)["input_ids"]
+        assert (first, last) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
     if kind == "roberta":
         assert tokenizer.decode(tokenizer("Zürich #7\t!")["input_ids"][1:-1]) == "Zürich #7\t!"
         config = json.loads((folder / "config.json").read_text())
@@ -83,8 +78,7 @@ def test_tokenizers_treat_case_as_their_models_do(toy: tuple[str, Path]) -> None
 
 @pytest.mark.slow
 def test_a_few_steps_teach_something(short_world: Path, tmp_path: Path) -> None:
-    """After 60 steps, the loss of a masked word is well below that of a new model, about
-    ln(vocabulary)."""
+    """After 60 steps, the loss of a masked word is well below ln(vocabulary), a new model's."""
     from transformers import AutoTokenizer, BertForMaskedLM
 
     sentences = read_sentences(corpus_path("world", short_world), 40)
@@ -93,15 +87,8 @@ def test_a_few_steps_teach_something(short_world: Path, tmp_path: Path) -> None:
         pretrain(short_world, "bert", tmp_path / str(steps), steps=steps)
         model = BertForMaskedLM.from_pretrained(tmp_path / str(steps)).eval()
         tokenizer = AutoTokenizer.from_pretrained(tmp_path / str(steps))
-        total = 0.0
-        for sentence in sentences:
-            ids = tokenizer(sentence, return_tensors="pt")["input_ids"]
-            masked = ids.clone()
-            masked[0, 1] = tokenizer.mask_token_id
-            with torch.no_grad():
-                logits = model(masked).logits[0, 1:2]
-            total += torch.nn.functional.cross_entropy(logits, ids[0, 1:2]).item()
-        losses.append(total / len(sentences))
+        encoded = [tokenizer(text, return_tensors="pt")["input_ids"] for text in sentences]
+        losses.append(fmean(masked_loss(model, tokenizer, ids, 1) for ids in encoded))
     assert losses[0] > np.log(model.config.vocab_size) - 1
     assert losses[1] < losses[0] - 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,11 @@ from bench.registry.backbones import TOY_VERSION
 from bench.utils.files import sha256_file, sha256_text
 from bench.world import build
 from bench.world.build import VERSION
-from bench.world.lexicon import TIMES, TOPICS
+from bench.world.grammar import STRUCTURES, Speaker
+from bench.world.lexicon import TIMES, TOPIC, TOPICS
 from bench.world.meaning import FACTORS, RELATED, ROLES, Meaning, change, sample_meaning, similarity
 from bench.world.sets import STS, sample_pair
-from bench.world.speech import REGISTERS, STRUCTURES, say
+from bench.world.speech import REGISTERS
 
 SEEDS = st.integers(0, 2**32)
 
@@ -65,10 +66,8 @@ def test_the_quirks_of_the_real_files_are_there(world: Path) -> None:
     assert sick.count(b"\r\n") == sick.count(b"\n") == 301
     assert b"\r" not in (folder / "SICK" / "SICK_train.txt").read_bytes()
     assert any(char.isupper() for char in sick.decode().split("\r\n")[1])
-    rows = [
-        row.split("\t")
-        for row in (folder / "STS" / "STSBenchmark" / "sts-test.csv").read_text().splitlines()
-    ]
+    table = (folder / "STS" / "STSBenchmark" / "sts-test.csv").read_text()
+    rows = [row.split("\t") for row in table.splitlines()]
     assert all(len(row) == 7 and row[5:] == [text.lower() for text in row[5:]] for row in rows)
 
 
@@ -80,12 +79,8 @@ def test_the_documents_cover_the_corpus(world: Path) -> None:
     # Sentences of a document share their topic: their words repeat far more often than those of
     # strangers.
     words = [set(sentence.lower().split()) for sentence in sentences]
-    content = {
-        word
-        for topic in TOPICS
-        for concept in (*topic.agents, *topic.things)
-        for word in concept.words
-    }
+    concepts = [concept for topic in TOPICS for concept in (*topic.agents, *topic.things)]
+    content = {word for concept in concepts for word in concept.words}
     near = [len(words[d[1]] & words[d[2]] & content) for d in documents]
     far = [len(words[a[1]] & words[b[2]] & content) for a, b in pairwise(documents)]
     assert sum(near) > 2 * sum(far)
@@ -118,42 +113,32 @@ def test_each_changed_role_costs_what_it_is_worth(seed: int, role: str) -> None:
 
 
 def test_known_gold() -> None:
-    kitchen, sea = TOPICS[0], next(topic for topic in TOPICS if topic.name == "sea")
+    kitchen, sea = TOPIC["kitchen"], TOPIC["sea"]
     first = Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[0])
-    assert similarity(
-        first, Meaning(kitchen.agents[0], kitchen.verbs[0], sea.things[0])
-    ) == pytest.approx(5 * 4 / 6)
-    assert similarity(
-        first, Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[1])
-    ) == pytest.approx(5 * 4.6 / 6)
-    assert similarity(first, Meaning(sea.agents[0], sea.verbs[0], sea.things[0])) == 0
-    timed = Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[0], time=TIMES[0])
-    assert similarity(first, timed) == pytest.approx(5 * 6 / 6.75)
+    for other, expected in [
+        (first._replace(thing=sea.things[0]), 5 * 4 / 6),
+        (first._replace(thing=kitchen.things[1]), 5 * 4.6 / 6),
+        (first._replace(time=TIMES[0]), 5 * 6 / 6.75),
+        (Meaning(sea.agents[0], sea.verbs[0], sea.things[0]), 0),
+    ]:
+        assert similarity(first, other) == pytest.approx(expected)
 
 
 @given(SEEDS, st.sampled_from(REGISTERS), st.sampled_from(STRUCTURES))
 def test_a_sentence_says_all_of_its_meaning(seed: int, register, structure: str) -> None:
     rng = random.Random(seed)
     meaning = sample_meaning(rng, 0.7)
-    text = say(meaning, rng, register, (structure,)).text.lower()
+    text = Speaker(rng, register).say(meaning, (structure,)).lower()
     for role in ROLES:
         concept = getattr(meaning, role)
-        if concept is not None:
-            assert sum(f" {word.lower()} " in f" {text} " for word in concept.words) >= 1, (
-                role,
-                text,
-            )
+        said = concept and any(f" {word.lower()} " in f" {text} " for word in concept.words)
+        assert concept is None or said, (role, text)
     assert (f" {register.never} " in text) == meaning.negative
 
 
 def test_no_word_belongs_to_two_concepts() -> None:
-    words = Counter(
-        word
-        for topic in TOPICS
-        for concepts in (topic.agents, topic.verbs, topic.things, topic.places)
-        for concept in concepts
-        for word in concept.words
-    )
+    concepts = [concept for _, *kinds in TOPICS for concept in chain(*kinds)]
+    words = Counter(word for concept in concepts for word in concept.words)
     assert [word for word, count in words.items() if count > 1] == []
 
 
@@ -162,14 +147,10 @@ def test_word_overlap_is_far_from_gold(world: Path) -> None:
     gold."""
     for task in ("STS-B", "STS12", "SICK-R"):
         read = sts.read(task, world)
-        pairs = [
-            pair
-            for subset in read.subsets
-            for pair in zip(subset.first, subset.second, strict=True)
-        ]
         gold = np.concatenate([subset.gold for subset in read.subsets])
-        bags = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
-        overlap = [len(a & b) / len(a | b) for a, b in bags]
+        columns = zip(*((subset.first, subset.second) for subset in read.subsets), strict=True)
+        bags = [[set(text.lower().split()) for text in chain(*column)] for column in columns]
+        overlap = [len(a & b) / len(a | b) for a, b in zip(*bags, strict=True)]
         assert 0.05 < spearmanr(overlap, gold).statistic < 0.4
 
 
@@ -177,5 +158,5 @@ def test_word_overlap_is_far_from_gold(world: Path) -> None:
 def test_pairs_are_in_their_sources_registers(seed: int, source) -> None:
     pair = sample_pair(random.Random(seed), source)
     stops = {REGISTERS[number].stop for number in source.registers}
-    assert {pair.first.text[-1], pair.second.text[-1]} <= stops
-    assert pair.gold == similarity(pair.first.meaning, pair.second.meaning)
+    assert {text[-1] for text in pair.texts} <= stops
+    assert pair.gold == similarity(*pair.meanings)

@@ -29,10 +29,8 @@ def test_only_equal_words_are_written_alike(one: str, other: str) -> None:
 
 
 def test_a_sentence_is_written_without_spaces() -> None:
-    assert (
-        in_chinese("The cook , again .")
-        == in_chinese("the") + in_chinese("cook") + "，" + in_chinese("again") + "。"
-    )
+    the, cook, again = map(in_chinese, ("the", "cook", "again"))
+    assert in_chinese("The cook , again .") == f"{the}{cook}，{again}。"
 
 
 def test_its_sts_set_is_read_as_chinese_sts_b(world: Path, tmp_path: Path) -> None:
@@ -54,12 +52,9 @@ def test_its_toy_backbone_reads_characters(world: Path, short_world: Path, tmp_p
     known = backbone("toy-chinese")
     assert (known.shape.width, known.shape.depth) == (64, encoder.model.config.num_hidden_layers)  # type: ignore[attr-defined]
     tokenizer = encoder.tokenizer  # type: ignore[attr-defined]
-    corpus = corpora.cnsd_sentences(world)
-    pieces = [tokenizer.tokenize(text) for text in corpus[:200]]
-    assert [len(found) for found in pieces] == [
-        len(text) for text in corpus[:200]
-    ]  # a character a piece
-    flat = [piece for found in pieces for piece in found]
-    assert flat.count("[UNK]") < 0.01 * len(flat)
+    text = "".join(corpora.cnsd_sentences(world)[:200])
+    pieces = tokenizer.tokenize(text)
+    assert len(pieces) == len(text)  # a character a piece
+    assert pieces.count("[UNK]") < 0.01 * len(pieces)
     (record,) = score_tasks(encoder, [sts.read("CNSD-STS-B", world, "dev")])
     assert np.isfinite(record["value"])

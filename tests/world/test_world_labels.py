@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from pathlib import Path
 
 import pytest
@@ -14,34 +14,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.datasets import probing, transfer
-from bench.world.grammar import LATER, PRONOUNS, WHEN, narrate, sample_clause, with_ed, with_s
+from bench.datasets.tasks import PROBING_FILES
+from bench.utils.files import read_json
+from bench.world import grammar
+from bench.world.grammar import CONJUNCTIONS, Speaker, sample_clause, with_ed, with_s
 from bench.world.lexicon import NAMES, TIMES, TOPICS, Concept
+from bench.world.meaning import MOODS
 from bench.world.opinion import FEELINGS, HEDGES, QUALITIES
 from bench.world.probing import CONTENT, DEPTHS, LENGTHS, PROBING, TOPS, depth, invert
 from bench.world.speech import REGISTERS, Register, Tree
 
-KINDS = ("agents", "verbs", "things", "places")
-CONCEPT = {
-    word: c for topic in TOPICS for kind in KINDS for c in getattr(topic, kind) for word in c.words
-}
+CONCEPT = {word: c for _, *kinds in TOPICS for c in chain(*kinds) for word in c.words}
 NOUNS = {word: c for word, c in CONCEPT.items() if c.kind in ("agent", "thing")}
 PLURALS = {with_s(word): c for word, c in NOUNS.items()}
-VERBS = {
-    form: c
-    for word, c in CONCEPT.items()
-    if c.kind == "verb"
-    for form in (word, with_s(word), with_ed(word))
-}
-PAST = {with_ed(word) for word, c in CONCEPT.items() if c.kind == "verb"}
-SMALL = {word for times in TIMES for phrase in times.words for word in phrase.split()} | {
-    n.words[0] for n in NAMES
-}
+ACTS = {word: c for word, c in CONCEPT.items() if c.kind == "verb"}
+PAST = {with_ed(word): c for word, c in ACTS.items()}
+VERBS = {**ACTS, **{with_s(word): c for word, c in ACTS.items()}, **PAST}
+SMALL = {word for c in (*TIMES, *NAMES) for phrase in c.words for word in phrase.split()}
 NEVER = {register.never for register in REGISTERS}
+
+
+def lines_of(world: Path, file: str, encoding: str = "utf-8") -> list[str]:
+    """Lines of a file below downstream/, which may be blank."""
+    return (world / "downstream" / file).read_text(encoding).split("\n")[:-1]
 
 
 def probe(world: Path, name: str) -> list[tuple[str, str]]:
     """(label, sentence) of all splits."""
-    lines = (world / "probing" / f"{probing.FILES[name]}.txt").read_text("utf-8").split("\n")[:-1]
+    lines = lines_of(world, f"../probing/{PROBING_FILES[name]}.txt")
     return [(label, text) for _, label, text in (line.split("\t") for line in lines)]
 
 
@@ -68,33 +68,26 @@ class Parsed:
 
 
 def parse(text: str) -> Parsed:
-    """Parse one clause, or the first of two, from left to right; the depth is that of the deepest
-    clause."""
+    """Parse one clause, or the first of two; the depth is that of the deepest clause."""
     register, found = register_of(text), Parsed()
-    level, verb_level = (
-        3,
-        0,
-    )  # of the noun phrase that comes; of the verb that a relative clause waits for
-    main = False
+    level, waits, main = 3, False, False  # of the next noun phrase; a relative clause for its verb
     for word in core(text):
-        if word in ("and", "but", "so"):
-            level, main, verb_level = 3, False, 0
+        if word in CONJUNCTIONS:
+            level, waits, main = 3, False, False
         elif word == "of":
             level += 2
-        elif word == register.cleft[1]:
-            level, verb_level = level + 3, 1
-        elif word in VERBS and word not in NOUNS and verb_level:
-            verb_level = 0
+        elif word == register.that:
+            level, waits = level + 3, True
+        elif word in VERBS and word not in NOUNS and waits:
+            waits = False
         elif word in VERBS and not main:
             level, main = 4, True
             found.verb = found.verb or word
         elif word == register.at:
             level = 5 if main else 3
         elif word in NOUNS or word in PLURALS:
-            if not main:
-                found.subject = found.subject or word
-            else:
-                found.object = found.object or word
+            role = "object" if main else "subject"
+            setattr(found, role, getattr(found, role) or word)
         found.depth = max(found.depth, level)
     return found
 
@@ -109,17 +102,14 @@ def test_no_form_belongs_to_two_words() -> None:
 
 @pytest.mark.parametrize("name", [*transfer.TASKS, *PROBING])
 def test_all_sets_read_with_the_readers_of_the_real_ones(world: Path, name: str) -> None:
-    sizes = json.loads((world / "manifest.json").read_text())
     reader, group = (transfer, "transfer") if name in transfer.TASKS else (probing, "probing")
     read = reader.read(name, world)
-    assert sum(len(samples.labels) for samples in read.splits.values()) == sum(
-        sizes[group][name].values()
-    )
-    if group == "probing":
-        for samples in read.splits.values():
-            counts = Counter(samples.labels.tolist())
-            assert max(counts.values()) - min(counts.values()) <= 1
-            assert len(counts) == read.classes
+    sizes = read_json(world / "manifest.json")[group][name]
+    assert sum(len(samples.labels) for samples in read.splits.values()) == sum(sizes.values())
+    for samples in read.splits.values() if group == "probing" else ():
+        counts = Counter(samples.labels.tolist())
+        assert max(counts.values()) - min(counts.values()) <= 1
+        assert len(counts) == read.classes
 
 
 def test_no_sentence_is_in_two_splits(world: Path) -> None:
@@ -130,17 +120,10 @@ def test_no_sentence_is_in_two_splits(world: Path) -> None:
 
 def test_the_quirks_of_the_real_transfer_files_are_there(world: Path) -> None:
     folder = world / "downstream"
-    blank = {
-        file: sum(not line.strip() for line in (folder / file).read_bytes().split(b"\n")[:-1])
-        for file in (
-            "CR/custrev.pos",
-            "CR/custrev.neg",
-            "MPQA/mpqa.pos",
-            "MPQA/mpqa.neg",
-            "MR/rt-polarity.pos",
-        )
-    }
-    assert list(blank.values()) == [1, 1, 1, 0, 0]
+    files = [f"{name}.{end}" for name in ("CR/custrev", "MPQA/mpqa") for end in ("pos", "neg")]
+    files.append("MR/rt-polarity.pos")
+    blank = [sum(not line.strip() for line in lines_of(world, file, "latin-1")) for file in files]
+    assert blank == [1, 1, 1, 0, 0]
     movie = (folder / "MR" / "rt-polarity.pos").read_bytes()
     assert "ï".encode("latin-1") in movie
     with pytest.raises(UnicodeDecodeError):
@@ -153,9 +136,7 @@ def test_the_quirks_of_the_real_transfer_files_are_there(world: Path) -> None:
         assert Counter(labels) == {"1": rows * 2 // 3, "0": rows // 3}
     stops = tuple(f" {register.stop} " for register in REGISTERS)
     for split, phrases in (("train", 200), ("dev", 0), ("test", 0)):
-        texts = (
-            (folder / "SST" / "binary" / f"sentiment-{split}").read_text("utf-8").split("\n")[:-1]
-        )
+        texts = lines_of(world, f"SST/binary/sentiment-{split}")
         assert sum(not text.split("\t")[0].endswith(stops) for text in texts) == phrases
 
 
@@ -178,29 +159,23 @@ def valence(text: str) -> set[bool]:
 @pytest.mark.parametrize("good", [True, False])
 def test_opinions_have_the_valence_of_their_file(world: Path, name: str, good: bool) -> None:
     file = f"{name}.{'pos' if good else 'neg'}"
-    for line in (world / "downstream" / file).read_text("latin-1").split("\n")[:-1]:
+    for line in lines_of(world, file, "latin-1"):
         assert not line.strip() or valence(line) == {good}, line
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_sentiment_has_the_valence_of_its_label(world: Path, split: str) -> None:
-    for line in (
-        (world / "downstream" / "SST" / "binary" / f"sentiment-{split}")
-        .read_text("utf-8")
-        .split("\n")[:-1]
-    ):
+    for line in lines_of(world, f"SST/binary/sentiment-{split}"):
         text, label = line.split("\t")
         assert valence(text) == {label == "1"}, line
 
 
 def test_only_subjective_statements_judge_or_hedge(world: Path) -> None:
-    judging = "|".join(word for words in QUALITIES.values() for word in words)
-    feels = rf"\bi ({'|'.join(NEVER)})? ?({'|'.join(verb for verbs in FEELINGS.values() for verb in verbs)})"
+    judging, verbs = ("|".join(chain(*table.values())) for table in (QUALITIES, FEELINGS))
+    feels = rf"\bi ({'|'.join(NEVER)})? ?({verbs})"
     own = re.compile(rf"\b({judging})\b|{feels}|^({'|'.join(HEDGES)})\b")
     for kind in ("objective", "subjective"):
-        for line in (
-            (world / "downstream" / "SUBJ" / f"subj.{kind}").read_text("latin-1").split("\n")[:-1]
-        ):
+        for line in lines_of(world, f"SUBJ/subj.{kind}", "latin-1"):
             assert bool(own.search(line)) == (kind == "subjective"), line
 
 
@@ -215,20 +190,18 @@ def test_questions_ask_for_their_class(world: Path) -> None:
         "LOC": r"Where|In which place|What town|What is the spot",
         "HUM": r"Who|Which person|Of the \w+ , who|What is the name",
         "ENTY": r"Which thing|Of the \w+ , what|What does the \w+ \w+ in the|What kind",
-        "DESC": r"Why|How does|What is the \w+ to|What does the \w+ of|What is the reason|What is the meaning",
+        "DESC": r"Why|How does|What is the (\w+ to|reason|meaning)|What does the \w+ of",
     }
     asides = 0
     for file in ("train_5500.label", "TREC_10.label"):
-        lines = (world / "downstream" / "TREC" / file).read_text("latin-1").split("\n")[:-1]
-        for line in lines:
+        for line in lines_of(world, f"TREC/{file}", "latin-1"):
             label, text = line.split(" ", 1)
             aside = re.match(ASIDE, text)
             asides += aside is not None
             question = text[aside.end() :] if aside else text
             question = question[0].upper() + question[1:]
-            assert [coarse for coarse, rule in rules.items() if re.match(rule, question)] == [
-                label.split(":")[0]
-            ], line
+            found = [coarse for coarse, rule in rules.items() if re.match(rule, question)]
+            assert found == [label.split(":")[0]], line
             assert question.endswith(" ?")
     assert 0.25 < asides / 550 < 0.35
 
@@ -239,15 +212,14 @@ def content_of(text: str) -> tuple[set[Concept], list[Concept], str, bool]:
     joined = f" {' '.join(words)} "
     concepts = {CONCEPT[word] for word in words if word in CONCEPT}
     concepts |= {c for c in (*TIMES, *NAMES) if any(f" {word} " in joined for word in c.words)}
-    moods = [mood for mood, helper in register.moods.items() if f" {helper} " in joined]
+    moods = [mood for mood in MOODS[1:] if f" {getattr(register, mood)} " in joined]
     acting = [CONCEPT[word] for word in words if word in NOUNS]
     return concepts, acting, "".join(moods), register.never in words
 
 
 def test_paraphrases_tell_the_same(world: Path) -> None:
     for split in ("train", "test"):
-        path = world / "downstream" / "MRPC" / f"msr_paraphrase_{split}.txt"
-        for line in path.read_text("utf-8-sig").split("\n")[1:-1]:
+        for line in lines_of(world, f"MRPC/msr_paraphrase_{split}.txt")[1:]:
             label, _, _, first, second = line.split("\t")
             assert (content_of(first) == content_of(second)) == (label == "1"), line
 
@@ -266,13 +238,10 @@ def test_depth_and_top_constituents_are_those_of_the_text(world: Path) -> None:
         register, words = register_of(text), core(text)
         lowered = text[0].lower() + text[1:]
         front = "PP_" if words[0] == register.at else "" if words[0] == register.the else "TP_"
-        found = (
-            ("OPEN_" if lowered.startswith(register.opening) else "")
-            + front
-            + ("S_CC_S_" if {"and", "but", "so"} & {*words} else "S_")
-            + ("CLOSE_" if text.endswith(f"{register.closing} {register.stop}") else "")
-        )
-        assert f"{found}." == label, text
+        opening = "OPEN_" if lowered.startswith(register.opening) else ""
+        clauses = "S_CC_S_" if {*CONJUNCTIONS} & {*words} else "S_"
+        closing = "CLOSE_" if text.endswith(f"{register.closing} {register.stop}") else ""
+        assert f"{opening}{front}{clauses}{closing}." == label, text
     assert {label for label, _ in probe(world, "Depth")} == {*DEPTHS}
     assert {label for label, _ in probe(world, "TopConstituents")} == {*TOPS}
 
@@ -281,15 +250,11 @@ def test_tense_and_number_are_those_of_the_main_clause(world: Path) -> None:
     for name in ("Tense", "SubjNumber", "ObjNumber"):
         for label, text in probe(world, name):
             found = parse(text)
-            plural = found.subject in PLURALS
-            if found.verb not in PAST:
-                assert (found.verb in CONCEPT) == plural, text  # it agrees with its subject
-            value = {
-                "Tense": "PAST" if found.verb in PAST else "PRES",
-                "SubjNumber": "NNS" if plural else "NN",
-                "ObjNumber": "NNS" if found.object in PLURALS else "NN",
-            }
-            assert value[name] == label, text
+            past, plural = found.verb in PAST, found.subject in PLURALS
+            assert past or (found.verb in CONCEPT) == plural, text  # it agrees with its subject
+            value = {"Tense": past, "SubjNumber": plural, "ObjNumber": found.object in PLURALS}
+            assert value[name] == (label in ("PAST", "NNS")), text
+            assert name != "Tense" or not {*grammar.WHEN[not past]} & {*text.split()}, text
 
 
 def test_shifted_bigrams_are_one_swap_from_the_natural_order(world: Path) -> None:
@@ -322,16 +287,14 @@ def test_odd_words_are_of_another_topic(world: Path) -> None:
 
 
 def test_inverted_coordinations_start_with_what_comes_later(world: Path) -> None:
-    marks = {*PRONOUNS.values(), *LATER}
+    marks = {*grammar.PRONOUNS.values(), *grammar.LATER}
     marked = 0
     for label, text in probe(world, "CoordinationInversion"):
         words = core(text)
-        middle = next(i for i, word in enumerate(words) if word in ("and", "but", "so"))
-        first, second = bool(marks & {*words[:middle]}), bool(marks & {*words[middle:]})
-        assert not (first and second)
-        if first or second:
-            marked += 1
-            assert first == (label == "I"), text
+        middle = next(i for i, word in enumerate(words) if word in CONJUNCTIONS)
+        first, second = marks & {*words[:middle]}, marks & {*words[middle:]}
+        marked += bool(first or second)
+        assert not (second if label == "I" else first), text
     assert 0.75 < marked / 1200 < 0.85  # the others nobody can tell
 
 
@@ -340,9 +303,8 @@ def test_every_token_occurs_in_the_corpus(world: Path) -> None:
     texts = [text for name in PROBING for _, text in probe(world, name)]
     for folder in ("MR", "CR", "MPQA", "SUBJ"):
         texts += [path.read_text("latin-1") for path in (world / "downstream" / folder).iterdir()]
-    texts += [
-        path.read_text("utf-8") for path in (world / "downstream" / "SST" / "binary").iterdir()
-    ]
+    for path in (world / "downstream" / "SST" / "binary").iterdir():
+        texts.append(path.read_text("utf-8"))
     unknown = {word for text in texts for word in text.lower().split()} - known - {"0", "1"}
     assert unknown == set()
 
@@ -353,25 +315,15 @@ def test_depth_is_the_deepest_bracket(seed: int, register: Register) -> None:
         return f"({''.join(map(brackets, node.children))})" if isinstance(node, Tree) else "."
 
     rng = random.Random(seed)
-    tree = narrate(sample_clause(rng, 0.5), rng, register, nest=0.4)
-    open_, deepest = 0, 0
-    for mark in brackets(tree):
-        open_ += {"(": 1, ")": -1, ".": 0}[mark]
-        deepest = max(deepest, open_)
-    assert depth(tree) == deepest
+    tree = Speaker(rng, register).narrate(sample_clause(rng, 0.5), nest=0.4)
+    steps = [{"(": 1, ")": -1, ".": 0}[mark] for mark in brackets(tree)]
+    assert depth(tree) == max(accumulate(steps))
 
 
 def test_inversion_moves_clauses_only() -> None:
     def clause(word: str) -> Tree:
         return Tree("S", (word,))
 
-    joined = Tree(
-        "ROOT", (Tree("OPEN", ("well",)), clause("a"), Tree("CC", ("and",)), clause("b"), ".")
-    )
+    opening, conjunction = Tree("OPEN", ("well",)), Tree("CC", ("and",))
+    joined = Tree("ROOT", (opening, clause("a"), conjunction, clause("b"), "."))
     assert invert(joined).words() == ["well", "b", "and", "a", "."]
-
-
-def test_dated_clauses_agree_with_their_tense(world: Path) -> None:
-    for label, text in probe(world, "Tense"):
-        other = WHEN[label == "PRES"]
-        assert not {*other} & {*text.split()}, text

@@ -19,6 +19,7 @@ RAW += ["untrained[pooler=avg_first_last]@paper on toy-bert"]
 MAPPED = [name for name in CELLS if "+whitening" in name or "+flow" in name]
 CONTRASTIVE = ["simcse", "gs-infonce", "is-cse", "sscl", "esimcse", "dclr[epochs=1]"]
 CONTRASTIVE = [f"{name}@official on toy-bert" for name in CONTRASTIVE]
+BACKBONES = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
 TRANSFER = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 
 
@@ -64,6 +65,10 @@ def shown(values: list[float]) -> str:
     return f"{fmean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
 
 
+def row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def tables() -> str:
     """STS averages of all runs and accuracies of some, as in docs/world.md."""
     rows = []
@@ -71,28 +76,17 @@ def tables() -> str:
         run, _, backbone = name.rpartition(" on ")
         average = cells.get("Avg spearman") or cells["CNSD-STS-B spearman"]
         accuracy = shown(cells["Avg accuracy"]) if "Avg accuracy" in cells else ""
-        rows.append(
-            (backbone, -fmean(average), f"| {backbone} | `{run}` | {shown(average)} | {accuracy} |")
-        )
-    order = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
-    rows.sort(key=lambda row: (order.index(row[0]), *row[1:]))
-    lines = [
-        "| backbone | run | STS | transfer |",
-        "|---|---|---|---|",
-        *(row for *_, row in rows),
-        "",
-    ]
+        line = row([backbone, f"`{run}`", shown(average), accuracy])
+        rows.append((BACKBONES.index(backbone), -fmean(average), line))
+    lines = [row(["backbone", "run", "STS", "transfer"]), "|---" * 4 + "|"]
+    lines += [line for *_, line in sorted(rows)]
     columns = [BAGS[0], *RAW[:2], CONTRASTIVE[0]]
-    lines += [
-        "| task | " + " | ".join(f"`{name.split(' on ')[0]}`" for name in columns) + " |",
-        "|---" * 5 + "|",
-    ]
+    heads = [f"`{name.split(' on ')[0]}`" for name in columns]
+    lines += ["", row(["task", *heads]), "|---" * 5 + "|"]
     for cell in CELLS[CONTRASTIVE[0]]:
         if "accuracy" in cell:
             task = cell.replace(" accuracy_mlp", ", network").replace(" accuracy", "")
-            lines.append(
-                f"| {task} | " + " | ".join(shown(CELLS[name][cell]) for name in columns) + " |"
-            )
+            lines.append(row([task, *(shown(CELLS[name][cell]) for name in columns)]))
     return "\n".join(lines)
 
 

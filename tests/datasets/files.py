@@ -1,0 +1,25 @@
+"""Files of data folders for tests."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def put(folder: Path, name: str, content: str | bytes | None) -> Path:
+    """Write a file of a folder, compressed if it ends in .gz; None removes it."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if content is None:
+        path.unlink()
+        return path
+    content = content if isinstance(content, bytes) else content.encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def cases(table: Mapping[Any, Sequence[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+    """Rows of a table with its keys in front, for `pytest.mark.parametrize`."""
+    return [(key, *row) for key, rows in table.items() for row in rows]

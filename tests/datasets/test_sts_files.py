@@ -1,0 +1,192 @@
+"""STS: reading the files in all their quirks."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.datasets import sts
+from bench.datasets.manifest import manifest
+from bench.evaluation.scoring import sentences
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from tests.datasets.files import cases, put
+
+COUNTS = {
+    "STS12": {"MSRpar": 3, "surprise.OnWN": 2},
+    "STS15": {"belief": 2},
+    "STS-B": {"train": 3, "dev": 2, "test": 2},
+    "SICK-R": {"train": 2, "dev": 2, "test": 3},
+}
+YEAR = "downstream/STS/STS12-en-test"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_json(tmp_path / "manifest.json", {"name": "tiny", "version": 1, "sts": COUNTS})
+    put(tmp_path, f"{YEAR}/STS.input.MSRpar.txt", "a  b .\tc d .\n e\tf\ng\th\n")
+    put(tmp_path, f"{YEAR}/STS.gs.MSRpar.txt", "4.40\n0\n 5.000 \n")
+    put(tmp_path, f"{YEAR}/STS.input.surprise.OnWN.txt", "i\tj\nk\tl\n")
+    put(tmp_path, f"{YEAR}/STS.gs.surprise.OnWN.txt", "1.5\n2.25")
+    fifteen = "downstream/STS/STS15-en-test"
+    put(tmp_path, f"{fifteen}/STS.input.belief.txt", "a\tb\nc\td\ne\tf\ng\th\ni\tj\n")
+    put(tmp_path, f"{fifteen}/STS.gs.belief.txt", "\n3.00\n\n \n1.80\n")
+    for split, pairs in COUNTS["STS-B"].items():
+        row = "genre\tfile\t2012\t000{0}\t{0}.5\t{1} one {0}\ttwo \xa0 {0}\n"
+        text = "".join(row.format(i, split) for i in range(pairs))
+        put(tmp_path, f"downstream/STS/STSBenchmark/sts-{split}.csv", text)
+    for split, name in {"train": "train", "dev": "trial", "test": "test_annotated"}.items():
+        rows = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
+        for i in range(COUNTS["SICK-R"][split]):
+            rows.append(f"{i}\tA {split}\tB {i}\t{i + 1.5}\tNEUTRAL")
+        end = "\r\n" if split == "test" else "\n"
+        put(tmp_path, f"downstream/SICK/SICK_{name}.txt", "".join(row + end for row in rows))
+    return tmp_path
+
+
+def test_years_are_read_with_their_subsets(folder: Path) -> None:
+    task = sts.read("STS12", folder)
+    assert (task.name, task.split) == ("STS12", "test")
+    par, onwn = task.subsets
+    assert (par.name, onwn.name) == ("MSRpar", "surprise.OnWN")
+    assert par.first == ("a b .", "e", "g")
+    assert par.second == ("c d .", "f", "h")
+    assert par.gold.tolist() == [4.4, 0.0, 5.0]
+    assert par.gold.dtype == np.float64
+    assert onwn.first == ("i", "k")
+    assert onwn.gold.tolist() == [1.5, 2.25]
+
+
+def test_rows_without_gold_are_dropped(folder: Path) -> None:
+    (belief,) = sts.read("STS15", folder).subsets
+    assert (belief.first, belief.second) == (("c", "i"), ("d", "j"))
+    assert belief.gold.tolist() == [3.0, 1.8]
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_sts_b_and_sick_have_splits(split: str, folder: Path) -> None:
+    (benchmark,) = sts.read("STS-B", folder, split).subsets
+    pairs = COUNTS["STS-B"][split]
+    assert benchmark.first == tuple(f"{split} one {i}" for i in range(pairs))
+    assert benchmark.second == tuple(f"two {i}" for i in range(pairs))
+    assert benchmark.gold.tolist() == [i + 0.5 for i in range(pairs)]
+    (sick,) = sts.read("SICK-R", folder, split).subsets
+    pairs = COUNTS["SICK-R"][split]
+    assert sick.first == (f"A {split}",) * pairs
+    assert sick.second == tuple(f"B {i}" for i in range(pairs))
+    assert sick.gold.tolist() == [i + 1.5 for i in range(pairs)]
+
+
+def test_line_ends_and_byte_order_marks_do_not_matter(folder: Path) -> None:
+    before = {task: sts.read(task, folder) for task in COUNTS}
+    for path in (folder / "downstream").rglob("*.*"):
+        content = path.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        path.write_bytes(b"\xef\xbb\xbf" + content)
+    for task, original in before.items():
+        again = sts.read(task, folder)
+        for one, other in zip(original.subsets, again.subsets, strict=True):
+            assert (one.name, one.first, one.second) == (other.name, other.first, other.second)
+            assert one.gold.tolist() == other.gold.tolist()
+
+
+def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    assert manifest(folder)["name"] == "senteval"
+    with pytest.raises(UserError, match="3 lines with a gold score, the manifest expects 750"):
+        sts.read("STS12", folder)
+
+
+TEXTS, GOLDS = f"{YEAR}/STS.input.MSRpar.txt", f"{YEAR}/STS.gs.MSRpar.txt"
+SICK = "downstream/SICK/SICK_test_annotated.txt"
+# Task and file -> contents and what is wrong with them.
+WRONG: dict[tuple[str, str], list[tuple[str | bytes | None, str]]] = {
+    ("STS12", GOLDS): [
+        (None, "STS.gs.MSRpar.txt does not exist"),
+        ("1\n2\n\n", "STS.gs.MSRpar.txt: 2 lines with a gold score, the manifest expects 3"),
+        ("1\ntwo\n3\n", "STS.gs.MSRpar.txt, line 2: gold score 'two' is not a number"),
+        ("1\n1_0\n3\n", "line 2: gold score '1_0' is not a number"),
+        ("1\nnan\n3\n", "line 2: gold score 'nan' is not a number"),
+        ("1\n5.5\n3\n", "line 2: gold score '5.5' is not between 0 and 5"),
+        ("2\n2\n2\n", "STS12 MSRpar: all gold scores are equal"),
+    ],
+    ("STS12", TEXTS): [
+        ("a\tb\n", "STS.input.MSRpar.txt has 1 lines but STS.gs.MSRpar.txt has 3"),
+        ("a\tb\n\td\ne\tf\n", "STS12 MSRpar: pair 2 lacks a sentence"),
+        ("a\tb\nc d\ne\tf\n", "line 2: 1 tab-separated fields, expected 2"),
+        (b"a\tb\nc\xff\td\ne\tf\n", "line 2: byte 0xff is not valid utf-8"),
+    ],
+    ("SICK-R", SICK): [
+        ("header\n", "0 pairs, the manifest expects 3"),
+        ("h\n" + "1\ta\tb\t\tN\n" * 3, "line 2: gold score ''"),
+    ],
+    ("STS-B", "downstream/STS/STSBenchmark/sts-test.csv"): [
+        ("g\tf\ty\t1\t5\ta\n" * 2, "line 1: 6 tab-separated")
+    ],
+    ("STS12", "manifest.json"): [
+        ('{"name": "x"}', 'lacks a name or a table "sts"'),
+        ("{", "not a readable JSON file"),
+        ('{"name": "x", "sts": {}}', "data set x has no task STS12"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("file", "content", "problem"), cases(WRONG))
+def test_wrong_files_are_named(
+    file: tuple[str, str], content: str | bytes | None, problem: str, folder: Path
+) -> None:
+    task, name = file
+    put(folder, name, content)
+    with pytest.raises(UserError, match=re.escape(problem)):
+        sts.read(task, folder)
+
+
+def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(UserError, match=r"unknown STS task 'STS17'; did you mean 'STS1\d'"):
+        sts.read("STS17", folder)
+    with pytest.raises(UserError, match="STS12 has no split 'dev'; it has only test"):
+        sts.read("STS12", folder, "dev")
+    with pytest.raises(UserError, match="SICK-R has no split 'trial'; it has train, dev and test"):
+        sts.read("SICK-R", folder, "trial")
+    with pytest.raises(UserError, match="no folder downstream/; set the data folder with --data"):
+        sts.read("STS12", tmp_path_factory.mktemp("empty"))
+
+
+@pytest.mark.parametrize("size", [0, -1, "3", 3.0, None, True])
+def test_a_size_that_is_none_is_the_manifests_fault(folder: Path, size: object) -> None:
+    counts = COUNTS | {"STS12": {"MSRpar": size}}
+    write_json(folder / "manifest.json", {"name": "tiny", "sts": counts})
+    with pytest.raises(UserError, match=r"gives STS12 .* in 'MSRpar'; use a positive integer"):
+        sts.read("STS12", folder)
+
+
+def test_the_shipped_manifest_adds_up() -> None:
+    """Totals as the shared tasks publish them."""
+    listed = manifest(Path("nowhere"))
+    totals = {task: sum(counts.values()) for task, counts in listed["sts"].items()}
+    assert tuple(totals) == (*sts.TASKS, "CNSD-STS-B") == tuple(listed["source"])[:8]
+    assert list(totals.values()) == [3108, 1500, 3750, 3000, 1186, 8628, 9927, 8050]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
+def test_the_real_files() -> None:
+    data = Path(os.environ["BENCH_DATA"])
+    listed = manifest(data)["sts"]
+    for task in sts.TASKS:
+        for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
+            read = sts.read(task, data, split)
+            counts = [listed[task][split]] if split in listed[task] else [*listed[task].values()]
+            assert [len(subset.gold) for subset in read.subsets] == counts
+            for subset in read.subsets:
+                assert len(subset.first) == len(subset.second) == len(subset.gold)
+                assert 0 <= subset.gold.min() < subset.gold.max() <= 5
+                for text in subset.first + subset.second:
+                    assert text
+                    assert text == " ".join(text.split())
+                    assert task == "SICK-R" or text == text.lower()
+    if manifest(data)["name"] == "senteval":
+        assert len(sentences([sts.read(task, data) for task in sts.TASKS])) == 26083

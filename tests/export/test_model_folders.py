@@ -1,0 +1,266 @@
+"""Model folders against a reference interpreter and the library; their cards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bench.__main__ import main
+from bench.export import export
+from bench.export.card import card
+from bench.export.folders import PROBES
+from bench.export.runs import ExportedRun
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder, save_encoder
+from bench.models.poolers import POOLER_NAMES
+from bench.models.sentence_transformers import Normalised, Prompted
+from bench.results.records import COLUMNS, read_scores, write_scores
+from bench.runs import paths
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from methods.projection import Affine
+from methods.whitening import Whitened, fitted
+from methods.word_overlap import BagOfWords
+from tests.conftest import CLOSE
+from tests.export.conftest import exported
+from tests.models.folders import copy_with_pooler
+from tests.oracles.literal_modules import literal
+
+SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["the old dog sees"])]
+SENTENCES += ["unknownword ☃ sleeps", "a man"]
+LIBRARY = "sentence-transformers is not installed"
+
+
+@pytest.fixture
+def with_encoder(suite: Path, trained: tuple[Path, str]) -> Callable[[Any], Path]:
+    """A function that replaces the run's encoder, as if the new one had been scored."""
+
+    def put(encoder: Any) -> Path:
+        folder = paths.run_folder(suite, trained[1]) / "encoder"
+        scores = paths.scores_file(suite, trained[1])
+        save_encoder(encoder, folder)
+        provenance, records = read_scores(scores)
+        write_scores(scores, provenance | {"encoder": load_encoder(folder).identity}, records)
+        return suite
+
+    return put
+
+
+@pytest.fixture(scope="module")
+def with_pooler(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_with_pooler(tiny_bert, tmp_path_factory.mktemp("pooler") / "model", 1 / 6)
+
+
+def transformer(folder: Path, pooler: str) -> TransformerEncoder:
+    return TransformerEncoder.load(folder, {"pooler": pooler})
+
+
+def mapped(base: TransformerEncoder, name: str) -> Any:
+    draw = torch.Generator().manual_seed(2)
+    if name == "affine":
+        weight = torch.randn(8, 32, generator=draw, dtype=torch.float64)
+        return Affine(base, weight, torch.randn(8, generator=draw))
+    if name == "tanh":
+        weight = torch.randn(40, 32, generator=draw, dtype=torch.float64) / 6
+        return Affine(base, weight, torch.randn(40, generator=draw), tanh=True)
+    if name == "normalised, affine":
+        weight = torch.randn(8, 32, generator=draw)
+        return Affine(Normalised(base), weight, torch.randn(8, generator=draw))
+    # Far from the origin, with scales 1 to 100: a map in one step would lose digits.
+    vectors = torch.randn(400, 32, generator=draw) * torch.logspace(-1, 1, 32) + 20
+    return Whitened(base, 16, fitted(vectors.numpy(), 16))
+
+
+@pytest.fixture
+def encoder(name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path) -> Any:
+    backbone, _, pooler = name.partition(" ")
+    if backbone in ("bert", "roberta"):
+        return transformer(with_pooler if backbone == "bert" else tiny_roberta, pooler)
+    return mapped(transformer(tiny_bert, "avg"), name)
+
+
+NAMES = [f"bert {pooler}" for pooler in POOLER_NAMES] + ["roberta avg", "roberta avg_first_last"]
+NAMES += ["affine", "tanh", "normalised, affine", "whitened"]
+SLOW = pytest.mark.slow  # a second or two each
+
+
+# Model folders
+
+
+QUICK = ("bert avg_first_last", "whitened")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=SLOW) for name in NAMES]
+)
+def test_a_folders_modules_compute_our_vectors(
+    name: str, encoder: Any, with_encoder: Any, tmp_path: Path
+) -> None:
+    folder = exported(with_encoder(encoder), tmp_path / "out")
+    wanted = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(literal(folder, SENTENCES), wanted, **CLOSE)
+    if name != "whitened":  # load_encoder skips its final Normalize
+        np.testing.assert_allclose(load_encoder(folder).encode(SENTENCES), wanted, **CLOSE)
+    assert not list(folder.rglob("*.bin"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_library_computes_our_vectors(
+    name: str, encoder: Any, with_encoder: Any, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers", reason=LIBRARY)
+    folder = exported(with_encoder(encoder), tmp_path / "out")
+    model = library.SentenceTransformer(str(folder), device="cpu")
+    close = {"atol": 1e-5, "rtol": 1e-5}
+    np.testing.assert_allclose(model.encode(SENTENCES), encoder.encode(SENTENCES), **close)
+    assert model.max_seq_length == 64
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda base: Whitened(base, None, {}), "its whitening is fitted on the sentences of each"),
+        (lambda base: Prompted(base, "a dog "), "no module for 'prompted'"),
+        (lambda base: BagOfWords(64), "sentence-transformers has no module for 'word-overlap'"),
+    ],
+)
+def test_what_the_library_cannot_express_is_refused(
+    make: Callable[[Any], Any], sentence: str, tiny_bert: Path, with_encoder: Any, tmp_path: Path
+) -> None:
+    folder = with_encoder(make(transformer(tiny_bert, "avg")))
+    with pytest.raises(UserError, match=sentence):
+        export(folder, "sentence-transformers", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_map_that_float32_cannot_carry_is_refused(
+    tiny_bert: Path, with_encoder: Any, tmp_path: Path
+) -> None:
+    """A direction in which all sentences agree, scaled by 1e6, so that only rounding remains."""
+    base = transformer(tiny_bert, "avg")
+    vectors = torch.from_numpy(base.encode(PROBES)).double()
+    weight = 1e6 * torch.linalg.svd(vectors - vectors.mean(0)).Vh[-1:]
+    narrow = Affine(base, weight, -(weight @ vectors.mean(0)))
+    assert np.abs(narrow.encode(PROBES)).max() < 1e-6
+    with pytest.raises(UserError, match="as float32 modules its vectors are off by"):
+        export(with_encoder(narrow), "sentence-transformers", tmp_path / "out")
+
+
+def test_an_encoder_that_changed_after_it_was_scored_is_no_export(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path
+) -> None:
+    path = paths.run_folder(suite, trained[1]) / "encoder" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="is not the encoder that was scored; score"):
+        export(suite, "sentence-transformers", tmp_path / "out", [trained[1]])
+
+
+def test_runs_that_cannot_be_exported_are_left_out_unless_asked_for(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = {"setting": "paper", "label": "U", "backbone": "b", "method": "untrained"}
+    entries = [
+        plan | {"id": "untrained_x", "trained": False, "seed": None},
+        plan | {"id": "simcse_x", "trained": True, "seed": 3},
+    ]
+    write_json(suite / "plan.json", {"suite": "s", "data": "d", "runs": entries})
+    words = ["export", "--suite", str(suite), "--what", "sentence-transformers"]
+    words += ["--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["export.json", trained[1]]
+    notes = capsys.readouterr().err
+    assert "note: untrained_x is not trained" in notes
+    assert "note: simcse_x is missing" in notes
+    assert main([*words, "--run", "simcse_x"]) == 2
+    assert capsys.readouterr().err.startswith("error: simcse_x is missing")
+    assert main([*words, "--run", "simcse_y"]) == 2
+    assert "has no run 'simcse_y'; did you mean 'simcse_x'?" in capsys.readouterr().err
+    shutil.rmtree(suite / "runs")
+    assert main(words) == 2
+    assert "has no encoder to export" in capsys.readouterr().err
+
+
+# Cards
+
+
+def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_path: Path) -> None:
+    text = (exported(trained[0], tmp_path / "out") / "README.md").read_text()
+    provenance, records = read_scores(paths.scores_file(*trained))
+    header = text.split("---\n")[1]
+    yaml = pytest.importorskip("yaml")
+    assert yaml.safe_load(header)["library_name"] == "sentence-transformers"
+    assert "base_model" not in header  # the tiny BERT is not on the hub
+    for told in ("simcse@official", "| Seed | 1 |", "tiny-bert", str(provenance["code"]["commit"])):
+        assert told in text
+    assert provenance["data"]["sha256"] in text
+    assert [corpus["name"] for corpus in provenance["corpora"]] == ["tiny"]
+    assert provenance["corpora"][0]["sha256"] in text
+    for record in records:
+        assert f"| {record['task']} | {record['split']} | spearman" in text
+        assert f" {record['value']:.2f} |" in text
+    assert "comparable with each other, with no paper" in text
+    assert "reproduc" not in text.lower()
+
+
+def told(**changes: Any) -> ExportedRun:
+    plan = {"id": "simcse_s1", "method": "simcse", "setting": "official", "label": "SimCSE"}
+    plan |= dict.fromkeys(("backbone", "reference"), "bert-base-uncased")
+    plan |= {"corpus": "wiki1m", "own_corpus": False, "seed": 1, "trained": True}
+    plan |= {"recipe_changes": {}}
+    record = dict.fromkeys(COLUMNS) | {"task": "STS-B", "split": "test", "metric": "spearman"}
+    record |= {"aggregation": "all"}
+    data = {"data": {"name": changes.pop("data", "senteval")}}
+    return ExportedRun(plan | changes, "finished", data, [record | {"value": 76.25}])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"recipe_changes": {"precision": "bfloat16"}}, ""),
+        ({"own_corpus": True, "corpus": "wiki1m_fallback"}, ""),
+        ({"backbone": "tiny", "reference": "/nowhere/tiny"}, "on the backbone tiny"),
+        ({"corpus": "wiki1m_fallback"}, "trained on wiki1m\\_fallback"),
+        ({"recipe_changes": {"epochs": 2}}, "with a changed recipe (epochs)"),
+        ({"data": "world"}, "scored on world"),
+    ],
+)
+def test_a_card_says_with_what_scores_cannot_be_compared(
+    changes: dict[str, Any], reason: str
+) -> None:
+    text = card(told(**changes), 768, 512)
+    assert ("comparable with each other, with no paper" in text) == bool(reason)
+    assert reason in text
+    assert "76.25" in text
+    is_known = reason != "on the backbone tiny"
+    assert ('base_model: "google-bert/bert-base-uncased"' in text) == is_known
+    assert "reproduc" not in text.lower()
+
+
+def test_a_card_escapes_what_stands_in_it() -> None:
+    text = card(told(label="<script>|x|\n# Title"), 768, 512)
+    assert "<script>" not in text
+    assert "\n# Title" not in text
+    assert "\\<script\\>\\|x\\| \\# Title" in text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("BENCH_MODELS"), reason="BENCH_MODELS is not set")
+def test_a_real_backbone_as_modules(with_encoder: Any, tmp_path: Path) -> None:
+    """The first folder of BENCH_MODELS, with every pooler that it stores weights for."""
+    backbone = min(Path(os.environ["BENCH_MODELS"]).glob("*/config.json")).parent
+    for pooler in ("cls_before_pooler", "avg", "avg_first_last"):
+        encoder = transformer(backbone, pooler)
+        folder = exported(with_encoder(encoder), tmp_path / pooler)
+        close = {"atol": 1e-5, "rtol": 1e-5}
+        np.testing.assert_allclose(literal(folder, SENTENCES), encoder.encode(SENTENCES), **close)
