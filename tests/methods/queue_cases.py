@@ -51,7 +51,7 @@ class FakeContext:
         return Views([self.states(view, model)[0][0][:, 0] for view in views], lambda layer: ())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QueueCase(Case):
     """A case whose loss is a whole step: `prepare` before the first one, `extras`, the loss,
     `after_loss`."""

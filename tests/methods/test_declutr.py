@@ -4,7 +4,7 @@ to end."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from bench.training.loop import train
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, cosine
 from methods.declutr import DeCLUTR, DeCLUTRHyper, sample_spans
+from tests.methods import outside
 from tests.oracles import spans as oracle
 
 SMALL = {"shortest": 2, "longest": 6, "document": 24}
@@ -61,29 +62,19 @@ TARGETS = torch.tensor([0, 3, 6, 6, 1, 2])
 KINDS = ("random", "near-duplicates", "duplicates", "tiny", "huge", "one")
 
 
-def disagreement(
-    build: Callable[[], DeCLUTR], hyper: DeCLUTRHyper, kind: str, dtype: torch.dtype
-) -> float:
-    """The largest relative difference in loss or gradient, relative to the oracle's or to what
-    rounding decides."""
-    leaves = [part.clone().requires_grad_() for part in vectors(kind)]
-    expected = oracle.declutr_contrast(leaves[0], leaves[1], hyper.temperature, hyper.average)
-    expected = expected + hyper.language * oracle.cross_entropy(leaves[2], TARGETS.tolist())
-    wanted = torch.autograd.grad(expected, leaves, allow_unused=True)
-    own = [part.detach().to(dtype).requires_grad_() for part in leaves]
-    loss = build().loss(own[0], own[1], (own[2], TARGETS))
-    assert loss.dtype == dtype
-    found = torch.autograd.grad(loss, own, allow_unused=True)
-    floor = 1e-3 if dtype == torch.float64 else 0.01 / hyper.temperature
-    worst = abs(loss.item() - expected.item()) / max(abs(expected.item()), floor)
-    for leaf, one, other in zip(leaves, found, wanted, strict=True):
-        unit = leaf.detach().norm(dim=1, keepdim=True) * hyper.temperature
-        one, other = (
-            torch.zeros_like(leaf) if grad is None else grad.double() * unit
-            for grad in (one, other)
-        )
-        worst = max(worst, (one - other).abs().max().item() / max(other.abs().max().item(), floor))
-    return worst
+def disagreement(hyper: DeCLUTRHyper, kind: str, dtype: torch.dtype) -> float:
+    def expected(leaves: Sequence[Tensor]) -> Tensor:
+        contrast = oracle.declutr_contrast(*leaves[:2], hyper.temperature, hyper.average)
+        return contrast + hyper.language * oracle.cross_entropy(leaves[2], TARGETS.tolist())
+
+    return outside.disagreement(
+        lambda own: DeCLUTR(hyper, Shape(WIDTH, 4)).loss(own[0], own[1], (own[2], TARGETS)),
+        expected,
+        vectors(kind),
+        dtype,
+        floor=1e-3 if dtype == torch.float64 else 0.01 / hyper.temperature,
+        unit=lambda leaf: leaf.norm(dim=1, keepdim=True) * hyper.temperature,
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,9 +83,7 @@ def disagreement(
 def test_equals_the_oracle(kind: str, average: bool, temperature: float) -> None:
     hyper = DeCLUTRHyper(temperature=temperature, average=average, language=0.5)
     for dtype, bound in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
-        assert disagreement(lambda: DeCLUTR(hyper, Shape(WIDTH, 4)), hyper, kind, dtype) < bound, (
-            dtype
-        )
+        assert disagreement(hyper, kind, dtype) < bound, dtype
 
 
 def _nt_xent(change: Callable[..., Tensor]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -156,16 +145,9 @@ MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    hyper = DeCLUTRHyper(language=0.5)
     MUTATIONS[name](monkeypatch)
-    build = lambda: DeCLUTR(hyper, Shape(WIDTH, 4))  # noqa: E731
-    assert (
-        max(
-            disagreement(build, hyper, kind, torch.float64)
-            for kind in ("random", "near-duplicates")
-        )
-        > 1e-6
-    )
+    hyper, kinds = DeCLUTRHyper(language=0.5), ("random", "near-duplicates")
+    assert max(disagreement(hyper, kind, torch.float64) for kind in kinds) > 1e-6
 
 
 def test_limits() -> None:
@@ -446,44 +428,3 @@ def test_short_and_unknown_documents_are_refused(
     run = run_of(text_of(), tiny_bert, tiny_corpus, tiny_data)
     with pytest.raises(UserError, match="has no list of documents"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
-
-
-@pytest.mark.parametrize(
-    "hyper",
-    [
-        {"temperature": 0.0},
-        {"anchors": 0},
-        {"positives": 0},
-        {"shortest": 0},
-        {"shortest": 600},
-        {"document": 2047},
-        {"masked": 0.0},
-        {"masked": 1.0},
-        {"language": -1.0},
-    ],
-)
-def test_impossible_hyper_parameters_are_refused(hyper: dict[str, float]) -> None:
-    with pytest.raises(Refusal, match="'declutr'"):
-        DeCLUTR.check(DeCLUTRHyper(**hyper))  # type: ignore[arg-type]
-
-
-def test_settings() -> None:
-    official, paper = (
-        resolve(
-            f"declutr@{setting}",
-            backbone_name="roberta-base",
-            corpus="world",
-            data="senteval",
-            seed=1,
-        )
-        for setting in ("official", "paper")
-    )
-    assert (official.recipe.batch_size, paper.recipe.batch_size) == (4, 16)
-    assert official.build().hyper.average
-    assert not paper.build().hyper.average
-    assert official.recipe.pooler == official.evaluation_pooler == "avg"
-    assert (
-        official.recipe.learning_rate,
-        official.recipe.weight_decay,
-        official.recipe.warmup,
-    ) == (5e-5, 0.1, 0.1)

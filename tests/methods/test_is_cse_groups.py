@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import methods.is_cse as is_cse
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
-from bench.models.load import load_encoder
-from bench.runs.resolve import resolve
-from bench.utils.files import read_json
-from methods.base import Refusal, Shape, Step, compose, info_nce, stream
+from methods.base import Shape, Step, compose, info_nce, stream
 from methods.is_cse import ISCSE, cluster
 from methods.simcse import SimCSE
 from tests.methods.cases import (
@@ -32,11 +26,13 @@ from tests.methods.cases import (
     Case,
     batch,
     disagreement,
+    is_caught,
     method_step,
     tolerance,
 )
 from tests.oracles.kmeans import GroupOracle
-from tests.oracles.mutations import override, set_hyper
+from tests.oracles.mutations import Mutation, around, hyper, other, patched
+from tests.oracles.mutations_is_cse import unless_full, with_gradient
 
 Patch = pytest.MonkeyPatch
 KINDS = ("close",)  # where the mutations are caught
@@ -94,159 +90,84 @@ def test_equals_oracle(one: Case, kind: str) -> None:
 # Mistakes
 
 
-def gamma_of_the_centre(method: Any, patch: Patch) -> None:
-    set_hyper(method, gamma=1 - method.hyper.gamma)
+def by_centres(change: Callable[..., Any]) -> Mutation:
+    return around("_smooth_by_centres", change)
 
 
-def one_cluster_less(method: Any, patch: Patch) -> None:
-    set_hyper(method, clusters=method.hyper.clusters - 1)
+def drawn_anew(plain: Any, self: Any, unit: Tensor, step: Step) -> Any:
+    self.centres = torch.zeros_like(self.centres)
+    return plain(self, unit, step)
 
 
-def centres_drawn_anew_each_step(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-
-    def draw(self: Any, unit: Tensor, step: Step) -> Any:
-        self.centres = torch.zeros_like(self.centres)
-        return plain(self, unit, step)
-
-    override(method, "_smooth_by_centres", draw)
+def clustering(change: Callable[..., Tensor]) -> Mutation:
+    return patched(is_cse, "cluster", change)
 
 
-def centres_of_another_draw(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-    override(
-        method,
-        "_smooth_by_centres",
-        lambda self, unit, step: plain(self, unit, replace(step, seed=step.seed + 1)),
-    )
+def shorter(plain: Any, rows: Tensor, centres: Tensor) -> Tensor:
+    lengths = torch.linspace(0.5, 1, len(centres)).unsqueeze(1).to(rows)
+    return plain(rows, centres) * lengths
+
+
+def of_the_next_sentence(plain: Any, self: Any, unit: Tensor, step: Step) -> Tensor | None:
+    drawn, own = plain(self, unit, step), self.hyper.gamma * unit
+    return None if drawn is None else own + (drawn - own).roll(1, 0)
+
+
+def centres_detached(plain: Any, self: Any, unit: Tensor, step: Step) -> Any:
+    found = plain(self, unit, step)
+    self.centres = self.centres.detach()
+    return found
+
+
+def memory_with_gradient(method: Any, patch: Patch) -> None:
+    by_centres(centres_detached)(method, patch)
+    other("_remember", with_gradient)(method, patch)
+
+
+def entering_late(self: Any, anchors: Tensor, positives: Tensor, t: float, step: Step) -> Any:
+    unit = F.normalize(positives, dim=-1)
+    found = self._smooth_by_centres(unit, step)
+    self._remember(unit)
+    return [] if found is None else [(self.alpha(step), info_nce(anchors, found, t))]
 
 
 def one_round_alone(method: Any, patch: Patch) -> None:
     patch.setattr(is_cse, "MOST_ROUNDS", 1)
 
 
-def centres_never_move(method: Any, patch: Patch) -> None:
-    patch.setattr(is_cse, "cluster", lambda rows, centres: centres)
+MUTATIONS: dict[str, tuple[str, Mutation]] = {
+    "gamma_of_the_centre": ("kmeans-official", hyper(gamma=lambda own: 1 - own.gamma)),
+    "one_cluster_less": ("kmeans-official", hyper(clusters=lambda own: own.clusters - 1)),
+    "centres_drawn_anew_each_step": ("kmeans-official", by_centres(drawn_anew)),
+    "centres_of_another_draw": (
+        "kmeans-official",
+        by_centres(lambda plain, self, unit, step:
+                   plain(self, unit, replace(step, seed=step.seed + 1)))),
+    "one_round_alone": ("kmeans-official", one_round_alone),
+    "centres_never_move": ("kmeans-official", clustering(lambda plain, rows, centres: centres)),
+    "mean_in_place_of_unit_mean": ("kmeans-official", clustering(shorter)),
+    "farthest_centre": (
+        "kmeans-official",
+        patched(torch.Tensor, "argmax", lambda plain, *given: torch.Tensor.argmin(*given))),
+    "centre_of_the_next_sentence": ("kmeans-official", by_centres(of_the_next_sentence)),
+    "positive_detached": (
+        "kmeans-official",
+        by_centres(lambda plain, self, unit, step: plain(self, unit.detach(), step))),
+    "memory_with_gradient": ("kmeans-official", memory_with_gradient),
+    "batch_enters_late": ("kmeans-official", other("terms", entering_late)),
+    "waits_until_the_memory_is_full": ("kmeans-paper", by_centres(unless_full)),
+    "neighbours_forgotten": ("both-official", other("_smooth", lambda self, unit: None)),
+    "clusters_forgotten": (
+        "both-official", other("_smooth_by_centres", lambda self, unit, step: None)),
+    "mean_of_both_terms": (
+        "both-paper", around("alpha", lambda plain, self, step: plain(self, step) / 2)),
+}  # fmt: skip
 
 
-def mean_in_place_of_unit_mean(method: Any, patch: Patch) -> None:
-    def shorter(rows: Tensor, centres: Tensor) -> Tensor:
-        return cluster(rows, centres) * torch.linspace(0.5, 1, len(centres)).unsqueeze(1).to(rows)
-
-    patch.setattr(is_cse, "cluster", shorter)
-
-
-def farthest_centre(method: Any, patch: Patch) -> None:
-    patch.setattr(torch.Tensor, "argmax", torch.Tensor.argmin)
-
-
-def centre_of_the_next_sentence(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-    override(
-        method,
-        "_smooth_by_centres",
-        lambda self, unit, step: mixed(self, plain(self, unit, step), unit, 1),
-    )
-
-
-def positive_detached(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-    override(
-        method, "_smooth_by_centres", lambda self, unit, step: plain(self, unit.detach(), step)
-    )
-
-
-def mixed(method: Any, drawn: Tensor | None, unit: Tensor, shift: int) -> Tensor | None:
-    if drawn is None:
-        return None
-    own = method.hyper.gamma * unit
-    return own + (drawn - own).roll(shift, 0)
-
-
-def memory_with_gradient(method: Any, patch: Patch) -> None:
-    def remember(self: Any, unit: Tensor) -> None:
-        self.rows = torch.cat([self.rows.detach().to(unit), unit])[-self.hyper.buffer :]
-        self.filled = (self.filled + len(unit)).clamp(max=self.hyper.buffer)
-
-    def draw(self: Any, unit: Tensor, step: Step) -> Any:
-        found = plain(self, unit, step)
-        self.centres = self.centres.detach()
-        return found
-
-    plain = type(method)._smooth_by_centres
-    override(method, "_remember", remember)
-    override(method, "_smooth_by_centres", draw)
-
-
-def batch_enters_late(method: Any, patch: Patch) -> None:
-    def terms(self: Any, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Any:
-        unit = F.normalize(positives, dim=-1)
-        found = self._smooth_by_centres(unit, step)
-        self._remember(unit)
-        return [] if found is None else [(self.alpha(step), info_nce(anchors, found, temperature))]
-
-    override(method, "terms", terms)
-
-
-def waits_until_the_memory_is_full(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-    override(
-        method,
-        "_smooth_by_centres",
-        lambda self, unit, step: (
-            None if self.filled < self.hyper.buffer else plain(self, unit, step)
-        ),
-    )
-
-
-def neighbours_forgotten(method: Any, patch: Patch) -> None:
-    override(method, "_smooth", lambda self, unit: None)
-
-
-def clusters_forgotten(method: Any, patch: Patch) -> None:
-    override(method, "_smooth_by_centres", lambda self, unit, step: None)
-
-
-def mean_of_both_terms(method: Any, patch: Patch) -> None:
-    plain = type(method).alpha
-    override(method, "alpha", lambda self, step: plain(self, step) / 2)
-
-
-MUTATIONS = [
-    ("kmeans-official", gamma_of_the_centre),
-    ("kmeans-official", one_cluster_less),
-    ("kmeans-official", centres_drawn_anew_each_step),
-    ("kmeans-official", centres_of_another_draw),
-    ("kmeans-official", one_round_alone),
-    ("kmeans-official", centres_never_move),
-    ("kmeans-official", mean_in_place_of_unit_mean),
-    ("kmeans-official", farthest_centre),
-    ("kmeans-official", centre_of_the_next_sentence),
-    ("kmeans-official", positive_detached),
-    ("kmeans-official", memory_with_gradient),
-    ("kmeans-official", batch_enters_late),
-    ("kmeans-paper", waits_until_the_memory_is_full),
-    ("both-official", neighbours_forgotten),
-    ("both-official", clusters_forgotten),
-    ("both-paper", mean_of_both_terms),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "mutate"), MUTATIONS, ids=[mutate.__name__ for _, mutate in MUTATIONS]
-)
-def test_a_mutation_is_caught(
-    name: str, mutate: Callable[[Any, Patch], None], monkeypatch: Patch
-) -> None:
-    def build() -> Any:
-        method = BY_NAME[name].build()
-        monkeypatch.undo()
-        mutate(method, monkeypatch)
-        return method
-
-    assert (
-        max(disagreement(BY_NAME[name], kind, build=build)[torch.float64] for kind in KINDS) > 1e-6
-    )
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    case, mutate = MUTATIONS[name]
+    assert is_caught(BY_NAME[case], mutate, monkeypatch, KINDS)
 
 
 # What K-means is
@@ -318,13 +239,13 @@ def test_without_alpha_or_before_the_memory_is_full_it_is_simcse_bit_for_bit(
     group: str, dtype: torch.dtype
 ) -> None:
     plain = losses(compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4)), dtype)
-    for hyper in (
+    for changes in (
         {"alpha": 0.0},
         {"buffer": 1000},
         {"buffer": 1000, "neighbours": 500, "clusters": 500},
     ):
-        off = losses(build(group=group, current_first="clusters" not in hyper, **hyper), dtype)
-        assert all(map(torch.equal, plain, off)), hyper
+        off = losses(build(group=group, current_first="clusters" not in changes, **changes), dtype)
+        assert all(map(torch.equal, plain, off)), changes
 
 
 def test_with_gamma_one_the_term_is_the_instance_loss() -> None:
@@ -392,66 +313,4 @@ def test_neighbours_alone_remember_no_centres() -> None:
     assert set(build(group="both").state_dict()) == {"rows", "filled", "centres"}
 
 
-@pytest.mark.parametrize(
-    ("hyper", "message"),
-    [
-        ({"group": "k-means"}, "'group' of 'is-cse' is one of knn, kmeans, both, not 'k-means'"),
-        ({"group": "kmeans", "clusters": 0}, "0 < clusters <= buffer, not 0 and 10"),
-        ({"group": "both", "clusters": 11}, "0 < clusters <= buffer, not 11 and 10"),
-        ({"gamma": 1.1}, "0 <= gamma <= 1, not 1.1"),
-        ({"gamma": -0.1}, "0 <= gamma <= 1"),
-    ],
-)
-def test_what_cannot_be_is_refused(hyper: dict[str, Any], message: str) -> None:
-    with pytest.raises(Refusal, match=message):
-        build(**hyper)
-
-
-def test_earlier_runs_keep_their_names() -> None:
-    def identify(text: str) -> str:
-        return resolve(
-            text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=42
-        ).id
-
-    plain = identify("is-cse")
-    assert plain == "is-cse_official_bert-base-uncased_s42_04e689638d"
-    assert identify("is-cse[clusters=64,gamma=0.5,group=knn]") == plain
-    assert (
-        len(
-            {
-                plain,
-                *(
-                    identify(f"is-cse[{key}]")
-                    for key in ("group=kmeans", "group=both", "gamma=0.1")
-                ),
-            }
-        )
-        == 4
-    )
-
-
 # A training
-
-
-@pytest.mark.parametrize("group", ["kmeans", "both"])
-def test_a_training_is_deterministic_and_keeps_what_it_scored(
-    train_tiny: Callable[..., Path], tiny_data: Path, group: str
-) -> None:
-    text = f"is-cse[alpha=0.5,buffer=16,clusters=4,group={group},neighbours=3]"
-    folder = train_tiny(text)
-    outcome = read_json(folder / "outcome.json")["outcome"]
-    assert outcome["status"] == "finished"
-    dev = score_tasks(load_encoder(str(folder / "encoder")), [sts.read("STS-B", tiny_data, "dev")])
-    assert dev[0]["value"] == outcome["best_dev"]
-    again = train_tiny(text, fresh=True)
-    names = ("log.jsonl", "encoder/model.safetensors")
-    logs = [
-        [row.split(', "sentences')[0] for row in (one / names[0]).read_text().splitlines()]
-        for one in (folder, again)
-    ]
-    assert logs[0] == logs[1]
-    assert (folder / names[1]).read_bytes() == (again / names[1]).read_bytes()
-    assert logs[0] != [
-        row.split(', "sentences')[0]
-        for row in (train_tiny("simcse") / names[0]).read_text().splitlines()
-    ]

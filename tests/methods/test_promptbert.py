@@ -13,13 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder, save_encoder
 from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
-from methods.base import Refusal, Shape, Step, Views
+from methods.base import Shape, Step, Views
 from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper
 from methods.simcse import SimCSE
 from tests.methods.cases import HARD, batch
@@ -314,11 +312,7 @@ def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Pat
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
     others = [
         make(torch.float32, **{"denoise_scored": True, **hyper})
-        for hyper in (
-            {"denoise_scored": False},
-            {"period": "false"},
-            {"template": SECOND},
-        )
+        for hyper in ({"denoise_scored": False}, {"period": "false"}, {"template": SECOND})
     ]
     identities = {other.encoder(its).identity for its, other in others}
     assert len({encoder.identity, *identities}) == 4
@@ -332,20 +326,6 @@ def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Pat
 def log_of(folder: Path) -> list[Any]:
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return [(row["step"], row["loss"], row.get("dev")) for row in rows]
-
-
-@pytest.mark.parametrize("hyper", [{}, {"denoise_scored": True}], ids=["official", "denoised"])
-def test_trains_from_end_to_end(
-    train_tiny: Callable[..., Path], tiny_data: Path, hyper: dict[str, Any]
-) -> None:
-    folder = train_tiny(text_of(**hyper), max_length=12)
-    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
-    assert (outcome["status"], outcome["steps"]) == ("finished", 6)
-    encoder = load_encoder(folder)
-    assert encoder.kind == "prompt"
-    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
-    assert record["value"] == outcome["best_dev"]
-    assert log_of(train_tiny(text_of(**hyper), fresh=True, max_length=12)) == log_of(folder)
 
 
 def test_what_joins_it(train_tiny: Callable[..., Path]) -> None:
@@ -363,61 +343,3 @@ def test_state_is_saved_and_restored(make: Callable[..., Any]) -> None:
     """It has none of its own: backbone and head are the context's."""
     _, method = make()
     assert not method.state_dict()
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "a <mask>",
-        "<sentence> is",
-        "<mask> is <sentence>",
-        "<sentence> is <mask> <mask>",
-        "<sentence><sentence><mask>",
-    ],
-)
-def test_impossible_templates_are_refused(template: str) -> None:
-    for name in ("template", "template_2"):
-        with pytest.raises(Refusal, match="a template of 'promptbert'"):
-            PromptBERT.check(PromptBERTHyper(**{name: template}))
-    with pytest.raises(Refusal, match="temperature"):
-        PromptBERT.check(PromptBERTHyper(temperature=0.0))
-
-
-def test_settings() -> None:
-    def built(backbone: str, setting: str) -> Any:
-        return resolve(
-            f"promptbert@{setting}", backbone_name=backbone, corpus="world", data="senteval", seed=1
-        )
-
-    bert, roberta = built("bert-base-uncased", "official"), built("roberta-base", "official")
-    for run in (bert, roberta):
-        recipe = run.recipe
-        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.epochs) == (
-            256,
-            1e-5,
-            34,
-            1,
-        )
-        assert (recipe.select_every, recipe.pooler) == (125, "cls_mlp")
-    assert bert.build().hyper.template == 'This sentence of "<sentence>" means <mask>.'
-    assert roberta.build().hyper.template_2 == "The sentence : '<sentence> ' means<mask>."
-    assert bert.build().hyper.period
-    assert not built("bert-base-uncased", "paper").build().hyper.period
-    written = resolve(
-        text_of(), backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1
-    )
-    again = resolve(
-        written.arguments[0],
-        backbone_name="bert-base-uncased",
-        corpus="world",
-        data="senteval",
-        seed=1,
-    )
-    assert again.id == written.id
-
-
-def test_a_template_is_no_part_of_a_label() -> None:
-    text = "promptbert[sentences=9,template=it says <sentence> so <mask> .]"
-    run = resolve(text, backbone_name="toy-bert", corpus="world", data="world", seed=1)
-    assert run.label == "PromptBERT (sentences=9)"
-    assert run.text == text

@@ -40,8 +40,8 @@ def dot(u: Vector, v: Vector) -> Tensor:
 
 
 def unit(u: Vector) -> list[Tensor]:
-    length = dot(u, u).sqrt()
-    return [x / length for x in u]
+    scale = 1 / dot(u, u).sqrt()
+    return [x * scale for x in u]
 
 
 def minus_log_share(positive: Tensor, weighted: Sequence[tuple[float, Tensor]]) -> Tensor:
@@ -65,12 +65,13 @@ def infonce(
     """
     total = torch.zeros((), dtype=torch.float64)
     h, p = [unit(u) for u in h], [unit(v) for v in p]  # sim(u, v) is the product of unit vectors
+    units = {id(vector): unit(vector) for own in extra or () for _, vector in own}
     for i in range(len(h)):
         scores = []
         for j in range(len(p)):
             scores.append((1.0, dot(h[i], p[j]) / t))
         for weight, vector in extra[i] if extra else ():
-            scores.append((weight, dot(h[i], unit(vector)) / t))
+            scores.append((weight, dot(h[i], units[id(vector)]) / t))
         total = total + minus_log_share(scores[i][1], scores)
     return total / len(h)
 
@@ -202,14 +203,14 @@ def sscl_candidates(
     """For anchor i: each layer's vector(s) of its own sentence, or of all n sentences; of its own
     view, or of both."""
     extra: list[list[Candidate]] = []
+    used = [view for views in layers for view in (views if both else views[:1])]
+    used = [constants(view) for view in used] if detach else used
     for i in range(n):
         mine: list[Candidate] = []
-        for views in layers:
-            for view in views if both else views[:1]:
-                batch = constants(view) if detach else view
-                for j in range(n):
-                    if j == i or not own:
-                        mine.append((1.0, batch[j]))
+        for batch in used:
+            for j in range(n):
+                if j == i or not own:
+                    mine.append((1.0, batch[j]))
         extra.append(mine)
     return extra
 
