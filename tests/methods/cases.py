@@ -1,5 +1,4 @@
-"""Every method, switch and composition with its oracle, inputs easy and hard, and how far two
-losses disagree."""
+"""Every method, switch and composition with its oracle, hard inputs, a measure of differences."""
 
 from __future__ import annotations
 
@@ -162,8 +161,7 @@ BY_NAME = {case.name: case for case in CASES}
 
 @dataclass(frozen=True)
 class Batch:
-    """What a backbone might give for one batch: two views (n, d) and their vectors at every
-    intermediate layer."""
+    """What a backbone might give for a batch: two views (n, d) and their intermediate layers."""
 
     views: tuple[Tensor, Tensor]
     lower: dict[int, tuple[Tensor, Tensor]]
@@ -181,8 +179,7 @@ DTYPES = (torch.float64, torch.float32)
 
 
 def tolerance(kind: str, dtype: torch.dtype) -> float:
-    """Of `disagreement`. Rounding of float32 is up to 5e-5 on hard tensors, 5e-6 on others,
-    whatever the processor."""
+    """Rounding of float32 is up to 5e-5 on hard tensors, 5e-6 on others, whatever the processor."""
     return 1e-6 if dtype == torch.float64 else 1e-3 if kind in HARD else 1e-4
 
 

@@ -1,5 +1,4 @@
-"""Shared by the tests of methods outside the formula: how far two losses disagree, and a run of the
-tiny backbone."""
+"""Shared by the tests of methods outside the formula, and runs on the tiny backbones."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -18,6 +18,8 @@ from tests.methods.cases import Gradients, difference, gradients
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 Loss = Callable[[Sequence[Tensor]], Tensor]
+Patch = pytest.MonkeyPatch
+Train = Callable[..., Path]  # the fixture train_tiny
 
 
 def disagreement(
@@ -28,8 +30,7 @@ def disagreement(
     floor: float = 1e-6,
     unit: Callable[[Tensor], Tensor | float] = lambda leaf: 1.0,
 ) -> float:
-    """The largest difference, as `cases.difference` measures it, between a loss of leaves of type
-    `dtype` and its oracle of float64 leaves."""
+    """The largest `cases.difference` of a loss of `dtype` from its oracle in float64."""
 
     def step(loss: Loss, kind: torch.dtype) -> tuple[Gradients, list[Tensor]]:
         leaves = [tensor.detach().to(kind, copy=True).requires_grad_() for tensor in tensors]
@@ -54,7 +55,7 @@ HARD = ("near-duplicates", "duplicates", "large", "tiny")
 def run_of(
     text: str,
     backbone: object = "bert-base-uncased",
-    corpus: object = "wiki1m",
+    corpus_name: object = "wiki1m",
     data: object = "senteval",
     seed: int = 1,
     **recipe: Any,
@@ -62,7 +63,7 @@ def run_of(
     return resolve(
         text,
         backbone_name=str(backbone),
-        corpus=str(corpus),
+        corpus=str(corpus_name),
         data=str(data),
         seed=seed,
         recipe=recipe,
@@ -110,8 +111,7 @@ def some_steps(
 
 
 def restored_losses(runs: Runs, text: str) -> tuple[list[float], list[float]]:
-    """Losses of steps 3 and 4: gone on with, and by a new run that was given the state after step
-    2."""
+    """Losses of steps 3 and 4: gone on with, and by a new run given the state after step 2."""
     first, second = runs.start(text), runs.start(text)
     some_steps(*first, [0, 1, 2])
     second[2].load_state_dict(

@@ -1,9 +1,7 @@
-"""CARDS: its loss is the oracle's, words are switched as they should, and nobody is its own
-retrieved negative."""
+"""CARDS: its loss, the switched words, and the retrieved sentences, never one's own."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError
@@ -34,9 +31,10 @@ from tests.methods.cases import (
     tolerance,
     unit_of,
 )
+from tests.methods.outside import Train, run_of
 from tests.oracles import methods as oracles
+from tests.training.test_loop import log_of
 
-Train = Callable[..., Path]
 DEPTH, TOTAL, SEED = 4, 6, 3
 # Row 4 repeats row 1, row 6 repeats row 0.
 SENTENCES = [
@@ -58,8 +56,7 @@ BATCHES = ([1, 4, 0, 7], [6, 2, 0, 5], [8, 3, 1, 2], [0], [3, 1, 5, 4, 6])
 
 
 def oracle_neighbours(count: int) -> list[list[str]]:
-    """Nearest other sentences of each distinct one, by the vectors that the corpus stands for
-    below."""
+    """Nearest other sentences of each distinct one, by the vectors below."""
     vectors = [oracle_vector(sentence) for sentence in DISTINCT]
     found = []
     for i, u in enumerate(vectors):
@@ -94,8 +91,7 @@ def oracle_retrieved(rows: Sequence[int], index: int, count: int) -> list[str]:
 def oracle_loss(
     leaves: Sequence[Tensor], rows: Sequence[int], index: int, count: int, t: float
 ) -> Tensor:
-    """InfoNCE of the views; sentence j's retrieved one joins for every i, unless it is i's own
-    sentence."""
+    """InfoNCE; sentence j's retrieved one joins for every i whose sentence it is not."""
     h, p, r = (oracles.scalars(leaf) for leaf in leaves)
     extra: list[Any] = [[] for _ in rows]
     if count:
@@ -111,8 +107,7 @@ def oracle_loss(
 
 
 class Tools:
-    """What CARDS asks of its context; `leaves` are the vectors of first views, second views and
-    retrieved sentences."""
+    """The context; `leaves` are vectors of first and second views and of retrieved sentences."""
 
     device = "cpu"
     tokenizer = SimpleNamespace(decode=lambda row, skip_special_tokens: SENTENCES[row[0]])
@@ -240,12 +235,23 @@ def mutate(name: str, change: Callable[[Any, Any], Any]) -> Callable[[Any], None
     return spoil
 
 
-def _group(**changes: Any) -> Callable[[Any, Any], Any]:
+def _group(**changes: Any) -> Callable[[Any], None]:
     def change(plain: Any, given: Any) -> Any:
         (group,) = plain(*given)
         return [replace(group, **{key: value(group) for key, value in changes.items()})]
 
-    return change
+    return mutate("negatives", change)
+
+
+def _retrieved(**changes: Callable[[Step], int]) -> Callable[[Any], None]:
+    def change(plain: Any, given: Any) -> Any:
+        return plain(replace(given[0], **{key: value(given[0]) for key, value in changes.items()}))
+
+    return mutate("_retrieved", change)
+
+
+def _hyper(**changes: Any) -> Callable[[Any], None]:
+    return lambda method: setattr(method, "hyper", replace(method.hyper, **changes))
 
 
 def _numbers_by_row(method: Any) -> None:
@@ -260,36 +266,25 @@ def _numbers_by_row(method: Any) -> None:
 
 
 MUTATIONS: dict[str, Callable[[Any], None]] = {
-    "no mask": mutate("negatives", _group(weights=lambda group: None)),
-    "mask turned round": mutate(
-        "negatives", _group(weights=lambda group: group.weights.T.contiguous())
-    ),
-    "mask inverted": mutate("negatives", _group(weights=lambda group: 1 - group.weights)),
-    "mask halves": mutate("negatives", _group(weights=lambda group: (1 + group.weights) / 2)),
+    "no mask": _group(weights=lambda group: None),
+    "mask turned round": _group(weights=lambda group: group.weights.T.contiguous()),
+    "mask inverted": _group(weights=lambda group: 1 - group.weights),
+    "mask halves": _group(weights=lambda group: (1 + group.weights) / 2),
     "mask of the row in place of the sentence": _numbers_by_row,
-    "the own anchor's only": mutate(
-        "negatives",
-        _group(vectors=lambda group: group.vectors.unsqueeze(1), weights=lambda group: None),
+    "the own anchor's only": _group(
+        vectors=lambda group: group.vectors.unsqueeze(1), weights=lambda group: None
     ),
-    "weight 2": mutate("negatives", _group(weight=lambda group: 2.0)),
-    "sign": mutate("negatives", _group(vectors=lambda group: -group.vectors)),
-    "detached": mutate("negatives", _group(vectors=lambda group: group.vectors.detach())),
-    "another anchor's": mutate("negatives", _group(vectors=lambda group: group.vectors.roll(1, 0))),
-    "twice": mutate("negatives", lambda plain, given: _group()(plain, given) * 2),
+    "weight 2": _group(weight=lambda group: 2.0),
+    "sign": _group(vectors=lambda group: -group.vectors),
+    "detached": _group(vectors=lambda group: group.vectors.detach()),
+    "another anchor's": _group(vectors=lambda group: group.vectors.roll(1, 0)),
+    "twice": mutate("negatives", lambda plain, given: 2 * plain(*given)),
     "left out": mutate("negatives", lambda plain, given: []),
-    "drawn at the next step": mutate(
-        "_retrieved", lambda plain, given: plain(replace(given[0], index=given[0].index + 1))
-    ),
-    "drawn with another seed": mutate(
-        "_retrieved", lambda plain, given: plain(replace(given[0], seed=1))
-    ),
+    "drawn at the next step": _retrieved(index=lambda step: step.index + 1),
+    "drawn with another seed": _retrieved(seed=lambda step: 1),
     "views swapped": mutate("pairs", lambda plain, given: plain(*given)[::-1]),
-    "temperature": lambda method: setattr(
-        method, "hyper", replace(method.hyper, temperature=0.0500001)
-    ),
-    "fewer to draw from": lambda method: setattr(
-        method, "hyper", replace(method.hyper, neighbours=2)
-    ),
+    "temperature": _hyper(temperature=0.0500001),
+    "fewer to draw from": _hyper(neighbours=2),
     "table turned": lambda method: setattr(method, "_nearest", method._nearest[:, ::-1].copy()),
     "table one row off": lambda method: setattr(
         method, "_nearest", np.roll(method._nearest, 1, axis=0)
@@ -343,8 +338,7 @@ def test_equal_sentences_are_searched_once() -> None:
 
 
 def oracle_switch(text: str, share: float, counted: bool, generator: torch.Generator) -> str:
-    """Words are what stands between spaces; the case of a first letter is turned, anything else
-    stays."""
+    """Between spaces are words; the case of first letters is turned, anything else stays."""
     words = [word for word in text.split(" ") if word != ""]
     if counted:
         left = max(1, round(share * len(words)))
@@ -406,32 +400,13 @@ def test_count_switches_exactly_as_many_and_each_one_by_chance() -> None:
     assert 1.2 < sum(few) / len(few) < 2.4  # 1.8 of 36 letters
 
 
-def context_of(
-    backbone: Path, corpus: Path, data: Path, folder: Path, text: str, **recipe: Any
-) -> RunContext:
-    run = resolve(
-        text,
-        backbone_name=str(backbone),
-        corpus=str(corpus),
-        data=str(data),
-        seed=SEED,
-        recipe=recipe,
-    )
-    return RunContext(run, folder, "cpu")
-
-
 @pytest.mark.slow
 def test_the_second_view_is_the_decoded_text_switched(
     tiny_roberta: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    context = context_of(
-        tiny_roberta,
-        tiny_corpus,
-        tiny_data,
-        tmp_path,
-        "cards[switch=0.5,neighbours=0]",
-        max_length=8,
-    )
+    text = "cards[switch=0.5,neighbours=0]"
+    run = run_of(text, tiny_roberta, tiny_corpus, tiny_data, SEED, max_length=8)
+    context = RunContext(run, tmp_path, "cpu")
     method = context.run.build()
     method.prepare(context)
     tokens = context.tokens()[:10]
@@ -457,18 +432,13 @@ def test_switched_off_it_is_simcse_bit_for_bit(dtype: torch.dtype) -> None:
     method, tools = build(count=0)
     for kind in ("random", "near-duplicates", "mixed-norms"):
         for index in range(len(BATCHES)):
-            loss, gradients = take(method, tools, leaves_of(kind, index, dtype), index)
             leaves = leaves_of(kind, index, dtype)
-            tools.leaves = leaves
+            loss, found = take(method, tools, leaves, index)
             views = Views(leaves[:2], lambda layer: [])
-            expected = plain.loss(views, Step(index, TOTAL, 5, SEED, BATCHES[index]))  # type: ignore[operator]
+            at = Step(index, TOTAL, 5, SEED, BATCHES[index])
+            expected, wanted = gradients(plain.loss(views, at), leaves)  # type: ignore[operator]
             assert torch.equal(loss, expected)
-            wanted = (
-                torch.autograd.grad(expected, leaves[:2])
-                if expected.requires_grad
-                else gradients[:2]
-            )
-            assert all(torch.equal(a, b) for a, b in zip(gradients, wanted, strict=False))
+            assert all(map(torch.equal, found, wanted))
 
 
 def test_nothing_of_it_is_state_and_a_loaded_copy_goes_on() -> None:
@@ -508,9 +478,8 @@ def test_switching_is_skipped_where_the_tokenizer_knows_no_capitals(
     name: str, tiny_bert: Path
 ) -> None:
     for backbone in (name, str(tiny_bert)):
-        keys = {"backbone_name": backbone, "corpus": "world", "data": "world", "seed": 1}
-        assert "knows no capitals" in (resolve("cards", **keys).skip or "")  # type: ignore[arg-type]
-        assert resolve("cards[switch=0]", **keys).skip is None  # type: ignore[arg-type]
+        assert "knows no capitals" in (run_of("cards", backbone).skip or "")
+        assert run_of("cards[switch=0]", backbone).skip is None
 
 
 @pytest.mark.parametrize(
@@ -518,14 +487,10 @@ def test_switching_is_skipped_where_the_tokenizer_knows_no_capitals(
 )
 def test_it_runs_where_the_tokenizer_knows_capitals(text: str, tiny_roberta: Path) -> None:
     for name in ("roberta-base", "toy-roberta", str(tiny_roberta)):
-        assert resolve(text, backbone_name=name, corpus="world", data="world", seed=1).skip is None
+        assert run_of(text, name).skip is None
 
 
 # Whole trainings
-
-
-def log_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
 def test_switched_off_it_trains_as_simcse_bit_for_bit(train_tiny: Train) -> None:
@@ -537,19 +502,10 @@ def test_a_training_with_switched_words(
 ) -> None:
     recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2}
     logs = []
-    for name, text in enumerate(
-        ["cards[neighbours=5]", "cards[neighbours=5]", "cards[neighbours=5,switch=0]"]
-    ):
-        run = resolve(
-            text,
-            backbone_name=str(tiny_roberta),
-            corpus=str(tiny_corpus),
-            data=str(tiny_data),
-            seed=1,
-            recipe=recipe,
-        )
-        train(run, tmp_path, tmp_path / str(name))
-        logs.append(log_of(tmp_path / str(name)))
+    for number, switch in enumerate(("", "", ",switch=0")):
+        text, folder = f"cards[neighbours=5{switch}]", tmp_path / str(number)
+        train(run_of(text, tiny_roberta, tiny_corpus, tiny_data, **recipe), tmp_path, folder)
+        logs.append(log_of(folder))
     assert logs[0] == logs[1] != logs[2]
 
 

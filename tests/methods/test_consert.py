@@ -1,5 +1,4 @@
-"""ConSERT against its oracle: loss, augmented embeddings, a whole step; its mutations; its corpus
-and training."""
+"""ConSERT against its oracle: loss, augmented embeddings, a whole step; mutations; its corpus."""
 
 from __future__ import annotations
 
@@ -26,6 +25,7 @@ from tests.methods.cases import floor_of, unit_of
 from tests.methods.outside import (
     HARD,
     TOLERANCE,
+    Patch,
     Runs,
     disagreement,
     restored_losses,
@@ -36,7 +36,6 @@ from tests.oracles.methods import named_generator, scalars
 from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import cut_elements, nt_xent, permuted
 
-Patch = pytest.MonkeyPatch
 N, WIDTH = 4, 5
 
 
@@ -114,11 +113,6 @@ def test_a_mutation_of_the_loss_is_caught(name: str, monkeypatch: Patch) -> None
 
 
 # Augmentations
-
-
-@pytest.fixture
-def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
-    return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
 
 
 def embedded(
@@ -320,8 +314,7 @@ def test_draws_are_of_the_step_and_differ_between_sentences_and_views(runs: Runs
 
 @pytest.mark.parametrize("setting", ["paper", "official"])
 def test_a_step_is_the_loss_of_both_views(runs: Runs, setting: str) -> None:
-    """Each view of each sentence passed through the backbone alone, its embeddings made by the
-    oracle."""
+    """Each view of each sentence alone, its embeddings made by the oracle."""
     method, context, modules = runs.start(
         f"consert[second=plain,first=token_cutoff,rate=0.4]@{setting}"
     )
@@ -379,9 +372,8 @@ def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data: Path, tmp_path:
     assert read_sentences(path) == found
     assert corpus_identity(path)["name"] == "sts"
     before = path.stat().st_mtime_ns
-    assert (
-        paths.corpus_file("sts", tmp_path, str(tiny_data)).stat().st_mtime_ns == before
-    )  # not written again
+    # Not written again.
+    assert paths.corpus_file("sts", tmp_path, str(tiny_data)).stat().st_mtime_ns == before
     path.write_text("stale\n")
     assert read_sentences(paths.corpus_file("sts", tmp_path, str(tiny_data))) == found
 

@@ -1,5 +1,4 @@
-"""CT-BERT against its oracle: loss, drawn pairs, a whole step; its mutations; both copies, trained
-and kept."""
+"""CT-BERT against its oracle: loss, drawn pairs, a whole step; mutations; both copies."""
 
 from __future__ import annotations
 
@@ -22,7 +21,9 @@ from methods.ct_bert import CTBERT, CTBERTHyper
 from tests.methods.outside import (
     HARD,
     TOLERANCE,
+    Patch,
     Runs,
+    Train,
     disagreement,
     restored_losses,
     run_of,
@@ -33,7 +34,6 @@ from tests.oracles.methods import scalars
 from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import tension, tension_rows
 
-Patch = pytest.MonkeyPatch
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
 METHOD = CTBERT(CTBERTHyper(), Shape(WIDTH, 2))
 
@@ -144,11 +144,6 @@ def test_another_draw_is_caught(change: Callable[..., Any], monkeypatch: Patch) 
 # The method
 
 
-@pytest.fixture
-def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
-    return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
-
-
 @pytest.mark.parametrize("setting", ["paper", "official"])
 def test_a_step_is_the_loss_of_its_pairs(runs: Runs, setting: str) -> None:
     """The step encodes each distinct sentence once; here every pair is encoded by itself."""
@@ -219,7 +214,7 @@ GIVEN = {"batch_size": 2, "learning_rate": 1e-4}
 
 @pytest.mark.parametrize(("scores", "place"), [([3, 4, 1, 1], 1), ([5, 4, 5, 5], 0)])
 def test_the_better_copy_is_kept(
-    train_tiny: Callable[..., Path], monkeypatch: Patch, scores: list[float], place: int
+    train_tiny: Train, monkeypatch: Patch, scores: list[float], place: int
 ) -> None:
     states: list[dict[str, Tensor]] = []
     left = list(scores)
@@ -236,7 +231,7 @@ def test_the_better_copy_is_kept(
 
 
 def test_without_learning_it_is_mean_pooling_bit_for_bit(
-    train_tiny: Callable[..., Path], tiny_bert: Path
+    train_tiny: Train, tiny_bert: Path
 ) -> None:
     folder = train_tiny("ct-bert[drawn=4]", batch_size=2, learning_rate=0.0)
     texts = ["a man sleeps", "the old dog sees two birds"]

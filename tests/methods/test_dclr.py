@@ -1,5 +1,4 @@
-"""DCLR in both forms: loss, noise and weights against an oracle; its complementary model; its
-trainings."""
+"""DCLR in both forms: loss, noise and weights against an oracle; its complementary model."""
 
 from __future__ import annotations
 
@@ -15,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import methods.dclr as dclr
-from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from methods.base import Negatives, Refusal, Shape, Step, Views, cosine
 from methods.dclr import DCLR, one_vs_rest
@@ -37,6 +35,7 @@ from tests.methods.cases import (
     step,
     tolerance,
 )
+from tests.methods.outside import Patch, Train, run_of
 from tests.methods.queue_cases import FakeContext, QueueCase, Table
 from tests.oracles.mutations import Mutation, at_step, hyper, other, patched
 from tests.oracles.mutations_is_cse import ingredient_forgotten, noisy, smoothing_term
@@ -45,11 +44,8 @@ from tests.training.test_loop import assert_same_training, log_of, outcome_of, w
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
-SETTING = {
-    "phi": 0.3,
-    "noise_times": 0.8,
-    "complement": "backbone",
-}  # 4 noise vectors for a batch of 5
+# 4 noise vectors for a batch of 5.
+SETTING = {"phi": 0.3, "noise_times": 0.8, "complement": "backbone"}
 RELEASED = {"false_negatives": "zeroed", "loss_form": "one-vs-rest"}
 SMOOTHING = {"alpha": 0.3, "start": None, "length": 10, "k": 3, "beta": 2.0, "official": False}
 SMOOTH = (ISCSE, {"alpha": 0.3, "buffer": 10, "neighbours": 3, "beta": 2.0, "current_first": False})
@@ -186,7 +182,7 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
     case, mutate = MUTATIONS[name]
     assert is_caught(CASES[case], mutate, monkeypatch, ("random", "close"))
 
@@ -245,8 +241,7 @@ def test_noise_is_fresh_each_step() -> None:
 
 
 def test_one_vs_rest_by_hand() -> None:
-    """Shares 1/2 and 1/4, 1/4: three cells a row, -log of 1/2, 3/4, 3/4; and a lost row, where 1 -
-    p has no digits."""
+    """Shares 1/2, 1/4, 1/4: -log of 1/2, 3/4, 3/4; and a lost row, where 1 - p has no digits."""
     logits = torch.tensor([[2.0, 1.0, 1.0]], dtype=torch.float64).log()
     expected = torch.tensor([2.0, 4 / 3, 4 / 3]).log().mean().item()
     assert one_vs_rest(logits, torch.tensor([0])).item() == pytest.approx(expected)
@@ -273,8 +268,7 @@ def test_a_zero_vector_gives_finite_numbers(name: str, dtype: torch.dtype) -> No
 @pytest.mark.parametrize("false_negatives", ["removed", "zeroed"])
 @pytest.mark.parametrize("loss_form", ["softmax", "one-vs-rest"])
 def test_only_the_positive_left_costs_nothing(false_negatives: str, loss_form: str) -> None:
-    """No noise, and all negatives false: the two sentences' losses are 0 where they are removed,
-    and finite."""
+    """No noise, all negatives false: both losses are 0 where they are removed, and finite."""
     method = built(noise_times=0.0, false_negatives=false_negatives, loss_form=loss_form)
     method.false = ~torch.eye(2, dtype=torch.bool)
     leaves = batch("two", 0).leaves(torch.float64)
@@ -380,19 +374,14 @@ def test_state_is_stored_and_restored() -> None:
 
 
 def test_a_small_backbone_is_its_own_complement(tiny_bert: Path) -> None:
-    keys: Any = {"backbone_name": str(tiny_bert), "corpus": "wiki1m", "data": "senteval", "seed": 1}
-    assert resolve("dclr", **keys).parts[0][2]["complement"] == "backbone"
-    assert (
-        resolve("dclr[complement=somewhere/else]", **keys).parts[0][2]["complement"]
-        == "somewhere/else"
-    )
+    for text, found in {"": "backbone", "[complement=somewhere/else]": "somewhere/else"}.items():
+        assert run_of(f"dclr{text}", tiny_bert).parts[0][2]["complement"] == found
 
 
 def test_the_released_loss_cannot_join_another_method(tiny_bert: Path) -> None:
-    keys: Any = {"backbone_name": str(tiny_bert), "corpus": "wiki1m", "data": "senteval", "seed": 1}
     with pytest.raises(UserError, match="is set by the method written first"):
-        resolve("gs-infonce+dclr@official", **keys)
-    (_, _, hyper) = resolve("gs-infonce+dclr@paper", **keys).parts[1]
+        run_of("gs-infonce+dclr@official", tiny_bert)
+    (_, _, hyper) = run_of("gs-infonce+dclr@paper", tiny_bert).parts[1]
     assert not {"false_negatives", "loss_form", "start"} & set(hyper)
 
 
@@ -417,12 +406,12 @@ def test_weighted_negatives_of_other_parts_stand_in_the_released_loss() -> None:
 @pytest.mark.parametrize(
     "text", ["dclr[noise_times=0,phi=1.5]@paper", "simcse+dclr[noise_times=0,phi=1.5]@paper"]
 )
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Callable[..., Path], text: str) -> None:
+def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Train, text: str) -> None:
     keys: Any = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
     assert_same_training(train_tiny(text, **keys), train_tiny("simcse", **keys))
 
 
-def test_is_cse_joins_it(train_tiny: Callable[..., Path]) -> None:
+def test_is_cse_joins_it(train_tiny: Train) -> None:
     smoothing = "is-cse[buffer=20,neighbours=3]"
     for setting in ("paper", "official"):
         plain, joined = (
@@ -435,7 +424,7 @@ def test_is_cse_joins_it(train_tiny: Callable[..., Path]) -> None:
 
 
 def test_another_model_judges_or_is_gone_on_from(
-    train_tiny: Callable[..., Path], tiny_bert: Path, tmp_path: Path
+    train_tiny: Train, tiny_bert: Path, tmp_path: Path
 ) -> None:
     """`start` replaces the backbone's weights; a complement from a folder needs a stored pooler."""
     from transformers import AutoTokenizer, BertModel

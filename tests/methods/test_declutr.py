@@ -1,5 +1,4 @@
-"""DeCLUTR: its loss against an oracle, where its spans lie, what is masked, and a training from end
-to end."""
+"""DeCLUTR: its loss against an oracle, where its spans lie, what is masked, and a training."""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, cosine
 from methods.declutr import DeCLUTR, DeCLUTRHyper, sample_spans
 from tests.methods import outside
+from tests.methods.outside import Patch, Train
 from tests.oracles import spans as oracle
 
 SMALL = {"shortest": 2, "longest": 6, "document": 24}
@@ -86,7 +85,7 @@ def test_equals_the_oracle(kind: str, average: bool, temperature: float) -> None
         assert disagreement(hyper, kind, dtype) < bound, dtype
 
 
-def _nt_xent(change: Callable[..., Tensor]) -> Callable[[pytest.MonkeyPatch], None]:
+def _nt_xent(change: Callable[..., Tensor]) -> Callable[[Patch], None]:
     return lambda patch: patch.setattr(declutr, "nt_xent", change(declutr.nt_xent))
 
 
@@ -111,7 +110,7 @@ def _with_itself(plain: Any) -> Any:
     return mutated
 
 
-def _positives(change: Callable[[Tensor], Tensor]) -> Callable[[pytest.MonkeyPatch], None]:
+def _positives(change: Callable[[Tensor], Tensor]) -> Callable[[Patch], None]:
     plain = DeCLUTR.loss
     return lambda patch: patch.setattr(
         DeCLUTR,
@@ -120,7 +119,7 @@ def _positives(change: Callable[[Tensor], Tensor]) -> Callable[[pytest.MonkeyPat
     )
 
 
-MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "one direction": _nt_xent(_one_way),
     "itself among the candidates": _nt_xent(_with_itself),
     "temperature": _nt_xent(lambda plain: lambda a, b, t, how: plain(a, b, 1.01 * t, how)),
@@ -144,15 +143,14 @@ MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
     MUTATIONS[name](monkeypatch)
     hyper, kinds = DeCLUTRHyper(language=0.5), ("random", "near-duplicates")
     assert max(disagreement(hyper, kind, torch.float64) for kind in kinds) > 1e-6
 
 
 def test_limits() -> None:
-    """One anchor has nothing to be told from; without weight the language loss is no part of it,
-    bit for bit."""
+    """One anchor has nothing to be told from; without weight the language loss is no part of it."""
     anchors, positives, logits = vectors("one")
     assert method().loss(anchors, positives, None).item() == 0
     anchors, positives, logits = vectors("random")
@@ -178,9 +176,8 @@ def test_where_spans_lie(anchors: int, positives: int) -> None:
         for number, (anchor, around) in enumerate(found):
             assert 0 <= anchor.start < anchor.stop <= count
             assert hyper.shortest <= anchor.stop - anchor.start <= hyper.longest
-            assert (
-                anchor.start // hyper.longest == (anchor.stop - 1) // hyper.longest
-            )  # within one window
+            # Within one window.
+            assert anchor.start // hyper.longest == (anchor.stop - 1) // hyper.longest
             for other, _ in found[:number]:
                 assert abs(anchor.start // hyper.longest - other.start // hyper.longest) >= 2
             for span in around:
@@ -207,8 +204,7 @@ def test_lengths_are_of_the_papers_distributions() -> None:
 
 
 def test_starts_are_uniform() -> None:
-    """Of an anchor in its window, and of a positive from its own length before the anchor to the
-    anchor's end."""
+    """Of an anchor in its window; of a positive from its own length before it to its end."""
     hyper = DeCLUTRHyper(anchors=1, positives=1, shortest=4, longest=4, document=16)
     generator = torch.Generator().manual_seed(3)
     drawn = [sample_spans(16, hyper, generator)[0] for _ in range(4000)]
@@ -294,11 +290,7 @@ def with_head(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return folder
 
 
-def run_of(text: str, backbone: Path, corpus: Path, data: Path, **recipe: Any) -> Any:
-    recipe = {"batch_size": 3, "learning_rate": 1e-3, "select_every": 2, **recipe}
-    return resolve(
-        text, backbone_name=str(backbone), corpus=str(corpus), data=str(data), seed=1, recipe=recipe
-    )
+RECIPE = {"batch_size": 3, "learning_rate": 1e-3, "select_every": 2}
 
 
 def text_of(**hyper: Any) -> str:
@@ -308,11 +300,10 @@ def text_of(**hyper: Any) -> str:
 def test_a_step_equals_one_sentence_at_a_time(
     with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    """Loss and gradient of every weight, from the spans on, through the model that transformers
-    makes of the folder."""
+    """Loss and every gradient, through the model that transformers makes of the folder."""
     from transformers import AutoModelForMaskedLM
 
-    run = run_of(text_of(language=0.7), with_head, documents, tiny_data)
+    run = outside.run_of(text_of(language=0.7), with_head, documents, tiny_data, **RECIPE)
     context, own = RunContext(run, tmp_path, "cpu"), run.build()
     own.prepare(context)
     assert own.items(context) == 8  # the short document is left out
@@ -367,7 +358,7 @@ def test_a_step_equals_one_sentence_at_a_time(
 def test_state_is_saved_and_restored(
     with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    run = run_of(text_of(), with_head, documents, tiny_data)
+    run = outside.run_of(text_of(), with_head, documents, tiny_data, **RECIPE)
     losses = []
     state: dict[str, Tensor] = {}
     for restored in (False, True):
@@ -387,7 +378,7 @@ def test_state_is_saved_and_restored(
 def test_trains_from_end_to_end(
     with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    run = run_of(text_of(), with_head, documents, tiny_data)
+    run = outside.run_of(text_of(), with_head, documents, tiny_data, **RECIPE)
     logs = []
     for number in range(2):
         outcome = train(run, tmp_path, tmp_path / str(number))["outcome"]
@@ -404,9 +395,7 @@ def test_trains_from_end_to_end(
     assert record["value"] == outcome["best_dev"]
 
 
-def test_without_language_loss_any_checkpoint_will_do(
-    train_tiny: Callable[..., Path], documents: Path
-) -> None:
+def test_without_language_loss_any_checkpoint_will_do(train_tiny: Train, documents: Path) -> None:
     folder = train_tiny(text_of(language=0), batch_size=3, corpus=str(documents))
     assert json.loads((folder / "outcome.json").read_text())["outcome"]["status"] == "finished"
 
@@ -414,7 +403,7 @@ def test_without_language_loss_any_checkpoint_will_do(
 def test_a_checkpoint_without_head_is_refused(
     tiny_backbone: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    run = run_of(text_of(), tiny_backbone, documents, tiny_data)
+    run = outside.run_of(text_of(), tiny_backbone, documents, tiny_data, **RECIPE)
     with pytest.raises(UserError, match="stores no masked-language head"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
 
@@ -422,9 +411,9 @@ def test_a_checkpoint_without_head_is_refused(
 def test_short_and_unknown_documents_are_refused(
     tiny_bert: Path, tiny_corpus: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    run = run_of("declutr", tiny_bert, documents, tiny_data)
+    run = outside.run_of("declutr", tiny_bert, documents, tiny_data, **RECIPE)
     with pytest.raises(Refusal, match="no document of at least 2048 words"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
-    run = run_of(text_of(), tiny_bert, tiny_corpus, tiny_data)
+    run = outside.run_of(text_of(), tiny_bert, tiny_corpus, tiny_data, **RECIPE)
     with pytest.raises(UserError, match="has no list of documents"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))

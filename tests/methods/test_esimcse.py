@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +29,7 @@ from tests.methods.cases import (
     step,
     tolerance,
 )
+from tests.methods.outside import Patch, Train
 from tests.methods.queue_cases import FakeContext, QueueCase
 from tests.oracles.mutations import Mutation, around, each_group, group_vectors, hyper, other, part
 from tests.oracles.queues import ESimCSEOracle
@@ -112,7 +111,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
     assert is_caught(CASES["esimcse"], MUTATIONS[name], monkeypatch, ("random", "close"))
 
 
@@ -168,8 +167,7 @@ def views(
 
 
 def repeats(tokens: list[int], second: list[int]) -> list[int]:
-    """Places of `tokens` (all different) that stand twice, side by side, in `second`; nothing else
-    may differ."""
+    """Places of `tokens` (all different) that stand twice side by side; nothing else may differ."""
     counts = Counter(second)
     assert second == [token for token in tokens for _ in range(counts[token])]
     assert set(counts) == set(tokens)
@@ -218,9 +216,8 @@ def test_official_repeats_are_drawn_once_a_sentence() -> None:
     tokens = [list(range(20 * i, 20 * i + 20)) for i in range(6)]
     once = views(tokens, redraw=False)
     assert views(tokens, index=4, redraw=False) == once
-    assert (
-        views(tokens[2:], index=1, first_row=2, redraw=False) == once[2:]
-    )  # whatever else is in the batch
+    # Whatever else is in the batch.
+    assert views(tokens[2:], index=1, first_row=2, redraw=False) == once[2:]
     assert views(tokens, seed=4, redraw=False) != once
 
 
@@ -248,15 +245,15 @@ def test_repeating_leaves_the_global_generator_alone() -> None:
 # Trainings
 
 
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Callable[..., Path]) -> None:
+def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Train) -> None:
     assert_same_training(train_tiny("esimcse[queue=0,rate=0]"), train_tiny("simcse"))
 
 
-def test_as_an_ingredient_it_brings_the_queue_alone(train_tiny: Callable[..., Path]) -> None:
+def test_as_an_ingredient_it_brings_the_queue_alone(train_tiny: Train) -> None:
     plain, joined = (log_of(train_tiny(text)) for text in ("simcse", "simcse+esimcse[queue=12]"))
     assert joined[0]["loss"] == plain[0]["loss"]  # the same views, and no queue yet
     assert joined[1]["loss"] > plain[1]["loss"]
 
 
-def test_it_joins_is_cse(train_tiny: Callable[..., Path]) -> None:
+def test_it_joins_is_cse(train_tiny: Train) -> None:
     assert outcome_of(train_tiny("esimcse+is-cse[buffer=20,neighbours=3]"))["status"] == "finished"

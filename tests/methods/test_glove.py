@@ -14,11 +14,11 @@ import pytest
 import methods.glove as module
 from bench.models.load import load_encoder, save_encoder
 from bench.runs import paths
-from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import UserError
 from methods.glove import STOP_WORDS, AverageOfWords
 from tests.conftest import WORDS, make_sentences
+from tests.methods.outside import Patch, run_of
 from tests.oracles.mutations import Mutation, inside
 
 MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
@@ -108,7 +108,7 @@ def rows(change: Callable[..., Any]) -> Mutation:
     return inside("", "rows", change)
 
 
-def stop_words_as_written_only(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+def stop_words_as_written_only(encoder: Any, patch: Patch) -> None:
     patch.setattr(encoder, "_dropped", frozenset())
 
     def kept(plain: Any, text: str) -> Any:
@@ -133,7 +133,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mistake_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_caught(name: str, monkeypatch: Patch) -> None:
     encoder = AverageOfWords(KNOWN, VECTORS, False)
     MUTATIONS[name](encoder, monkeypatch)
     assert disagreement(encoder, False) > 1e-3
@@ -185,7 +185,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None:
-    run = resolve("glove", backbone_name=str(table), corpus="world", data=str(tiny_data), seed=1)
+    run = run_of("glove", table, data=tiny_data)
     assert (run.seed, run.setting, run.backbone.shape.width, run.backbone.name) == (
         None,
         "official",
@@ -227,5 +227,5 @@ def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None
 )
 def test_what_it_cannot_be(text: str, backbone: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        resolve(text, backbone_name=backbone, corpus="world", data="world", seed=1)
+        run_of(text, backbone)
     assert message in str(caught.value)

@@ -20,6 +20,7 @@ from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
 from tests.methods.outside import (
     HARD,
     TOLERANCE,
+    Patch,
     Runs,
     disagreement,
     restored_losses,
@@ -31,7 +32,6 @@ from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import is_bert
 
 WIDTH, CHANNELS, LENGTHS = 3, 2, (3, 5, 1)
-Patch = pytest.MonkeyPatch
 
 
 def kernels(seed: int = 1) -> list[Tensor]:
@@ -154,11 +154,6 @@ def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
 # The method and its Encoder
 
 SENTENCES = ["a man", "the old dog sees two birds near the river", "", "it is red", "a man"]
-
-
-@pytest.fixture
-def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
-    return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
 
 
 def test_a_step_is_the_loss_of_its_sentences_last_layer(runs: Runs) -> None:

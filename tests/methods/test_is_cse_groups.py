@@ -1,5 +1,4 @@
-"""IS-CSE smoothed by K-means, alone or beside its neighbours: oracle, mutations, limits, state, a
-training."""
+"""IS-CSE smoothed by K-means, alone or beside its neighbours: oracle, mutations, limits, state."""
 
 from __future__ import annotations
 
@@ -30,11 +29,11 @@ from tests.methods.cases import (
     method_step,
     tolerance,
 )
+from tests.methods.outside import Patch
 from tests.oracles.kmeans import GroupOracle
 from tests.oracles.mutations import Mutation, around, hyper, other, patched
 from tests.oracles.mutations_is_cse import unless_full, with_gradient
 
-Patch = pytest.MonkeyPatch
 KINDS = ("close",)  # where the mutations are caught
 
 
@@ -189,9 +188,8 @@ def test_no_row_has_a_nearer_centre_and_the_objective_never_falls(
         objectives.append((rows @ centres.T).amax(1).sum())
     assert all(later >= earlier - 1e-12 for earlier, later in pairwise(objectives))
     torch.testing.assert_close(centres.norm(dim=1), torch.ones(clusters, dtype=torch.float64))
-    torch.testing.assert_close(
-        cluster(rows, centres), centres
-    )  # settled: another call moves nothing
+    # Settled: another call moves nothing.
+    torch.testing.assert_close(cluster(rows, centres), centres)
     owners = (rows @ centres.T).argmax(1)
     for number, centre in enumerate(centres):
         own = rows[owners == number]
@@ -258,9 +256,8 @@ def test_with_gamma_one_the_term_is_the_instance_loss() -> None:
         leaves = batch("random", index).leaves(torch.float64)
         loss, gradients = method_step(method, leaves, index)
         expected, expected_gradients = method_step(plain, leaves, index)
-        share = (
-            1.3 if index > 1 else 1.0
-        )  # the memory of 10 rows is full from the third batch of 4 on
+        # The memory of 10 rows is full from the third batch of 4 on.
+        share = 1.3 if index > 1 else 1.0
         torch.testing.assert_close(loss, share * expected)
         torch.testing.assert_close(gradients[1], share * expected_gradients[1])
 

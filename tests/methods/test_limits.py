@@ -1,5 +1,4 @@
-"""Limits and known answers: what each method becomes when a part of it is switched off, bit for
-bit."""
+"""Limits and known answers: what a method becomes when a part is switched off, bit for bit."""
 
 from __future__ import annotations
 
@@ -63,9 +62,8 @@ def assert_same_bits(left: Parts, right: Parts, dtype: torch.dtype) -> None:
         [(ISCSE, {"alpha": 0.0, "buffer": 10, "neighbours": 3})],
         [(ISCSE, {"alpha": 0.0, "alpha_start": 0.0, "buffer": 10, "neighbours": 3})],
         [(ISCSE, {"alpha": 0.3, "buffer": 1024})],  # never full in these few steps
-        [
-            (ISCSE, {"alpha": 0.3, "buffer": 1024, "neighbours": 500, "current_first": False})
-        ],  # never k rows
+        # Never k rows.
+        [(ISCSE, {"alpha": 0.3, "buffer": 1024, "neighbours": 500, "current_first": False})],
         [(SSCL, {"stack": 0})],
         [(SSCL, {"stack": 0, "average": True})],
         [
@@ -100,8 +98,7 @@ def test_order_of_gs_and_is_cse_is_no_matter(dtype: torch.dtype) -> None:
 @DTYPES
 @pytest.mark.parametrize("std", [0.125, 0.5, 2.0, 1024.0])
 def test_noise_of_another_power_of_two_has_the_same_bits(std: float, dtype: torch.dtype) -> None:
-    """The cosine ignores lengths, and a power of two shifts no bit of a direction
-    (docs/methods.md#gs-infonce)."""
+    """A power of two shifts no bit of a direction (docs/methods.md#gs-infonce)."""
     assert_same_bits(
         [(GSInfoNCE, {"multiple": 1.6, "std": std})], [(GSInfoNCE, {"multiple": 1.6})], dtype
     )
@@ -120,8 +117,7 @@ def test_noise_of_any_std_gives_the_same_loss(std: float, dtype: torch.dtype) ->
 
 @pytest.mark.parametrize("name", ["simcse", "simcse-cold", "is-cse-official", "is-cse-paper"])
 def test_a_batch_of_one_without_further_negatives_costs_nothing(name: str) -> None:
-    """One candidate, which is the positive: -log 1 (docs/methods.md#batches: the last batch of
-    1,000,001 rows)."""
+    """One candidate, the positive: -log 1 (docs/methods.md#batches: the last of 1,000,001 rows)."""
     method = BY_NAME[name].build()
     for index in STEPS:
         loss, gradients = method_step(method, batch("one", index).leaves(torch.float64), index)
@@ -160,9 +156,10 @@ def test_gs_infonce_in_high_dimension_adds_a_constant() -> None:
     anchors = torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
     (group,) = method.negatives(anchors, None, Step(0, 1, 256, 1))
     assert group.vectors.shape == (5120, 768)
+    # 20,480 draws of standard deviation 1.
     assert (cosine(anchors, group.vectors) / 0.05).exp().mean().item() == pytest.approx(
         1.297, abs=0.03
-    )  # 20,480 draws of standard deviation 1
+    )
 
 
 def test_noise_is_fresh_each_step_and_owes_nothing_to_the_batch() -> None:
@@ -177,9 +174,8 @@ def test_noise_is_fresh_each_step_and_owes_nothing_to_the_batch() -> None:
     torch.manual_seed(0)
     first = draw(0, 1, 5)
     torch.manual_seed(99)
-    assert torch.equal(
-        first, draw(0, 1, 2)
-    )  # neither the global generator nor a short batch changes it
+    # Neither the global generator nor a short batch changes it.
+    assert torch.equal(first, draw(0, 1, 2))
     assert not torch.equal(first, draw(1, 1, 5))
     assert not torch.equal(first, draw(0, 2, 5))
 
@@ -194,8 +190,7 @@ def test_drawing_noise_leaves_the_global_generator_alone() -> None:
 
 @pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
 def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n: int, fills_at: int) -> None:
-    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with batches of
-    512."""
+    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with 512."""
     method = build([(ISCSE, {})], Shape(8, 4))
     terms = []
     for index in range(fills_at + 1):
@@ -242,8 +237,7 @@ def test_is_cse_goes_on_from_a_stored_state() -> None:
 
 
 def test_eq8_by_hand() -> None:
-    """From 0.005 at the first step over its middle to 0.05 at half of the training, then
-    constant."""
+    """From 0.005 at the first step to 0.05 at half of the training, then constant."""
     method = build([(ISCSE, {"alpha": 0.05, "alpha_start": 0.005})])
     alphas = [method.alpha(Step(index, 12, 64, 1)) for index in range(12)]
     assert alphas[0] == pytest.approx(0.005)
@@ -254,8 +248,7 @@ def test_eq8_by_hand() -> None:
 
 
 def test_attention_of_beta_2_is_nearly_uniform() -> None:
-    """docs/methods.md#is-cse: the self weight is 7.4 % when 16 neighbours have cosine 0.5 (uniform:
-    5.9 %)."""
+    """docs/methods.md#is-cse: of 16 neighbours of cosine 0.5 and itself, itself has 7.4 %."""
     unit = F.normalize(torch.eye(32)[:1])
     neighbours = torch.stack(
         [0.5 * torch.eye(32)[0] + math.sqrt(0.75) * torch.eye(32)[i] for i in range(1, 17)]

@@ -27,6 +27,7 @@ from bench.stages.jobs import run_plan
 from bench.training import context
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
+from tests.methods.outside import Patch
 from tests.oracles.mutations import MUTATIONS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
@@ -34,7 +35,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "results" / "reference" / "smoke.json"
 
-Patch = pytest.MonkeyPatch
 Mistake = Callable[[Patch], None]
 
 # What a mistake is looked for in: a run of the smoke suite on toy-bert, and some of its tasks.
@@ -50,8 +50,7 @@ TRAINED, POOLED, CLASSIFIED = (
 
 @pytest.fixture
 def checked(world: Path, tmp_path: Path) -> Callable[[Mapping[str, Sequence[str]]], str]:
-    """Run a part of the smoke suite and check it: methods with their tasks, on toy-bert and the
-    first seed."""
+    """Run and check a part of the smoke suite, methods with tasks: toy-bert, first seed."""
     plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
 
     def run(wanted: Mapping[str, Sequence[str]]) -> str:

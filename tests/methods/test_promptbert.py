@@ -1,9 +1,7 @@
-"""PromptBERT: a step against an oracle that takes one sentence at a time, its Encoder, and
-trainings."""
+"""PromptBERT: a step against an oracle of one sentence at a time, and its Encoder."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,14 +12,15 @@ import torch
 from torch import Tensor
 
 from bench.models.load import load_encoder, save_encoder
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Shape, Step, Views
 from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper
 from methods.simcse import SimCSE
 from tests.methods.cases import HARD, batch
+from tests.methods.outside import Patch, Train, run_of
 from tests.oracles import spans as oracle
+from tests.training.test_loop import log_of
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
 ROWS = [3, 6, 17, 30]
@@ -39,14 +38,8 @@ def make(
     def context_and_method(
         dtype: torch.dtype = torch.float64, recipe: Any = None, **hyper: Any
     ) -> Any:
-        run = resolve(
-            text_of(**hyper),
-            backbone_name=str(tiny_backbone),
-            corpus=str(tiny_corpus),
-            data=str(tiny_data),
-            seed=1,
-            recipe={"max_length": 12, **(recipe or {})},
-        )
+        recipe = {"max_length": 12, **(recipe or {})}
+        run = run_of(text_of(**hyper), tiny_backbone, tiny_corpus, tiny_data, **recipe)
         context, method = RunContext(run, tmp_path, "cpu"), run.build()
         torch.nn.ModuleList([*context.modules(), method]).to(dtype).eval()
         method.prepare(context)
@@ -115,9 +108,8 @@ def test_equals_the_oracle_in_float32_and_without_head(make: Callable[..., Any])
     assert disagreement(*make(recipe={"pooler": "cls_before_pooler"})) < 1e-6
 
 
-def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[pytest.MonkeyPatch], None]:
-    """A change of the positions (k, length) of the template alone, given the prompt and the
-    lengths."""
+def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[Patch], None]:
+    """Other positions (k, length) of the template alone, of the prompt and the lengths."""
     plain = Prompt.alone
 
     def alone(self: Prompt, lengths: Tensor, config: Any) -> Any:
@@ -127,21 +119,19 @@ def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[pytest.Mon
     return lambda patch: patch.setattr(Prompt, "alone", alone)
 
 
-def _noise(change: Callable[[list[Tensor]], list[Tensor]]) -> Callable[[pytest.MonkeyPatch], None]:
+def _noise(change: Callable[[list[Tensor]], list[Tensor]]) -> Callable[[Patch], None]:
     plain = PromptBERT._alone
     return lambda patch: patch.setattr(PromptBERT, "_alone", lambda *given: change(plain(*given)))
 
 
-def _mask_place(shift: int) -> Callable[[pytest.MonkeyPatch], None]:
+def _mask_place(shift: int) -> Callable[[Patch], None]:
     def at_mask(self: Prompt, states: Tensor, mask: Tensor) -> Tensor:
         return states[torch.arange(len(states)), mask.sum(1) + self.place + shift]
 
     return lambda patch: patch.setattr(Prompt, "at_mask", at_mask)
 
 
-def _prompts(
-    change: Callable[[list[Prompt]], list[Prompt]],
-) -> Callable[[pytest.MonkeyPatch], None]:
+def _prompts(change: Callable[[list[Prompt]], list[Prompt]]) -> Callable[[Patch], None]:
     plain = PromptBERT.prepare
 
     def prepare(self: PromptBERT, context: Any) -> None:
@@ -151,7 +141,7 @@ def _prompts(
     return lambda patch: patch.setattr(PromptBERT, "prepare", prepare)
 
 
-MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "positions of the template side by side": _alone(
         lambda prompt, lengths, places: torch.arange(len(prompt)).expand(len(lengths), -1)
     ),
@@ -179,17 +169,10 @@ def test_a_mutation_is_caught(
     tiny_corpus: Path,
     tiny_data: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     MUTATIONS[name](monkeypatch)
-    run = resolve(
-        text_of(),
-        backbone_name=str(tiny_bert),
-        corpus=str(tiny_corpus),
-        data=str(tiny_data),
-        seed=1,
-        recipe={"max_length": 12},
-    )
+    run = run_of(text_of(), tiny_bert, tiny_corpus, tiny_data, max_length=12)
     context, method = RunContext(run, tmp_path, "cpu"), run.build()
     torch.nn.ModuleList(context.modules()).double().eval()
     method.prepare(context)
@@ -197,7 +180,7 @@ def test_a_mutation_is_caught(
 
 
 def test_an_empty_sentence_is_the_template_alone(
-    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Any], monkeypatch: Patch
 ) -> None:
     """Without dropout nothing is left of it."""
     context, method = make()
@@ -323,12 +306,7 @@ def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Pat
 # Trainings
 
 
-def log_of(folder: Path) -> list[Any]:
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [(row["step"], row["loss"], row.get("dev")) for row in rows]
-
-
-def test_what_joins_it(train_tiny: Callable[..., Path]) -> None:
+def test_what_joins_it(train_tiny: Train) -> None:
     alone = train_tiny(text_of(), max_length=12)
     for part in ("gs-infonce[multiple=0]", "sscl[stack=0]"):
         assert log_of(train_tiny(f"{text_of()}+{part}", max_length=12)) == log_of(alone)

@@ -1,9 +1,7 @@
-"""Skip-thought equals its printed equations in loss and gradient, is saved and continued exactly,
-and trains."""
+"""Skip-thought equals its printed equations in loss and gradient, is saved, continued, trained."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -25,8 +23,10 @@ from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import GRU, SkipThought, SkipThoughtHyper
 from tests.conftest import make_sentences
+from tests.methods.outside import Patch, Train
 from tests.oracles import skip_thought as oracle
 from tests.oracles.mutations import Mutation, inside, patched
+from tests.training.test_loop import log_of, outcome_of
 
 SETTINGS = [("every", "before"), ("first", "after"), ("every", "after"), ("first", "before")]
 PAPER, OFFICIAL = SETTINGS[:2]
@@ -50,12 +50,8 @@ TEXTS = {
     "empty": [" "] * 9,
 }
 DOCUMENTS = [range(0, 6), range(6, 9)]
-SCALES = {
-    "random": 5.0,
-    "near-duplicates": 5.0,
-    "one word": 40.0,
-    "empty": 5.0,
-}  # at 40 gates are shut or wide open
+# At 40 gates are shut or wide open.
+SCALES = {"random": 5.0, "near-duplicates": 5.0, "one word": 40.0, "empty": 5.0}
 
 
 @dataclass
@@ -110,8 +106,7 @@ FLOORS = {torch.float64: 1e-3, torch.float32: 0.05}
 def disagreement(
     method: Any, context: FakeContext, wanted: tuple[float, dict[str, np.ndarray]]
 ) -> float:
-    """The largest difference in loss or gradient, relative to the loss and to the largest entry of
-    each gradient."""
+    """The largest difference, relative to the loss and to the largest entry of each gradient."""
     floor = FLOORS[method.reader.embedding.dtype]
     loss, gradients = step_of(method, context)
     worst = abs(loss - wanted[0]) / abs(wanted[0])
@@ -172,7 +167,7 @@ def without_end(plain: Any, rows: Any, device: Any) -> Any:
     return ids, shorter if rows[0][-1:] == [0] else lengths
 
 
-def unknown_words_passed_over(method: Any, patch: pytest.MonkeyPatch) -> None:
+def unknown_words_passed_over(method: Any, patch: Patch) -> None:
     method.rows = [[number for number in row if number != module.UNKNOWN] for row in method.rows]
 
 
@@ -212,7 +207,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mistake_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_caught(name: str, monkeypatch: Patch) -> None:
     method, context = make(*PAPER)
     MUTATIONS[name](method, monkeypatch)
     assert disagreement(method, context, expected(*PAPER, "random")) > 1e-4
@@ -254,23 +249,15 @@ def test_first_weights() -> None:
 
 def test_vocabulary_and_triples() -> None:
     method, context = make(*PAPER)
-    assert method.words == [
-        "a",
-        "runs",
-        "dog",
-        "it",
-        "!",
-        "'",
-    ]  # by frequency, then by the alphabet
+    # By frequency, then by the alphabet.
+    assert method.words == ["a", "runs", "dog", "it", "!", "'"]
     assert method.centres == [1, 2, 3, 4, 7]
     assert method.rows == [oracle.numbers(text, method.words) for text in TEXTS["random"]]
     assert method.items(context) == 5
     short = SkipThought(SkipThoughtHyper(units=2, width=2, vocabulary=8, longest=5), Shape(0, 0))
     short.prepare(context)
-    assert short.centres == [
-        4,
-        7,
-    ]  # those around "a cat , it runs" and "It's a dog!", of five and six words, are left out
+    # Those around "a cat , it runs" and "It's a dog!", of five and six words, are left out.
+    assert short.centres == [4, 7]
     tiny = SkipThought(SkipThoughtHyper(units=2, width=2, vocabulary=8, longest=2), Shape(0, 0))
     with pytest.raises(Refusal, match="three consecutive sentences of fewer than 2 words"):
         tiny.prepare(context)
@@ -338,24 +325,18 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TEXT = "skip-thought[units=8,vocabulary=30,width=6,epochs=2]"
 
 
-def _log(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
 @pytest.mark.parametrize("setting", ["paper", "official"])
-def test_a_training(
-    setting: str, train_tiny: Callable[..., Path], documents: Path, tiny_data: Path
-) -> None:
+def test_a_training(setting: str, train_tiny: Train, documents: Path, tiny_data: Path) -> None:
     folders = [
         train_tiny(f"{TEXT}@{setting}", fresh=True, corpus=str(documents), learning_rate=0.02)
         for _ in range(2)
     ]
-    logs = [_log(folder) for folder in folders]
+    logs = [log_of(folder) for folder in folders]
     assert logs[0] == logs[1]
     assert len(logs[0]) == 2 * 5  # 36 triples in batches of 8
     losses = [row["loss"] / (8 if row["step"] % 5 else 4) for row in logs[0]]
     assert sum(losses[5:]) < sum(losses[:5])
-    outcome = json.loads((folders[0] / "outcome.json").read_text())["outcome"]
+    outcome = outcome_of(folders[0])
     assert outcome["status"] == "finished"
     best = max((row["dev"]["STS-B"], -row["step"]) for row in logs[0] if "dev" in row)
     assert (outcome["best_dev"], -outcome["best_step"]) == best
@@ -366,7 +347,7 @@ def test_a_training(
 
 
 def test_a_corpus_without_triples_is_refused(
-    train_tiny: Callable[..., Path], documents: Path, tiny_corpus: Path
+    train_tiny: Train, documents: Path, tiny_corpus: Path
 ) -> None:
     with pytest.raises(UserError, match=r"has no list of documents; add tiny\.docs\.tsv"):
         train_tiny(TEXT, fresh=True)

@@ -1,9 +1,7 @@
-"""Trainings from end to end: the same twice, finished, and with an encoder that scores what the
-outcome says."""
+"""Trainings: the same twice, finished, and with an encoder that scores what the outcome says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -14,10 +12,10 @@ from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.utils.files import read_json
+from tests.methods.outside import Train
 from tests.methods.test_promptbert import text_of
 from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
 
-Train = Callable[..., Path]
 SMALL = "buffer=16,clusters=4,neighbours=3"
 # A method's text, what is given to it, and its number of steps.
 TRAININGS: dict[str, tuple[dict[str, Any], int]] = {

@@ -1,9 +1,7 @@
-"""SimCSE with word noise: loss and edits equal their oracle, mistakes are caught, without noise it
-is the base code."""
+"""SimCSE with word noise: loss and edits equal their oracle; without noise it is the base code."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,16 +16,15 @@ from torch.nn import functional as F
 
 import methods.word_noise as word_noise
 from bench.datasets.corpora import read_sentences
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
 from methods.word_noise import READINGS, WordNoise, WordNoiseHyper, chinese_words, edit
 from tests.methods.cases import HARD, WIDTH, batch, floor_of, unit_of
-from tests.methods.outside import disagreement
+from tests.methods.outside import Patch, Train, disagreement, run_of
 from tests.oracles.methods import scalars
-from tests.oracles.word_noise import noised, nt_xent
-
-Patch = pytest.MonkeyPatch
+from tests.oracles.outside import nt_xent
+from tests.oracles.word_noise import noised
+from tests.training.test_loop import log_of
 
 
 def build(**hyper: Any) -> Any:
@@ -221,31 +218,30 @@ def test_short_sentences() -> None:
     assert edit(" ", "swap", drawn(0)) == edit(" ", "delete", drawn(0)) == " "
 
 
-def no_touch(sentence: str, noise: str, generator: torch.Generator) -> str:
-    return sentence
+def mistaken(change: Callable[[list[str], torch.Generator], list[str]]) -> Callable[..., str]:
+    return lambda sentence, noise, generator: " ".join(change(sentence.split(), generator))
 
 
-def neighbours_exchanged(sentence: str, noise: str, generator: torch.Generator) -> str:
-    words = sentence.split()
+def neighbours_exchanged(words: list[str], generator: torch.Generator) -> list[str]:
     place = int(torch.randint(max(1, len(words) - 1), (), generator=generator))
-    words[place : place + 2] = reversed(words[place : place + 2])
-    return " ".join(words)
+    return words[:place] + words[place : place + 2][::-1] + words[place + 2 :]
 
 
-def two_edits(sentence: str, noise: str, generator: torch.Generator) -> str:
-    return edit(edit(sentence, noise, generator), noise, generator)
+MISTAKES = {
+    "no touch": lambda sentence, noise, generator: sentence,
+    "neighbours exchanged": mistaken(neighbours_exchanged),
+    "two edits": lambda text, *rest: edit(edit(text, *rest), *rest),
+    "shuffled": mistaken(
+        lambda words, generator: [
+            words[place] for place in torch.randperm(len(words), generator=generator).tolist()
+        ]
+    ),
+}
 
 
-def shuffled(sentence: str, noise: str, generator: torch.Generator) -> str:
-    words = sentence.split()
-    return " ".join(
-        words[place] for place in torch.randperm(len(words), generator=generator).tolist()
-    )
-
-
-@pytest.mark.parametrize("mistake", [no_touch, neighbours_exchanged, two_edits, shuffled])
-def test_a_mistake_in_an_edit_is_caught(mistake: Any, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(word_noise, "edit", mistake)
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_an_edit_is_caught(name: str, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(word_noise, "edit", MISTAKES[name])
     assert views_of({"probability": 1.0})[0] != plain(noised(SENTENCES, "swap", 1.0, 3))
 
 
@@ -299,14 +295,8 @@ def test_without_noise_both_views_are_the_sentence_itself(
 def test_long_sentences_are_cut_to_the_recipes_length(
     tiny_bert: Path, tiny_corpus: Path, tiny_data: Path
 ) -> None:
-    run = resolve(
-        "word-noise[probability=1]",
-        backbone_name=str(tiny_bert),
-        corpus=str(tiny_corpus),
-        data=str(tiny_data),
-        seed=1,
-        recipe={"max_length": 6},
-    )
+    text = "word-noise[probability=1]"
+    run = run_of(text, tiny_bert, tiny_corpus, tiny_data, max_length=6)
     context, method = RunContext(run, tiny_data, "cpu"), run.build()
     method.prepare(context)
     assert max(map(len, context.tokens())) == max(map(len, method.edited.values())) == 6
@@ -314,15 +304,9 @@ def test_long_sentences_are_cut_to_the_recipes_length(
     assert [method.edited[row] for row in range(44)] == context.tokenize(edited, 6)
 
 
-def losses(folder: Path) -> list[float]:
-    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
-def test_without_noise_a_training_is_the_same_whatever_the_switch(
-    train_tiny: Callable[..., Path],
-) -> None:
+def test_without_noise_a_training_is_the_same_whatever_the_switch(train_tiny: Train) -> None:
     noisy, plain, never = (
-        losses(train_tiny(f"word-noise[{keys}]"))
+        [row["loss"] for row in log_of(train_tiny(f"word-noise[{keys}]"))]
         for keys in ("noise=delete,probability=0.5", "noise=none", "probability=0")
     )
     assert noisy != plain == never

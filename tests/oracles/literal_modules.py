@@ -1,5 +1,4 @@
-"""A folder of sentence-transformers, run as its files say, one sentence at a time: an oracle that
-shares no code."""
+"""A folder of sentence-transformers, run as its files say, one sentence at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from transformers import AutoModel, AutoTokenizer
 
 
 def literal(folder: Path, sentences: Sequence[str], prompt: str = "") -> np.ndarray:
-    """Vectors in float64 behind the transformer, with a last normalisation where the folder has
-    one."""
+    """Vectors in float64 behind the transformer, normalised last where the folder says so."""
     modules = json.loads((folder / "modules.json").read_text())
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     assert kinds[0] == "Transformer"
@@ -46,9 +44,8 @@ def _one(
     )
     with torch.no_grad():
         output = model(**ids)
-    layers = output.hidden_states or [
-        output.last_hidden_state
-    ]  # all of them only where the configuration says so
+    # All of them only where the configuration says so.
+    layers = output.hidden_states or [output.last_hidden_state]
     states = [layer[0].double().numpy() for layer in layers]
     tokens, vector = states[-1], np.zeros(0)
     for module, kind in list(zip(modules, kinds, strict=True))[1:]:

@@ -45,8 +45,7 @@ def unit(u: Vector) -> list[Tensor]:
 
 
 def minus_log_share(positive: Tensor, weighted: Sequence[tuple[float, Tensor]]) -> Tensor:
-    """-log( e^positive / sum of w e^score ), the largest exponent taken out so that e^(1 / 0.001)
-    does not overflow."""
+    """-log( e^positive / sum of w e^score ), the largest exponent taken out against overflow."""
     largest = max(score.item() for _, score in weighted)
     total = sum(
         (weight * (score - largest).exp() for weight, score in weighted),
@@ -84,10 +83,9 @@ def simcse(first: Batch, second: Batch, t: float) -> Tensor:
 # GS-InfoNCE
 
 
-def named_generator(seed: int, name: str, step: int) -> torch.Generator:
-    """The random stream of a draw as the architecture states it: seeded by a hash of (seed, name,
-    step)."""
-    digest = hashlib.sha256(f"{seed}/{name}/{step}".encode()).digest()
+def named_generator(seed: int, *names: object) -> torch.Generator:
+    """The random stream of a draw: seeded by a hash of the seed, its name and the step."""
+    digest = hashlib.sha256("/".join(map(str, (seed, *names))).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
@@ -137,8 +135,7 @@ def did_you_mean(u: Vector, rows: Sequence[Vector], first: int, last: int) -> li
 
 
 def smooth(u: Vector, retrieved: Sequence[Vector], beta: float) -> list[Tensor]:
-    """Eq. 4: h^{s+} = softmax(h+ K^T / beta) K with K = {h+, h^r_1, ..., h^r_k}, all of length
-    1."""
+    """Eq. 4: h^{s+} = softmax(h+ K^T / beta) K, K = {h+, h^r_1, ..., h^r_k} of length 1."""
     query = unit(u)
     keys = [query, *retrieved]
     powers = [(dot(query, key) / beta).exp() for key in keys]
@@ -153,8 +150,7 @@ def smooth(u: Vector, retrieved: Sequence[Vector], beta: float) -> list[Tensor]:
 def smoothed_official(
     positives: Batch, memory: Memory, k: int, beta: float
 ) -> list[list[Tensor]] | None:
-    """Released code: the batch enters first; nothing until the memory is full; the best match is
-    dropped, k kept."""
+    """Released code: the batch enters first; nothing until full; the best match is dropped."""
     memory.enter(positives)
     if not memory.full():
         return None
@@ -164,8 +160,7 @@ def smoothed_official(
 def smoothed_paper(
     positives: Batch, memory: Memory, k: int, beta: float
 ) -> list[list[Tensor]] | None:
-    """Paper: the memory holds earlier steps only; once there are k rows the nearest are kept; then
-    the batch enters."""
+    """Paper: earlier steps only; once there are k rows the nearest are kept; the batch enters."""
     rows = memory.rows()
     memory.enter(positives)
     if len(rows) < k:
@@ -182,8 +177,7 @@ def alpha_eq8(step: int, total: int, start: float, end: float) -> float:
 def plus_smoothing(
     instance: Tensor, h: Batch, smoothed: Batch | None, t: float, alpha: float
 ) -> Tensor:
-    """Eq. 6 and 7: L_instance + alpha L_smoothing, the latter with smoothed positives as only
-    candidates."""
+    """Eq. 6 and 7: L_instance + alpha L_smoothing, whose only candidates are smoothed positives."""
     if smoothed is None:
         return instance
     return instance + alpha * infonce(h, smoothed, t)
@@ -200,8 +194,7 @@ def stacked_layers(depth: int, stack: int) -> list[int]:
 def sscl_candidates(
     layers: Sequence[tuple[Batch, Batch]], n: int, *, own: bool, both: bool, detach: bool
 ) -> list[list[Candidate]]:
-    """For anchor i: each layer's vector(s) of its own sentence, or of all n sentences; of its own
-    view, or of both."""
+    """For anchor i: each layer's vectors of its own or all n sentences, of one or both views."""
     extra: list[list[Candidate]] = []
     used = [view for views in layers for view in (views if both else views[:1])]
     used = [constants(view) for view in used] if detach else used
@@ -218,8 +211,7 @@ def sscl_candidates(
 def sscl(
     h: Batch, p: Batch, t: float, extra: Sequence[Sequence[Candidate]], average: bool
 ) -> Tensor:
-    """One softmax with the layer vectors as further negatives, or its mean with the plain loss
-    (released code)."""
+    """One softmax with the layer vectors, or its mean with the plain loss (released code)."""
     with_layers = infonce(h, p, t, extra)
     if not average:
         return with_layers

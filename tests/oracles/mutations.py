@@ -92,7 +92,7 @@ def pairs(change: Callable[[Tensor, Tensor], Any]) -> Mutation:
 
 
 def at_step(**changes: Callable[[Step, Tensor], int]) -> Mutation:
-    """Negatives drawn as at a step that differs in some fields, made of the step and the anchors."""
+    """Negatives of a step that differs in some fields, made of the step and the anchors."""
 
     def negatives(plain: Any, self: Any, anchors: Tensor, views: Views, step: Step) -> Any:
         given = {key: value(step, anchors) for key, value in changes.items()}

@@ -125,9 +125,8 @@ class DCLROracle:
         """
         numbers = [[[x.item() for x in v] for v in batch] for batch in (h, p, noise)]
         anchors, positives, directions = [[_unit(v) for v in batch] for batch in numbers]
-        pulls = [
-            [0.0] * len(noise) for _ in h
-        ]  # derivative of the loss by the score of anchor i and noise k
+        # Derivative of the loss by the score of anchor i and noise k.
+        pulls = [[0.0] * len(noise) for _ in h]
         for i in range(len(h)):
             scores = [_dot(anchors[i], v) / self.t for v in directions]
             if self.released:

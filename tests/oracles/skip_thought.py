@@ -53,8 +53,7 @@ def next_state(
 def loss(
     weights: Weights, triples: Sequence[Sequence[list[int]]], every: bool, after: bool
 ) -> complex:
-    """- sum over triples (before, centre, after), over both neighbours, over their words and end
-    marks, of log P."""
+    """- sum over triples, both neighbours, their words and end marks, of log P."""
     embedding, V, c = (
         weights["reader.embedding"],
         weights["decoders.output"],

@@ -1,5 +1,4 @@
-"""DeCLUTR's and PromptBERT's losses, written from the printed formulas as plain loops; nothing of
-methods/ is used."""
+"""DeCLUTR's and PromptBERT's losses from the printed formulas, as plain loops."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def log_sum(terms: Sequence[Tensor]) -> Tensor:
 def declutr_contrast(
     anchors: Tensor, positives: Tensor, temperature: float, average: bool
 ) -> Tensor:
-    """Section 3.1: e_i of anchors, e_{i + AN} the mean of their positives, l(i, i + AN) + l(i + AN,
-    i)."""
+    """Section 3.1: e_{i + AN} the mean of anchor i's positives; l(i, i + AN) + l(i + AN, i)."""
     n = len(anchors)
     count = len(positives) // n
     e = [anchors[i] for i in range(n)]
@@ -79,8 +77,7 @@ def template_alone(
     gap: int,
     first: int,
 ) -> Tensor:
-    """The same without the sentence; what stands behind it keeps the positions that `gap` word
-    pieces leave it."""
+    """Without the sentence; what stands behind it keeps the positions `gap` pieces further."""
     positions = [first + i for i in range(len(before))]
     positions += [first + len(before) + gap + i for i in range(len(behind))]
     states = model(
