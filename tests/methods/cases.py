@@ -117,15 +117,9 @@ CASES = [
     _smoothed("is-cse-sharp", beta=0.1, k=5),
     _smoothed("is-cse-cold", t=0.001),
     *(
-        _sscl(
-            f"sscl-{positive}-{negatives}-{sides}{'-detach' * detach}{'-average' * average}",
-            positive=positive,
-            negatives=negatives,
-            sides=sides,
-            detach=detach,
-            average=average,
-        )
-        for positive, negatives, sides, detach, average in itertools.product(
+        _sscl(f"sscl-{p}-{n}-{sides}{'-detach' * detach}{'-average' * average}",
+              positive=p, negatives=n, sides=sides, detach=detach, average=average)
+        for p, n, sides, detach, average in itertools.product(
             ("dropout", "self"), ("all", "own"), ("both", "one"), (False, True), (False, True)
         )
     ),
@@ -136,26 +130,14 @@ CASES = [
     _case("is-cse+gs", _is_cse(_PAPER), _gs(), noise=_NOISE, smoothing=_PAPER),
     _case("gs+sscl", _gs(), _SSCL, noise=_NOISE, layers=_LAYERS),
     _case("sscl+gs", _SSCL, _gs(), noise=_NOISE, layers=_LAYERS),
-    _case(
-        "gs+sscl-self",
-        (SSCL, {"positive": "self"}),
-        _gs(),
-        noise=_NOISE,
-        layers=_layers(positive="self"),
-    ),
+    _case("gs+sscl-self", (SSCL, {"positive": "self"}), _gs(),
+          noise=_NOISE, layers=_layers(positive="self")),
     _case("is-cse+sscl", _is_cse(_OFFICIAL), _SSCL, layers=_LAYERS, smoothing=_OFFICIAL),
     _case("sscl+is-cse", _SSCL, _is_cse(_PAPER), t=0.1, layers=_LAYERS, smoothing=_PAPER),
-    _case(
-        "gs+is-cse+sscl",
-        _gs(),
-        _is_cse(_RISING),
-        _SSCL,
-        noise=_NOISE,
-        layers=_LAYERS,
-        smoothing=_RISING,
-    ),
+    _case("gs+is-cse+sscl", _gs(), _is_cse(_RISING), _SSCL,
+          noise=_NOISE, layers=_LAYERS, smoothing=_RISING),
     _case("gs+sscl-stack-0", _gs(), (SSCL, {"stack": 0, "average": True}), noise=_NOISE),
-]
+]  # fmt: skip
 BY_NAME = {case.name: case for case in CASES}
 
 
@@ -163,15 +145,14 @@ BY_NAME = {case.name: case for case in CASES}
 class Batch:
     """What a backbone might give for a batch: two views (n, d) and their intermediate layers."""
 
-    views: tuple[Tensor, Tensor]
-    lower: dict[int, tuple[Tensor, Tensor]]
+    tensors: list[Tensor]  # the views first, then those of layers 1, 2, ...
+
+    @property
+    def views(self) -> tuple[Tensor, ...]:
+        return tuple(self.tensors[:2])
 
     def leaves(self, dtype: torch.dtype) -> list[Tensor]:
-        tensors = [
-            *self.views,
-            *(view for layer in sorted(self.lower) for view in self.lower[layer]),
-        ]
-        return [tensor.detach().to(dtype, copy=True).requires_grad_() for tensor in tensors]
+        return [tensor.detach().to(dtype, copy=True).requires_grad_() for tensor in self.tensors]
 
 
 HARD = ("near-duplicates", "duplicates", "opposites", "tiny", "huge", "mixed-norms", "one", "two")
@@ -202,25 +183,14 @@ def batch(kind: str, number: int, n: int = N) -> Batch:
     second = first + noise * normal() if noise < 1 else normal()
     if kind == "opposites":
         second = -first + 0.01 * normal()
-    lower = {
-        layer: (
-            first + (DEPTH - layer) * noise * normal(),
-            second + (DEPTH - layer) * noise * normal(),
-        )
-        for layer in range(1, DEPTH)
-    }
-    tensors = [first, second, *(view for pair in lower.values() for view in pair)]
-    if kind in ("tiny", "huge", "mixed-norms"):
-        powers = {
-            "tiny": torch.full((n,), -8.0),
-            "huge": torch.full((n,), 8.0),
-            "mixed-norms": torch.linspace(-6, 6, n),
-        }[kind]
-        tensors = [10 ** powers.double().unsqueeze(1) * tensor for tensor in tensors]
-    first, second, *rest = [tensor.float().double() for tensor in tensors]
-    return Batch(
-        (first, second), {layer: (rest[2 * i], rest[2 * i + 1]) for i, layer in enumerate(lower)}
-    )
+    tensors = [first, second]
+    for layer in range(1, DEPTH):
+        tensors += [view + (DEPTH - layer) * noise * normal() for view in (first, second)]
+    powers = {"tiny": (-8, -8), "huge": (8, 8), "mixed-norms": (-6, 6)}.get(kind)
+    if powers:
+        scales = 10 ** torch.linspace(*powers, n).double().unsqueeze(1)
+        tensors = [scales * tensor for tensor in tensors]
+    return Batch([tensor.float().double() for tensor in tensors])
 
 
 def step(index: int, batch_size: int = BATCH_SIZE) -> Step:
@@ -242,7 +212,6 @@ def gradients(loss: Tensor, leaves: Sequence[Tensor]) -> Gradients:
 def method_step(
     method: Any, leaves: Sequence[Tensor], index: int, batch_size: int = BATCH_SIZE
 ) -> Gradients:
-    """Leaves: the views first, then those of layers 1, 2, ..."""
     views = Views(tuple(leaves[:2]), lambda layer: (leaves[2 * layer], leaves[2 * layer + 1]))
     return gradients(method.loss(views, step(index, batch_size)), leaves)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,77 +33,12 @@ from tests.methods.cases import (
     unit_of,
 )
 from tests.methods.outside import Train, run_of
-from tests.oracles import methods as oracles
+from tests.oracles import cards as oracle
+from tests.oracles.cards import BATCHES, DISTINCT, SEED, SENTENCES
+from tests.oracles.methods import named_generator
 from tests.training.test_loop import log_of
 
-DEPTH, TOTAL, SEED = 4, 6, 3
-# Row 4 repeats row 1, row 6 repeats row 0.
-SENTENCES = [
-    "a dog",
-    "a cat",
-    "the red car",
-    "two birds",
-    "a cat",
-    "one old tree",
-    "a dog",
-    "water",
-    "The End",
-]
-DISTINCT = ["a dog", "a cat", "the red car", "two birds", "one old tree", "water", "The End"]
-BATCHES = ([1, 4, 0, 7], [6, 2, 0, 5], [8, 3, 1, 2], [0], [3, 1, 5, 4, 6])
-
-
-# The oracle: which sentence is drawn, and the loss of all of it
-
-
-def oracle_neighbours(count: int) -> list[list[str]]:
-    """Nearest other sentences of each distinct one, by the vectors below."""
-    vectors = [oracle_vector(sentence) for sentence in DISTINCT]
-    found = []
-    for i, u in enumerate(vectors):
-        cosines = [
-            sum(a * b for a, b in zip(u, v, strict=True)) / (norm(u) * norm(v)) for v in vectors
-        ]
-        ranked = sorted((j for j in range(len(vectors)) if j != i), key=lambda j: (-cosines[j], j))
-        found.append([DISTINCT[j] for j in ranked[:count]])
-    return found
-
-
-def oracle_vector(sentence: str) -> list[float]:
-    return [1.0 + sum(ord(letter) for letter in sentence[k::3]) % 17 for k in range(3)]
-
-
-def norm(u: Sequence[float]) -> float:
-    return sum(x * x for x in u) ** 0.5
-
-
-def oracle_retrieved(rows: Sequence[int], index: int, count: int) -> list[str]:
-    """One of its nearest for each anchor, evenly, from the stream "retrieval" of the step."""
-    places = torch.randint(
-        count, (len(rows),), generator=oracles.named_generator(SEED, "retrieval", index)
-    )
-    table = oracle_neighbours(count)
-    return [
-        table[DISTINCT.index(SENTENCES[row])][place]
-        for row, place in zip(rows, places.tolist(), strict=True)
-    ]
-
-
-def oracle_loss(
-    leaves: Sequence[Tensor], rows: Sequence[int], index: int, count: int, t: float
-) -> Tensor:
-    """InfoNCE; sentence j's retrieved one joins for every i whose sentence it is not."""
-    h, p, r = (oracles.scalars(leaf) for leaf in leaves)
-    extra: list[Any] = [[] for _ in rows]
-    if count:
-        drawn = oracle_retrieved(rows, index, count)
-        for i in range(len(rows)):
-            for j in range(len(rows)):
-                if SENTENCES[rows[i]] != drawn[j]:
-                    extra[i].append((1.0, r[j]))
-    return oracles.infonce(h, p, t, extra)
-
-
+DEPTH, TOTAL = 4, 6
 # A corpus whose tokens are its row numbers, and a backbone that looks vectors up
 
 
@@ -127,7 +63,7 @@ class Tools:
 
     def encode(self, encoder: str, sentences: Sequence[str]) -> np.ndarray:
         assert encoder == "avg"
-        return np.array([oracle_vector(sentence) for sentence in sentences], dtype=np.float32)
+        return np.array([oracle.vector(sentence) for sentence in sentences], dtype=np.float32)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -138,11 +74,8 @@ class Tools:
     def embed(self, views: Any, extras: Any) -> Views:
         self.extras = [[token for (token,) in row] for row in extras["cards"]]
         first, second, other = self.leaves
-        return Views(
-            (first, second),
-            lambda layer: (first, second),
-            {"cards": [other] * len(extras["cards"])},
-        )
+        others = {"cards": [other] * len(extras["cards"])}
+        return Views((first, second), lambda layer: (first, second), others)
 
 
 def build(
@@ -188,7 +121,7 @@ def disagreement(
     return max(
         outside.disagreement(
             lambda leaves, index=index: loss_of(method, tools, leaves, index),
-            lambda leaves, index=index: oracle_loss(leaves, BATCHES[index], index, count, t),
+            lambda leaves, index=index: oracle.loss(leaves, BATCHES[index], index, count, t),
             leaves_of(kind, index, torch.float64),
             dtype,
             floor_of(dtype, t),
@@ -211,13 +144,9 @@ def test_the_batches_meet_every_case() -> None:
     """Own sentences are drawn by themselves and through their copies, and by other anchors."""
     masked = []
     for index, rows in enumerate(BATCHES):
-        drawn = oracle_retrieved(rows, index, 3)
-        masked += [
-            (i, j)
-            for i in range(len(rows))
-            for j in range(len(rows))
-            if SENTENCES[rows[i]] == drawn[j]
-        ]
+        drawn = oracle.retrieved(rows, index, 3)
+        places = itertools.product(range(len(rows)), repeat=2)
+        masked += [(i, j) for i, j in places if SENTENCES[rows[i]] == drawn[j]]
     assert len(masked) >= 5
     assert all(i != j for i, j in masked)  # nobody's neighbour is itself
 
@@ -308,17 +237,14 @@ def test_the_retrieved_sentences_are_what_is_encoded() -> None:
     for index, rows in enumerate(BATCHES):
         take(method, tools, leaves_of("random", index, torch.float32), index)
         ((*encoded,),) = tools.extras
-        assert [SENTENCES[row] for row in encoded] == oracle_retrieved(rows, index, 3)
+        assert [SENTENCES[row] for row in encoded] == oracle.retrieved(rows, index, 3)
 
 
 def test_every_neighbour_is_drawn_evenly_and_nobody_else() -> None:
     method, _ = build()
-    near = oracle_neighbours(3)[DISTINCT.index("a cat")]
-    drawn = [
-        DISTINCT[number]
-        for step in range(100)
-        for number in method._retrieved(Step(step, 100, 5, 1, [1, 4]))
-    ]
+    near = oracle.neighbours(3)[DISTINCT.index("a cat")]
+    steps = [Step(index, 100, 5, 1, [1, 4]) for index in range(100)]
+    drawn = [DISTINCT[number] for step in steps for number in method._retrieved(step)]
     assert sorted(set(drawn)) == sorted(near)
     assert all(45 <= drawn.count(sentence) <= 90 for sentence in near)  # 200 draws of 3
     assert drawn[::2] != drawn[1::2]  # a copy draws for itself
@@ -337,43 +263,17 @@ def test_equal_sentences_are_searched_once() -> None:
 # Switched words
 
 
-def oracle_switch(text: str, share: float, counted: bool, generator: torch.Generator) -> str:
-    """Between spaces are words; the case of first letters is turned, anything else stays."""
-    words = [word for word in text.split(" ") if word != ""]
-    if counted:
-        left = max(1, round(share * len(words)))
-        for place in torch.randperm(len(words), generator=generator).tolist():
-            if left > 0 and words[place][0].isalpha():
-                words[place] = turned(words[place])
-                left -= 1
-    else:
-        for place, chance in enumerate(torch.rand(len(words), generator=generator).tolist()):
-            if chance < share and words[place][0].isalpha():
-                words[place] = turned(words[place])
-    return " ".join(words)
-
-
-def turned(word: str) -> str:
-    return (word[0].upper() if word[0].islower() else word[0].lower()) + word[1:]
-
-
-TEXTS = [
-    "Thebes held onto power until the 12th Dynasty , when its",
-    "1980 1951",
-    "a",
-    "",
-    "  two  Birds ",
-    "été Über ßen",
-]
+TEXTS = ["Thebes held onto power until the 12th Dynasty , when its", "1980 1951", "a", ""]
+TEXTS += ["  two  Birds ", "été Über ßen"]
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
 @pytest.mark.parametrize("words", ["each", "count"])
 def test_words_are_switched_as_the_oracle_says(words: str, share: float) -> None:
     method = CARDS(CARDSHyper(switch=share, words=words), Shape(WIDTH, DEPTH))
-    own, other = (oracles.named_generator(1, "switch-case", 0) for _ in range(2))
+    own, other = (named_generator(1, "switch-case", 0) for _ in range(2))
     for text in TEXTS * 3:
-        assert method._switch(text, own) == oracle_switch(text, share, words == "count", other)
+        assert method._switch(text, own) == oracle.switch(text, share, words == "count", other)
 
 
 def test_count_switches_exactly_as_many_and_each_one_by_chance() -> None:
@@ -381,10 +281,8 @@ def test_count_switches_exactly_as_many_and_each_one_by_chance() -> None:
     words = text.split()
 
     def switched(kind: str, share: float) -> list[int]:
-        method, draw = (
-            CARDS(CARDSHyper(switch=share, words=kind), Shape(WIDTH, DEPTH)),
-            torch.Generator(),
-        )
+        method = CARDS(CARDSHyper(switch=share, words=kind), Shape(WIDTH, DEPTH))
+        draw = torch.Generator()
         draw.manual_seed(1)
         texts = [method._switch(text, draw).split() for _ in range(50)]
         assert all(
@@ -412,9 +310,9 @@ def test_the_second_view_is_the_decoded_text_switched(
     tokens = context.tokens()[:10]
     first, second = method.views(tokens, Step(2, TOTAL, 10, SEED, range(10)))
     assert first is tokens
-    generator = oracles.named_generator(SEED, "switch-case", 2)
+    generator = named_generator(SEED, "switch-case", 2)
     texts = [
-        oracle_switch(context.tokenizer.decode(row[1:-1]), 0.5, False, generator) for row in tokens
+        oracle.switch(context.tokenizer.decode(row[1:-1]), 0.5, False, generator) for row in tokens
     ]
     assert list(second) == [context.tokenizer(text)["input_ids"] for text in texts]
     assert any(len(row) > 8 for row in second)  # a capital may cost a piece, and nothing is cut
@@ -448,10 +346,8 @@ def test_nothing_of_it_is_state_and_a_loaded_copy_goes_on() -> None:
     for index in range(4):
         take(method, tools, leaves_of("random", index, torch.float32), index)
     copy.load_state_dict(method.state_dict())
-    one, other = (
-        take(*pair, leaves_of("random", 4, torch.float32), 4)[0]
-        for pair in ((method, tools), (copy, copy_tools))
-    )
+    leaves, pairs = leaves_of("random", 4, torch.float32), ((method, tools), (copy, copy_tools))
+    one, other = (take(*pair, leaves, 4)[0] for pair in pairs)
     assert torch.equal(one, other)
     assert one != take(*build(3), leaves_of("random", 4, torch.float32), 4)[0]
 
@@ -459,17 +355,13 @@ def test_nothing_of_it_is_state_and_a_loaded_copy_goes_on() -> None:
 def test_after_a_plus_it_brings_the_retrieved_negatives_alone() -> None:
     """In `simcse+cards` views are equal copies, and the loss is that of CARDS without switching."""
     method, tools = build()
-    joined = compose(
-        [(SimCSE, SimCSE.Hyper()), (CARDS, CARDSHyper(switch=0.9, neighbours=3))],
-        Shape(WIDTH, DEPTH),
-    )
+    parts = [(SimCSE, SimCSE.Hyper()), (CARDS, CARDSHyper(switch=0.9, neighbours=3))]
+    joined = compose(parts, Shape(WIDTH, DEPTH))
     joined.prepare(tools)  # type: ignore[arg-type]
     assert joined.views([[1]], Step(0, 1, 1, 1, [1])) == ([[1]], [[1]])  # type: ignore[operator]
     for index in range(len(BATCHES)):
-        ours, theirs = (
-            take(one, tools, leaves_of("random", index, torch.float64), index)
-            for one in (method, joined)
-        )
+        leaves = leaves_of("random", index, torch.float64)
+        ours, theirs = (take(one, tools, leaves, index) for one in (method, joined))
         assert torch.equal(ours[0], theirs[0])
 
 

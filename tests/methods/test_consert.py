@@ -66,10 +66,8 @@ def test_equals_oracle(kind: str, t: float, dtype: torch.dtype) -> None:
 def test_equals_oracle_with_a_scale_and_in_small_batches() -> None:
     assert difference("random", torch.float64, scale=0.3) < TOLERANCE[torch.float64]
     assert difference("random", torch.float64, n=2) < TOLERANCE[torch.float64]
-    assert (
-        ConSERT(ConSERTHyper(), Shape(WIDTH, 2)).loss(torch.randn(1, 5), torch.randn(1, 5)).item()
-        == 0
-    )
+    method = ConSERT(ConSERTHyper(), Shape(WIDTH, 2))
+    assert method.loss(torch.randn(1, 5), torch.randn(1, 5)).item() == 0
 
 
 # Mutations of the loss
@@ -125,10 +123,8 @@ def embedded(
     )
     rows = []
     for place, token in enumerate(tokens):
-        x = (
-            layer.word_embeddings.weight[token]
-            + layer.position_embeddings.weight[start + order[place]]
-        )
+        x = layer.word_embeddings.weight[token]
+        x = x + layer.position_embeddings.weight[start + order[place]]
         x = x + layer.token_type_embeddings.weight[0]
         norm = layer.LayerNorm
         x = (x - x.mean()) / (x.var(unbiased=False) + norm.eps).sqrt() * norm.weight + norm.bias
@@ -136,12 +132,7 @@ def embedded(
     return torch.stack(rows)
 
 
-def disagreeing_embeddings(
-    context: Any,
-    names: tuple[str, str],
-    rate: float = 0.2,
-    patch: Callable[[Any], None] | None = None,
-) -> float:
+def disagreeing_embeddings(context: Any, names: tuple[str, str], rate: float = 0.2) -> float:
     """The largest difference between what the hooks make of a batch's embeddings and the oracle."""
     tokens = [context.tokens()[row] for row in (0, 7, 3)]
     batch = Batch.of([row for row in tokens for _ in range(2)], context.tokenizer.pad_token_id)
@@ -162,15 +153,11 @@ def disagreeing_embeddings(
     return worst
 
 
-PAIRS = [
-    ("feature_cutoff", "shuffle"),
-    ("plain", "shuffle"),
-    ("token_cutoff", "dropout"),
-    ("shuffle", "plain"),
-]
+PAIRS = [("feature_cutoff", "shuffle"), ("plain", "shuffle"), ("token_cutoff", "dropout")]
+PAIRS += [("shuffle", "plain"), ("shuffle", "shuffle"), ("plain", "plain")]
 
 
-@pytest.mark.parametrize("names", [*PAIRS, ("shuffle", "shuffle"), ("plain", "plain")])
+@pytest.mark.parametrize("names", PAIRS)
 def test_embeddings_are_augmented_as_the_oracle_says(runs: Runs, names: tuple[str, str]) -> None:
     _, context, modules = runs.start("consert")
     modules.double().eval()
@@ -178,50 +165,34 @@ def test_embeddings_are_augmented_as_the_oracle_says(runs: Runs, names: tuple[st
     assert disagreeing_embeddings(context, names, rate=0.55) < 1e-12
 
 
-def spoil_orders(change: Callable[[Tensor, Sequence[int]], Tensor]) -> Callable[[Patch], None]:
-    plain = module.shuffled
-
-    def spoil(patch: Patch) -> None:
-        patch.setattr(
-            module,
-            "shuffled",
-            lambda lengths, padded, draw: change(plain(lengths, padded, draw), lengths),
-        )
-
-    return spoil
+def orders(change: Callable[[Tensor], Tensor]) -> Mutation:
+    return patched(module, "shuffled", lambda plain, *given: change(plain(*given)))
 
 
-def spoil_cuts(change: Callable[..., Tensor | None]) -> Callable[[Patch], None]:
-    plain = module.cutoff_mask
+def cuts(change: Callable[[Tensor], Tensor | None]) -> Mutation:
+    def cut(plain: Any, *given: Any) -> Tensor | None:
+        mask = plain(*given)
+        return None if mask is None else change(mask)
 
-    def spoil(patch: Patch) -> None:
-        patch.setattr(module, "cutoff_mask", lambda *given: change(plain, *given))
-
-    return spoil
+    return patched(module, "cutoff_mask", cut)
 
 
-SPOILT: dict[str, Callable[[Patch], None]] = {
-    "not shuffled": spoil_orders(lambda orders, lengths: orders.sort(1).values),
-    "the inverse order": spoil_orders(lambda orders, lengths: orders.argsort(1)),
-    "padding shuffled along": spoil_orders(lambda orders, lengths: orders.roll(1, 1)),
-    "the neighbour's order": spoil_orders(lambda orders, lengths: orders.roll(1, 0)),
-    "nothing cut": spoil_cuts(lambda plain, *given: None),
-    "rescaled": spoil_cuts(
-        lambda plain, *given: None if (m := plain(*given)) is None else m / m.mean()
-    ),
-    "kept and cut exchanged": spoil_cuts(
-        lambda plain, *given: None if (m := plain(*given)) is None else 1 - m
-    ),
-    "tokens for features": spoil_cuts(
-        lambda plain, name, *given: plain(
-            {"feature_cutoff": "token_cutoff"}.get(name, name), *given
-        )
-    ),
-    "cut of the neighbour": spoil_cuts(
-        lambda plain, *given: None if (m := plain(*given)) is None else m.roll(1, 0)
-    ),
-    "twice the rate": spoil_cuts(
-        lambda plain, *given: plain(*given[:-2], 2 * given[-2], given[-1])
+def of_tokens(plain: Any, name: str, *given: Any) -> Tensor | None:
+    return plain({"feature_cutoff": "token_cutoff"}.get(name, name), *given)
+
+
+SPOILT: dict[str, Mutation] = {
+    "not shuffled": orders(lambda orders: orders.sort(1).values),
+    "the inverse order": orders(lambda orders: orders.argsort(1)),
+    "padding shuffled along": orders(lambda orders: orders.roll(1, 1)),
+    "the neighbour's order": orders(lambda orders: orders.roll(1, 0)),
+    "nothing cut": cuts(lambda mask: None),
+    "rescaled": cuts(lambda mask: mask / mask.mean()),
+    "kept and cut exchanged": cuts(lambda mask: 1 - mask),
+    "tokens for features": patched(module, "cutoff_mask", of_tokens),
+    "cut of the neighbour": cuts(lambda mask: mask.roll(1, 0)),
+    "twice the rate": patched(
+        module, "cutoff_mask", lambda plain, *given: plain(*given[:-2], 2 * given[-2], given[-1])
     ),
 }
 
@@ -231,7 +202,7 @@ def test_a_spoilt_augmentation_is_caught(runs: Runs, monkeypatch: Patch) -> None
     modules.double().eval()
     for name, spoil in SPOILT.items():
         with monkeypatch.context() as patch:
-            spoil(patch)
+            spoil(None, patch)
             assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) > 1e-3, name
     assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) < 1e-12
 
@@ -247,22 +218,14 @@ def test_views_swapped_are_caught(runs: Runs, monkeypatch: Patch) -> None:
 
 
 def test_a_cut_takes_its_share_rounded_down() -> None:
-    draw = torch.Generator().manual_seed(0)
-    lengths = [9, 4, 5]
-    features = module.cutoff_mask("feature_cutoff", lengths, 9, 32, 0.2, draw)
-    assert features is not None
-    assert (features == 0).sum((1, 2)).tolist() == [6, 6, 6]
-    tokens = module.cutoff_mask("token_cutoff", lengths, 9, 32, 0.2, draw)
-    assert tokens is not None
-    assert (tokens == 0).sum((1, 2)).tolist() == [1, 0, 1]
-    elements = module.cutoff_mask("dropout", lengths, 9, 32, 0.2, draw)
-    assert elements is not None
-    assert [(row[:n] == 0).sum().item() for row, n in zip(elements, lengths, strict=True)] == [
-        57,
-        25,
-        32,
-    ]
-    assert all((row[n:] == 1).all() for row, n in zip(elements, lengths, strict=True))
+    draw, lengths = torch.Generator().manual_seed(0), [9, 4, 5]
+    shares = {"feature_cutoff": [6, 6, 6], "token_cutoff": [1, 0, 1], "dropout": [57, 25, 32]}
+    for name, expected in shares.items():
+        mask = module.cutoff_mask(name, lengths, 9, 32, 0.2, draw)
+        assert mask is not None
+        if name == "dropout":
+            assert all((row[n:] == 1).all() for row, n in zip(mask, lengths, strict=True))
+        assert (mask == 0).sum((1, 2)).tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,8 @@ def drawn(method: Any, index: int, sentences: int = SENTENCES) -> list[list[tupl
 
 
 def unequal_draws(method: Any) -> bool:
-    expected = [
-        tension_rows(1, index, GROUPS, method.hyper.negatives, SENTENCES, method.hyper.anchored)
-        for index in range(3)
-    ]
+    own = (GROUPS, method.hyper.negatives, SENTENCES, method.hyper.anchored)
+    expected = [tension_rows(1, index, *own) for index in range(3)]
     return [drawn(method, index) for index in range(3)] != expected
 
 
@@ -126,13 +124,7 @@ def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
         lambda plain, n, s: plain(n - 1, s),
         lambda plain, n, s: (plain(n, s)[0], plain(n, s)[1].roll(1, 1)),
     ],
-    ids=[
-        "next step",
-        "same step",
-        "copies swapped",
-        "last sentence left out",
-        "positive misplaced",
-    ],
+    ids=["next step", "same step", "copies swapped", "last left out", "positive misplaced"],
 )
 def test_another_draw_is_caught(change: Callable[..., Any], monkeypatch: Patch) -> None:
     method = CTBERT(CTBERTHyper(negatives=NEGATIVES), Shape(WIDTH, 2))
@@ -175,11 +167,8 @@ def test_both_copies_learn_and_begin_as_the_backbone(runs: Runs) -> None:
     assert first.identity == second.identity
     method.step_loss(context, step(0, [0, 1])).backward()
     for model in (context.backbone, method.second):
-        assert all(
-            weight.grad is not None and weight.grad.any()
-            for weight in model.encoder.parameters()
-            if weight.dim() > 1
-        )
+        weights = [weight for weight in model.encoder.parameters() if weight.dim() > 1]
+        assert all(weight.grad is not None and weight.grad.any() for weight in weights)
     assert (
         context.backbone.config.hidden_dropout_prob == method.second.config.hidden_dropout_prob == 0
     )

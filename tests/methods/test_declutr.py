@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import methods.declutr as declutr
 from bench.datasets import sts
@@ -24,6 +25,8 @@ from methods.declutr import DeCLUTR, DeCLUTRHyper, sample_spans
 from tests.methods import outside
 from tests.methods.outside import Patch, Train
 from tests.oracles import spans as oracle
+from tests.oracles.mutations import Mutation, patched
+from tests.training.test_loop import log_of
 
 SMALL = {"shortest": 2, "longest": 6, "document": 24}
 N, P, WIDTH, VOCABULARY = 4, 2, 5, 7
@@ -51,10 +54,8 @@ def vectors(kind: str, number: int = 0) -> list[Tensor]:
             anchors[:1] + spread * normal(len(part), WIDTH) for part in (anchors, positives)
         )
     scale = {"tiny": 1e-8, "huge": 1e8}.get(kind, 1.0)
-    return [
-        part.float().double()
-        for part in (anchors * scale, positives * scale, normal(6, VOCABULARY))
-    ]
+    parts = (anchors * scale, positives * scale, normal(6, VOCABULARY))
+    return [part.float().double() for part in parts]
 
 
 TARGETS = torch.tensor([0, 3, 6, 6, 1, 2])
@@ -85,66 +86,47 @@ def test_equals_the_oracle(kind: str, average: bool, temperature: float) -> None
         assert disagreement(hyper, kind, dtype) < bound, dtype
 
 
-def _nt_xent(change: Callable[..., Tensor]) -> Callable[[Patch], None]:
-    return lambda patch: patch.setattr(declutr, "nt_xent", change(declutr.nt_xent))
+def _nt_xent(change: Callable[..., Tensor]) -> Mutation:
+    return patched(declutr, "nt_xent", change)
 
 
-def _one_way(plain: Any) -> Any:
-    def mutated(left: Tensor, right: Tensor, temperature: float, reduction: str) -> Tensor:
-        partners = torch.arange(len(left))
-        return torch.nn.functional.cross_entropy(
-            cosine(left, right) / temperature, partners, reduction=reduction
-        )
-
-    return mutated
+def _one_way(plain: Any, left: Tensor, right: Tensor, t: float, reduction: str) -> Tensor:
+    partners = torch.arange(len(left))
+    return F.cross_entropy(cosine(left, right) / t, partners, reduction=reduction)
 
 
-def _with_itself(plain: Any) -> Any:
-    def mutated(left: Tensor, right: Tensor, temperature: float, reduction: str) -> Tensor:
-        both = torch.cat([left, right])
-        partners = torch.arange(len(both)).roll(len(left))
-        return torch.nn.functional.cross_entropy(
-            cosine(both, both) / temperature, partners, reduction=reduction
-        )
-
-    return mutated
+def _with_itself(plain: Any, left: Tensor, right: Tensor, t: float, reduction: str) -> Tensor:
+    both = torch.cat([left, right])
+    partners = torch.arange(len(both)).roll(len(left))
+    return F.cross_entropy(cosine(both, both) / t, partners, reduction=reduction)
 
 
-def _positives(change: Callable[[Tensor], Tensor]) -> Callable[[Patch], None]:
-    plain = DeCLUTR.loss
-    return lambda patch: patch.setattr(
-        DeCLUTR,
-        "loss",
-        lambda self, anchors, positives, guesses: plain(self, anchors, change(positives), guesses),
-    )
+def _positives(change: Callable[[Tensor], Tensor]) -> Mutation:
+    return patched(DeCLUTR, "loss", lambda plain, self, a, p, g: plain(self, a, change(p), g))
 
 
-MUTATIONS: dict[str, Callable[[Patch], None]] = {
+MUTATIONS: dict[str, Mutation] = {
     "one direction": _nt_xent(_one_way),
     "itself among the candidates": _nt_xent(_with_itself),
-    "temperature": _nt_xent(lambda plain: lambda a, b, t, how: plain(a, b, 1.01 * t, how)),
+    "temperature": _nt_xent(lambda plain, a, b, t, how: plain(a, b, 1.01 * t, how)),
     "mean for sum": _nt_xent(
-        lambda plain: lambda a, b, t, how: plain(a, b, t, "mean" if how == "sum" else "sum")
+        lambda plain, a, b, t, how: plain(a, b, t, "mean" if how == "sum" else "sum")
     ),
-    "partner of the next": _nt_xent(
-        lambda plain: lambda a, b, t, how: plain(a, b.roll(1, 0), t, how)
-    ),
-    "sign": _nt_xent(lambda plain: lambda a, b, t, how: -plain(a, b, t, how)),
-    "unit vectors before the mean": _positives(lambda x: torch.nn.functional.normalize(x, dim=-1)),
-    "positives without gradient": _positives(lambda x: x.detach()),
+    "partner of the next": _nt_xent(lambda plain, a, b, t, how: plain(a, b.roll(1, 0), t, how)),
+    "sign": _nt_xent(lambda plain, *given: -plain(*given)),
+    "unit vectors before the mean": _positives(lambda x: F.normalize(x, dim=-1)),
+    "positives without gradient": _positives(torch.Tensor.detach),
     "positives of another anchor": _positives(lambda x: x.roll(1, 0)),
     "only the first positive": _positives(lambda x: x[::P].repeat_interleave(P, 0)),
-    "language loss without its weight": lambda patch: patch.setattr(
-        declutr.F,
-        "cross_entropy",
-        lambda x, y, _plain=declutr.F.cross_entropy, **k: _plain(x, y, **k) * (1 if k else 2),
+    "language loss without its weight": patched(
+        declutr.F, "cross_entropy", lambda plain, x, y, **k: plain(x, y, **k) * (1 if k else 2)
     ),
 }
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
-    MUTATIONS[name](monkeypatch)
+    MUTATIONS[name](None, monkeypatch)
     hyper, kinds = DeCLUTRHyper(language=0.5), ("random", "near-duplicates")
     assert max(disagreement(hyper, kind, torch.float64) for kind in kinds) > 1e-6
 
@@ -237,13 +219,8 @@ def test_what_is_masked(tiny_bert: Path) -> None:
         for j, (was, is_now) in enumerate(zip(row, seen, strict=True)):
             if (i, j) in chosen:
                 assert 0 < j < len(row) - 1
-                fates[
-                    "mask"
-                    if is_now == tokenizer.mask_token_id
-                    else "same"
-                    if was == is_now
-                    else "other"
-                ] += 1
+                same = "same" if was == is_now else "other"
+                fates["mask" if is_now == tokenizer.mask_token_id else same] += 1
             else:
                 assert was == is_now
     assert targets.tolist() == [
@@ -322,16 +299,12 @@ def test_a_step_equals_one_sentence_at_a_time(
 
     near = torch.stack([states(row).mean(0) for row in context.tokenize(positives)])
     seen = [states(row) for row in masked]
-    logits = torch.stack(
-        [
-            whole(input_ids=torch.tensor([masked[i]])).logits[0, j]
-            for i, j in zip(rows, places, strict=True)
-        ]
-    )
+    at = zip(rows, places, strict=True)
+    logits = [whole(input_ids=torch.tensor([masked[i]])).logits[0, j] for i, j in at]
     expected = oracle.declutr_contrast(
         torch.stack([row.mean(0) for row in seen]), near, 0.05, average=True
     )
-    expected = expected + 0.7 * oracle.cross_entropy(logits, targets.tolist())
+    expected = expected + 0.7 * oracle.cross_entropy(torch.stack(logits), targets.tolist())
     assert loss.item() == pytest.approx(expected.item(), rel=1e-9)
     expected.backward()
     theirs = {name: weight.grad for name, weight in whole.named_parameters()}
@@ -346,12 +319,9 @@ def test_a_step_equals_one_sentence_at_a_time(
     }
     for name, grad in theirs.items():  # what is left is the head's own
         torch.testing.assert_close(found[name].grad, grad, rtol=1e-6, atol=1e-9)
-    assert (
-        own.language_head.get_parameter(
-            "predictions.decoder.weight" if prefix == "bert" else "decoder.weight"
-        )
-        is context.backbone.get_input_embeddings().weight
-    )
+    decoder = f"{'predictions.' * (prefix == 'bert')}decoder.weight"
+    tied = context.backbone.get_input_embeddings().weight
+    assert own.language_head.get_parameter(decoder) is tied
     assert len({id(weight) for weight in modules.parameters()}) == len(list(modules.parameters()))
 
 
@@ -383,11 +353,7 @@ def test_trains_from_end_to_end(
     for number in range(2):
         outcome = train(run, tmp_path, tmp_path / str(number))["outcome"]
         assert (outcome["status"], outcome["steps"]) == ("finished", 3)
-        rows = [
-            json.loads(line)
-            for line in (tmp_path / str(number) / "log.jsonl").read_text().splitlines()
-        ]
-        logs.append([(row["step"], row["loss"], row.get("dev")) for row in rows])
+        logs.append(log_of(tmp_path / str(number)))
     assert logs[0] == logs[1]
     encoder = load_encoder(tmp_path / "0")
     assert encoder.pooler == "avg"  # type: ignore[attr-defined]

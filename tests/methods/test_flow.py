@@ -44,13 +44,8 @@ def batch(kind: str, width: int) -> Tensor:
 
 def relative(found: list[Tensor], expected: list[Tensor]) -> float:
     scale = max(1e-12, max(float(tensor.detach().abs().max()) for tensor in expected))
-    return (
-        max(
-            float((a.double() - b).detach().abs().max())
-            for a, b in zip(found, expected, strict=True)
-        )
-        / scale
-    )
+    worst = max((a.double() - b).detach().abs().max() for a, b in zip(found, expected, strict=True))
+    return float(worst) / scale
 
 
 def disagreement(glow: Any, u: Tensor, levels: int, depth: int, dtype: torch.dtype) -> float:
@@ -121,11 +116,8 @@ def test_mistakes_are_seen(old: str, new: str, tmp_path: Path) -> None:
 def test_invertible(width: int) -> None:
     u = torch.randn(20, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
-        glow = (
-            random_glow(width, scale=0.1, levels=3, depth=3, hidden=8)
-            .requires_grad_(False)
-            .to(dtype)
-        )
+        glow = random_glow(width, scale=0.1, levels=3, depth=3, hidden=8)
+        glow = glow.requires_grad_(False).to(dtype)
         x = u.to(dtype)
         z, _ = glow(x)
         assert z.dtype == dtype

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from methods.base import Shape, Step, Views, compose, cosine, info_nce
+from methods.base import Shape, Step, Views, cosine, info_nce
 from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from methods.sscl import SSCL
+from tests.methods import test_dclr, test_esimcse, test_is_cse_groups
 from tests.methods.cases import (
     BATCH_SIZE,
     BY_NAME,
@@ -24,7 +26,9 @@ from tests.methods.cases import (
     TOTAL,
     WIDTH,
     Case,
+    Part,
     batch,
+    build,
     method_step,
     step,
 )
@@ -33,15 +37,11 @@ DTYPES = pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32], ids=["float64", "float32"]
 )
 SHAPE = Shape(WIDTH, DEPTH)
-Parts = list[tuple[type, dict[str, Any]]]
-
-
-def build(parts: Parts, shape: Shape = SHAPE) -> Any:
-    return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], shape)
+Parts = list[Part]
 
 
 def assert_same_bits(left: Parts, right: Parts, dtype: torch.dtype) -> None:
-    one, other = build(left), build(right)
+    one, other = build(*left), build(*right)
     for kind in ("random", "close", *HARD):
         for index in STEPS:
             content = batch(kind, index)
@@ -109,7 +109,7 @@ def test_noise_of_another_power_of_two_has_the_same_bits(std: float, dtype: torc
 def test_noise_of_any_std_gives_the_same_loss(std: float, dtype: torch.dtype) -> None:
     content = batch("random", 0)
     one, other = (
-        method_step(build([(GSInfoNCE, {"std": value})]), content.leaves(dtype), 0)[0]
+        method_step(build((GSInfoNCE, {"std": value})), content.leaves(dtype), 0)[0]
         for value in (std, 1.0)
     )
     torch.testing.assert_close(one, other, rtol=1e-6, atol=0)  # noise is drawn in float32
@@ -126,7 +126,7 @@ def test_a_batch_of_one_without_further_negatives_costs_nothing(name: str) -> No
 
 
 @DTYPES
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.parametrize("case", [*CASES, *test_dclr.CASES.values()], ids=attrgetter("name"))
 def test_a_zero_vector_gives_finite_numbers(case: Case, dtype: torch.dtype) -> None:
     method = case.build()
     for index in STEPS:
@@ -137,6 +137,28 @@ def test_a_zero_vector_gives_finite_numbers(case: Case, dtype: torch.dtype) -> N
         loss, gradients = method_step(method, leaves, index)
         assert torch.isfinite(loss)
         assert all(torch.isfinite(gradient).all() for gradient in gradients)
+
+
+REMEMBERING = [BY_NAME["is-cse-official"], test_esimcse.CASES["esimcse"]]
+REMEMBERING += [test_esimcse.CASES["simcse+esimcse"]]
+REMEMBERING += [test_is_cse_groups.BY_NAME[name] for name in ("kmeans-official", "both-official")]
+
+
+@pytest.mark.parametrize("case", REMEMBERING, ids=attrgetter("name"))
+def test_it_goes_on_from_a_stored_state(case: Case) -> None:
+    """What it remembers is in its state, so a loaded copy takes the next steps alike."""
+
+    def take(method: Any, index: int, kind: int) -> list[torch.Tensor]:
+        loss, found = method_step(method, batch("random", kind).leaves(torch.float32), index)
+        return [loss, *found]
+
+    method, copy = case.build(), case.build()
+    for index in range(4):
+        take(method, index, index)
+    take(copy, 0, 9)  # its second encoder is made
+    copy.load_state_dict(method.state_dict())
+    for index in (4, 5):
+        assert all(map(torch.equal, take(method, index, index), take(copy, index, index)))
 
 
 def test_simcse_by_hand() -> None:
@@ -152,7 +174,7 @@ def test_gs_infonce_in_high_dimension_adds_a_constant() -> None:
     Source: docs/methods.md#gs-infonce.
     """
     shape = Shape(768, 12)
-    method = build([(GSInfoNCE, {"multiple": 20.0})], shape)
+    method = build((GSInfoNCE, {"multiple": 20.0}), shape=shape)
     anchors = torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
     (group,) = method.negatives(anchors, None, Step(0, 1, 256, 1))
     assert group.vectors.shape == (5120, 768)
@@ -163,7 +185,7 @@ def test_gs_infonce_in_high_dimension_adds_a_constant() -> None:
 
 
 def test_noise_is_fresh_each_step_and_owes_nothing_to_the_batch() -> None:
-    method = build([(GSInfoNCE, {"multiple": 2.0})])
+    method = build((GSInfoNCE, {"multiple": 2.0}))
 
     def draw(index: int, seed: int, n: int) -> torch.Tensor:
         (group,) = method.negatives(
@@ -191,7 +213,7 @@ def test_drawing_noise_leaves_the_global_generator_alone() -> None:
 @pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
 def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n: int, fills_at: int) -> None:
     """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with 512."""
-    method = build([(ISCSE, {})], Shape(8, 4))
+    method = build((ISCSE, {}), shape=Shape(8, 4))
     terms = []
     for index in range(fills_at + 1):
         vectors = torch.randn(n, 8, generator=torch.Generator().manual_seed(index))
@@ -201,7 +223,7 @@ def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n: int, fills_at
 
 @DTYPES
 def test_is_cse_remembers_the_last_rows_normalised_without_gradient(dtype: torch.dtype) -> None:
-    method = build([(ISCSE, {"buffer": 7, "neighbours": 2})])
+    method = build((ISCSE, {"buffer": 7, "neighbours": 2}))
     entered = []
     for index in range(4):
         leaves = batch("random", index).leaves(dtype)
@@ -213,38 +235,21 @@ def test_is_cse_remembers_the_last_rows_normalised_without_gradient(dtype: torch
 
 
 def test_is_cse_memory_smaller_than_a_batch_keeps_its_last_rows() -> None:
-    method = build([(ISCSE, {"buffer": 3, "neighbours": 2})])
+    method = build((ISCSE, {"buffer": 3, "neighbours": 2}))
     leaves = batch("random", 0).leaves(torch.float32)
     method_step(method, leaves, 0)
     torch.testing.assert_close(method.rows, F.normalize(leaves[1].detach(), dim=1)[-3:])
 
 
-def test_is_cse_goes_on_from_a_stored_state() -> None:
-    """What it remembers is in its state, so a loaded copy takes the next step alike."""
-    method, copy = (
-        build([(ISCSE, {"buffer": 10, "neighbours": 3})]),
-        build([(ISCSE, {"buffer": 10, "neighbours": 3})]),
-    )
-    for index in range(4):
-        method_step(method, batch("random", index).leaves(torch.float32), index)
-    copy.load_state_dict(method.state_dict())
-    losses = [
-        method_step(one, batch("random", 4).leaves(torch.float32), 4)[0] for one in (method, copy)
-    ]
-    plain = method_step(build([(SimCSE, {})]), batch("random", 4).leaves(torch.float32), 4)[0]
-    assert torch.equal(*losses)
-    assert losses[0] != plain
-
-
 def test_eq8_by_hand() -> None:
     """From 0.005 at the first step to 0.05 at half of the training, then constant."""
-    method = build([(ISCSE, {"alpha": 0.05, "alpha_start": 0.005})])
+    method = build((ISCSE, {"alpha": 0.05, "alpha_start": 0.005}))
     alphas = [method.alpha(Step(index, 12, 64, 1)) for index in range(12)]
     assert alphas[0] == pytest.approx(0.005)
     assert alphas[4] == pytest.approx(0.05 - 0.045 / 2)
     assert alphas[6:] == pytest.approx([0.05] * 6)
     assert sorted(alphas[:7]) == alphas[:7]
-    assert build([(ISCSE, {"alpha": 0.1})]).alpha(Step(0, 12, 64, 1)) == 0.1
+    assert build((ISCSE, {"alpha": 0.1})).alpha(Step(0, 12, 64, 1)) == 0.1
 
 
 def test_attention_of_beta_2_is_nearly_uniform() -> None:
@@ -253,7 +258,7 @@ def test_attention_of_beta_2_is_nearly_uniform() -> None:
     neighbours = torch.stack(
         [0.5 * torch.eye(32)[0] + math.sqrt(0.75) * torch.eye(32)[i] for i in range(1, 17)]
     )
-    method = build([(ISCSE, {"buffer": 17, "current_first": False})], Shape(32, 4))
+    method = build((ISCSE, {"buffer": 17, "current_first": False}), shape=Shape(32, 4))
     method._remember(neighbours)
     (smoothed,) = method._smooth(unit)
     # smoothed = a e_1 + (1 - a) mean of neighbours; its parts orthogonal to e_1 are (1 - a)
@@ -290,7 +295,7 @@ def test_sscl_negatives_per_anchor_and_layer(
 ) -> None:
     """docs/methods.md#sscl: 2N in the released code, one in the paper."""
     vectors = torch.randn(2, 8, WIDTH)
-    groups = build([(SSCL, hyper)]).negatives(
+    groups = build((SSCL, hyper)).negatives(
         vectors[0], Views(tuple(vectors), lambda layer: tuple(vectors)), step(0)
     )
     assert len(groups) == 2

@@ -41,11 +41,8 @@ Mistake = Callable[[Patch], None]
 STS, LABELLED = ["STS12", "STS-B", "SICK-R"], ["SST2", "TREC", "MRPC", "Tense", "SubjNumber"]
 # Two runs, since one may differ from the same seed.
 BOTH = {"simcse": STS, "simcse+cards[switch=0]": STS}
-TRAINED, POOLED, CLASSIFIED = (
-    {"simcse": STS},
-    {"untrained[pooler=avg]": STS},
-    {"untrained[pooler=avg]": LABELLED},
-)
+AVERAGE = "untrained[pooler=avg]"
+TRAINED, POOLED, CLASSIFIED = {"simcse": STS}, {AVERAGE: STS}, {AVERAGE: LABELLED}
 
 
 @pytest.fixture
@@ -153,34 +150,21 @@ def dot_product_for_the_cosine(patch: Patch) -> None:
     patch.setattr(sts, "cosine", lambda first, second: (first * second).sum(1).astype(np.float64))
 
 
+LOSSES = ("sign_of_the_cosine", "temperature_multiplied", "positive_of_the_next_sentence")
+OF_POOLERS = (mean_over_padding, first_token_for_the_mean, layer_before_the_last)
+OF_CLASSIFIERS = (
+    dev_is_trained_on,
+    features_of_the_next_sample,
+    features_without_the_last_half,
+    stopped_at_the_first_miss,
+    the_other_mode,
+)
+OF_SCORES = (gold_of_the_next_pair, dev_for_test, dot_product_for_the_cosine)
 MISTAKES: dict[str, tuple[Mapping[str, Sequence[str]], Mistake]] = {
-    **{
-        name: (TRAINED, of_method(name))
-        for name in (
-            "sign_of_the_cosine",
-            "temperature_multiplied",
-            "positive_of_the_next_sentence",
-        )
-    },
-    **{
-        made.__name__: (POOLED, made)
-        for made in (mean_over_padding, first_token_for_the_mean, layer_before_the_last)
-    },
+    **{name: (TRAINED, of_method(name)) for name in LOSSES},
+    **{made.__name__: (POOLED, made) for made in (*OF_POOLERS, *OF_SCORES)},
+    **{made.__name__: (CLASSIFIED, made) for made in OF_CLASSIFIERS},
     "without_dropout": (BOTH, without_dropout),
-    **{
-        made.__name__: (CLASSIFIED, made)
-        for made in (
-            dev_is_trained_on,
-            features_of_the_next_sample,
-            features_without_the_last_half,
-            stopped_at_the_first_miss,
-            the_other_mode,
-        )
-    },
-    **{
-        made.__name__: (POOLED, made)
-        for made in (gold_of_the_next_pair, dev_for_test, dot_product_for_the_cosine)
-    },
 }
 
 

@@ -99,13 +99,10 @@ def test_mistakes_are_seen(old: str, new: str, tmp_path: Path, monkeypatch: Patc
     module = oracle.mutant("projection", old, new, tmp_path)
     monkeypatch.setattr(module, "CHUNK", 7)
     vectors = correlated(40)
-    errors = [
-        np.abs(
-            cosines(projected(module, vectors, dimensions=2, centred=centred))
-            - expected(vectors, 2, centred)
-        ).max()
-        for centred in (False, True)
-    ]
+    errors = []
+    for centred in (False, True):
+        found = cosines(projected(module, vectors, dimensions=2, centred=centred))
+        errors.append(np.abs(found - expected(vectors, 2, centred)).max())
     assert max(errors) > 1e-3
 
 
@@ -191,10 +188,8 @@ def test_an_affine_map_by_plain_loops(tanh: bool) -> None:
     assert (found.dtype, found.shape) == (np.float32, (2, 3))
     for row, number in zip(found, (3, 1), strict=True):
         for value, weights, shift in zip(row, weight.tolist(), bias.tolist(), strict=True):
-            total = (
-                sum(w * float(x) for w, x in zip(weights, base.vectors[number], strict=True))
-                + shift
-            )
+            terms = zip(weights, base.vectors[number].tolist(), strict=True)
+            total = shift + sum(w * x for w, x in terms)
             assert value == pytest.approx(np.tanh(total) if tanh else total, abs=1e-6)
     assert encoder.encode([]).shape == (0, 3)
 

@@ -72,13 +72,9 @@ def expected_loss(context: RunContext, hyper: PromptBERTHyper) -> Tensor:
     return oracle.info_nce(*views, hyper.temperature)
 
 
-def gradients(context: RunContext, loss: Tensor) -> list[Tensor]:
+def gradients(context: RunContext, loss: Tensor) -> tuple[Tensor, ...]:
     weights = [weight for module in context.modules() for weight in module.parameters()]
-    found = torch.autograd.grad(loss, weights, allow_unused=True)
-    return [
-        torch.zeros_like(weight) if grad is None else grad
-        for weight, grad in zip(weights, found, strict=True)
-    ]
+    return torch.autograd.grad(loss, weights, materialize_grads=True)
 
 
 def disagreement(context: RunContext, method: PromptBERT, floor: float = 1e-3) -> float:
@@ -229,14 +225,8 @@ def test_lower_layers_are_seen_by_parts_that_join(make: Callable[..., Any]) -> N
 
 # The Encoder
 
-TEXTS = [
-    "a man sleeps",
-    "the old dog sees two birds .",
-    "",
-    "two",
-    "a cat [MASK] <mask> again",
-    "two birds run",
-]
+TEXTS = ["a man sleeps", "the old dog sees two birds .", "", "two", "a cat [MASK] <mask> again"]
+TEXTS += ["two birds run"]
 
 
 def encoded(context: RunContext, text: str, template: str, denoise: bool) -> np.ndarray:
@@ -293,10 +283,8 @@ def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Pat
     again = load_encoder(tmp_path / "kept")
     assert again.identity == encoder.identity
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
-    others = [
-        make(torch.float32, **{"denoise_scored": True, **hyper})
-        for hyper in ({"denoise_scored": False}, {"period": "false"}, {"template": SECOND})
-    ]
+    changes = ({"denoise_scored": False}, {"period": "false"}, {"template": SECOND})
+    others = [make(torch.float32, **{"denoise_scored": True, **hyper}) for hyper in changes]
     identities = {other.encoder(its).identity for its, other in others}
     assert len({encoder.identity, *identities}) == 4
     with pytest.raises(UserError, match="was saved as 'prompt', not with pooler"):

@@ -63,7 +63,8 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
                               "switch": 0.1, "words": "count", "neighbours": 8,
                               "retrieval": "cls_before_pooler"}),
     *(("consert@official", name, {**CONSERT, "pooler": "avg"}) for name in (BERT, ROBERTA)),
-    *(("consert@paper", name, {**CONSERT, "pooler": "avg_top2"}) for name in (BERT, ROBERTA)),
+    *(("consert@paper", name, {**CONSERT, "pooler": "avg_top2", "scale": 1.0})
+      for name in (BERT, ROBERTA)),
     *(("consert@official", name, CONSERT_LARGE) for name in (LARGE, ROBERTA_LARGE)),
     *(("consert@paper", name, {"epochs": 25, "dropout": 0.0, "first": "feature_cutoff"})
       for name in (LARGE, ROBERTA_LARGE)),
@@ -111,7 +112,7 @@ def test_values(text: str, backbone: str, values: dict[str, Any]) -> None:
     def found(key: str) -> Any:
         if key in hyper:
             return hyper[key]
-        return getattr(run.recipe, key) if hasattr(run.recipe, key) else attrgetter(key)(run)
+        return attrgetter(key)(run if hasattr(run, key.partition(".")[0]) else run.recipe)
 
     assert {key: found(key) for key in values} == values
 

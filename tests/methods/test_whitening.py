@@ -64,12 +64,8 @@ def test_equals_plain_loops(kind: str, k: int) -> None:
     ],
 )
 def test_mistakes_are_seen(old: str, new: str, tmp_path: Path) -> None:
-    assert (
-        disagreement(
-            oracle.mutant("whitening", old, new, tmp_path), DATA["random"], 3, torch.float64
-        )
-        > 1e-3
-    )
+    module = oracle.mutant("whitening", old, new, tmp_path)
+    assert disagreement(module, DATA["random"], 3, torch.float64) > 1e-3
 
 
 @pytest.mark.parametrize("k", [None, 2])
@@ -203,12 +199,12 @@ def test_identities_differ_where_vectors_do() -> None:
 
 
 def test_hyper_parameters() -> None:
-    for wrong, sentence in [
-        ({"dimensions": -1}, "needs dimensions >= 1"),
-        ({"sentences": 1}, "at least 2 sentences"),
-    ]:
-        with pytest.raises(Refusal, match=sentence):
-            Whitening.check(WhiteningHyper(**wrong))
+    for name, wrong, said in (
+        ("dimensions", -1, "dimensions >= 1"),
+        ("sentences", 1, "at least 2"),
+    ):
+        with pytest.raises(Refusal, match=said):
+            Whitening.check(WhiteningHyper(**{name: wrong}))
     shape = Shape(64, 4)
     assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=0), shape) == WhiteningHyper()
     assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=256), shape).dimensions == 64

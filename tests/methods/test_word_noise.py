@@ -232,9 +232,7 @@ MISTAKES = {
     "neighbours exchanged": mistaken(neighbours_exchanged),
     "two edits": lambda text, *rest: edit(edit(text, *rest), *rest),
     "shuffled": mistaken(
-        lambda words, generator: [
-            words[place] for place in torch.randperm(len(words), generator=generator).tolist()
-        ]
+        lambda words, draw: [words[k] for k in torch.randperm(len(words), generator=draw)]
     ),
 }
 

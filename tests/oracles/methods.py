@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -47,10 +48,8 @@ def unit(u: Vector) -> list[Tensor]:
 def minus_log_share(positive: Tensor, weighted: Sequence[tuple[float, Tensor]]) -> Tensor:
     """-log( e^positive / sum of w e^score ), the largest exponent taken out against overflow."""
     largest = max(score.item() for _, score in weighted)
-    total = sum(
-        (weight * (score - largest).exp() for weight, score in weighted),
-        torch.zeros((), dtype=torch.float64),
-    )
+    powers = (weight * (score - largest).exp() for weight, score in weighted)
+    total = sum(powers, torch.zeros((), dtype=torch.float64))
     return total.log() + largest - positive
 
 
@@ -221,6 +220,7 @@ def sscl(
 # Compositions
 
 
+@dataclass
 class Oracle:
     """One run of a method or a composition; what it remembers goes on from step to step.
 
@@ -233,15 +233,13 @@ class Oracle:
             None.
     """
 
-    def __init__(
-        self,
-        t: float = 0.05,
-        noise: tuple[int, float, float] | None = None,
-        layers: dict | None = None,
-        smoothing: dict | None = None,
-    ) -> None:
-        self.t, self.noise, self.layers, self.smoothing = t, noise, layers, smoothing
-        self.memory = Memory(smoothing["length"]) if smoothing else None
+    t: float = 0.05
+    noise: tuple[int, float, float] | None = None
+    layers: dict | None = None
+    smoothing: dict | None = None
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.smoothing["length"]) if self.smoothing else None
 
     def __call__(
         self,
@@ -275,13 +273,10 @@ class Oracle:
             loss = infonce(h, p, self.t, extra)
         if self.smoothing and self.memory:
             s = self.smoothing
-            smoothed = (smoothed_official if s["official"] else smoothed_paper)(
-                p, self.memory, s["k"], s["beta"]
-            )
-            alpha = (
-                s["alpha"]
-                if s["start"] is None
-                else alpha_eq8(index, total, s["start"], s["alpha"])
-            )
+            smooth = smoothed_official if s["official"] else smoothed_paper
+            smoothed = smooth(p, self.memory, s["k"], s["beta"])
+            alpha = s["alpha"]
+            if s["start"] is not None:
+                alpha = alpha_eq8(index, total, s["start"], alpha)
             loss = plus_smoothing(loss, h, smoothed, self.t, alpha)
         return loss

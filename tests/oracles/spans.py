@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+Ids = Sequence[int]
 
 
 def similarity(left: Tensor, right: Tensor) -> Tensor:
@@ -56,13 +58,7 @@ def info_nce(first: Sequence[Tensor], second: Sequence[Tensor], temperature: flo
     return loss / len(first)
 
 
-def at_mask(
-    model: Callable[..., Any],
-    before: Sequence[int],
-    words: Sequence[int],
-    behind: Sequence[int],
-    mask_id: int,
-) -> Tensor:
+def at_mask(model: Any, before: Ids, words: Ids, behind: Ids, mask_id: int) -> Tensor:
     """The last state at the mask behind the sentence, of one sentence alone."""
     ids = [*before, *words, *behind]
     place = len(before) + len(words) + list(behind).index(mask_id)
@@ -70,12 +66,7 @@ def at_mask(
 
 
 def template_alone(
-    model: Callable[..., Any],
-    before: Sequence[int],
-    behind: Sequence[int],
-    mask_id: int,
-    gap: int,
-    first: int,
+    model: Any, before: Ids, behind: Ids, mask_id: int, gap: int, first: int
 ) -> Tensor:
     """Without the sentence; what stands behind it keeps the positions `gap` pieces further."""
     positions = [first + i for i in range(len(before))]
