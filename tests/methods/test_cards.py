@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from torch import Tensor
 from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError
-from methods.base import Contrastive, Shape, Step, Views, compose
+from methods.base import Contrastive, Negatives, Shape, Step, Views, compose
 from methods.cards import CARDS, CARDSHyper
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
@@ -32,10 +33,11 @@ from tests.methods.cases import (
     tolerance,
     unit_of,
 )
-from tests.methods.outside import Train, run_of
+from tests.methods.outside import Patch, Train, run_of
 from tests.oracles import cards as oracle
 from tests.oracles.cards import BATCHES, DISTINCT, SEED, SENTENCES
 from tests.oracles.methods import named_generator
+from tests.oracles.mutations import Mutation, around, each_group, hyper, other, pairs
 from tests.training.test_loop import log_of
 
 DEPTH, TOTAL = 4, 6
@@ -154,79 +156,62 @@ def test_the_batches_meet_every_case() -> None:
 # Mistakes
 
 
-def mutate(name: str, change: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
-    """Wrap a method of CARDS: `change` gets the object and the plain result's function."""
+def group(**changes: Callable[[Any], Any]) -> Mutation:
+    def change(group: Negatives, anchors: Tensor) -> Negatives:
+        return replace(group, **{key: value(group) for key, value in changes.items()})
 
-    def spoil(method: Any) -> None:
-        plain = getattr(method, name)
-        object.__setattr__(method, name, lambda *given: change(plain, given))
-
-    return spoil
+    return each_group(change)
 
 
-def _group(**changes: Any) -> Callable[[Any], None]:
-    def change(plain: Any, given: Any) -> Any:
-        (group,) = plain(*given)
-        return [replace(group, **{key: value(group) for key, value in changes.items()})]
-
-    return mutate("negatives", change)
+def by_row(plain: Any, self: Any, anchors: Tensor, views: Views, step: Step) -> Any:
+    (group,) = plain(self, anchors, views, step)
+    other = torch.tensor(step.rows).unsqueeze(1) != torch.tensor(self._retrieved(step))
+    return [replace(group, weights=other.to(anchors))]
 
 
-def _retrieved(**changes: Callable[[Step], int]) -> Callable[[Any], None]:
-    def change(plain: Any, given: Any) -> Any:
-        return plain(replace(given[0], **{key: value(given[0]) for key, value in changes.items()}))
+def drawn_at(**changes: Callable[[Step], int]) -> Mutation:
+    def retrieved(plain: Any, self: Any, step: Step) -> Any:
+        return plain(self, replace(step, **{key: value(step) for key, value in changes.items()}))
 
-    return mutate("_retrieved", change)
-
-
-def _hyper(**changes: Any) -> Callable[[Any], None]:
-    return lambda method: setattr(method, "hyper", replace(method.hyper, **changes))
+    return around("_retrieved", retrieved)
 
 
-def _numbers_by_row(method: Any) -> None:
-    plain = method.negatives
-
-    def negatives(anchors: Tensor, views: Views, step: Step) -> Any:
-        (group,) = plain(anchors, views, step)
-        rows = torch.tensor(step.rows).unsqueeze(1)
-        return [replace(group, weights=(rows != torch.tensor(method._retrieved(step))).to(anchors))]
-
-    object.__setattr__(method, "negatives", negatives)
+def table(change: Callable[[np.ndarray], np.ndarray]) -> Mutation:
+    return lambda method, patch: setattr(method, "_nearest", change(method._nearest))
 
 
-MUTATIONS: dict[str, Callable[[Any], None]] = {
-    "no mask": _group(weights=lambda group: None),
-    "mask turned round": _group(weights=lambda group: group.weights.T.contiguous()),
-    "mask inverted": _group(weights=lambda group: 1 - group.weights),
-    "mask halves": _group(weights=lambda group: (1 + group.weights) / 2),
-    "mask of the row in place of the sentence": _numbers_by_row,
-    "the own anchor's only": _group(
+MUTATIONS: dict[str, Mutation] = {
+    "no mask": group(weights=lambda group: None),
+    "mask turned round": group(weights=lambda group: group.weights.T.contiguous()),
+    "mask inverted": group(weights=lambda group: 1 - group.weights),
+    "mask halves": group(weights=lambda group: (1 + group.weights) / 2),
+    "mask of the row in place of the sentence": around("negatives", by_row),
+    "the own anchor's only": group(
         vectors=lambda group: group.vectors.unsqueeze(1), weights=lambda group: None
     ),
-    "weight 2": _group(weight=lambda group: 2.0),
-    "sign": _group(vectors=lambda group: -group.vectors),
-    "detached": _group(vectors=lambda group: group.vectors.detach()),
-    "another anchor's": _group(vectors=lambda group: group.vectors.roll(1, 0)),
-    "twice": mutate("negatives", lambda plain, given: 2 * plain(*given)),
-    "left out": mutate("negatives", lambda plain, given: []),
-    "drawn at the next step": _retrieved(index=lambda step: step.index + 1),
-    "drawn with another seed": _retrieved(seed=lambda step: 1),
-    "views swapped": mutate("pairs", lambda plain, given: plain(*given)[::-1]),
-    "temperature": _hyper(temperature=0.0500001),
-    "fewer to draw from": _hyper(neighbours=2),
-    "table turned": lambda method: setattr(method, "_nearest", method._nearest[:, ::-1].copy()),
-    "table one row off": lambda method: setattr(
-        method, "_nearest", np.roll(method._nearest, 1, axis=0)
-    ),
-    "equal sentences apart": lambda method: setattr(
+    "weight 2": group(weight=lambda group: 2.0),
+    "sign": group(vectors=lambda group: -group.vectors),
+    "detached": group(vectors=lambda group: group.vectors.detach()),
+    "another anchor's": group(vectors=lambda group: group.vectors.roll(1, 0)),
+    "twice": around("negatives", lambda plain, *given: 2 * plain(*given)),
+    "left out": other("negatives", lambda self, *given: []),
+    "drawn at the next step": drawn_at(index=lambda step: step.index + 1),
+    "drawn with another seed": drawn_at(seed=lambda step: 1),
+    "views swapped": pairs(lambda first, second: (second, first)),
+    "temperature": hyper(temperature=0.0500001),
+    "fewer to draw from": hyper(neighbours=2),
+    "table turned": table(lambda nearest: nearest[:, ::-1].copy()),
+    "table one row off": table(lambda nearest: np.roll(nearest, 1, axis=0)),
+    "equal sentences apart": lambda method, patch: setattr(
         method, "_numbers", [0, 1, 2, 3, 6, 4, 5, 5, 6]
     ),
 }
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name: str) -> None:
-    assert disagreement("random", torch.float64, spoil=MUTATIONS[name]) > 1e-6
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    spoil = partial(MUTATIONS[name], patch=monkeypatch)
+    assert disagreement("random", torch.float64, spoil=spoil) > 1e-6
 
 
 # What is retrieved
