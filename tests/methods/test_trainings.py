@@ -14,7 +14,8 @@ from bench.models.load import load_encoder
 from bench.utils.files import read_json
 from tests.methods.outside import Train
 from tests.methods.test_promptbert import text_of
-from tests.training.test_loop import log_of, outcome_of, timeless, weights_of
+from tests.support.outcomes import timeless
+from tests.training.test_loop import log_of, outcome_of, weights_of
 
 SMALL = "buffer=16,clusters=4,neighbours=3"
 # A method's text, what is given to it, and its number of steps.
