@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 import methods.base
 from bench.registry.methods import method_classes
 from methods.base import seed_torch, stream
+from tests.methods.outside import Patch
 
 
 def test_seed_torch_draws_as_manual_seed_does() -> None:
@@ -19,7 +19,7 @@ def test_seed_torch_draws_as_manual_seed_does() -> None:
         assert all(map(torch.equal, drawn, expected))
 
 
-def test_seed_torch_leaves_cuda_alone_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed_torch_leaves_cuda_alone_on_the_cpu(monkeypatch: Patch) -> None:
     calls = []
     monkeypatch.setattr(torch.cuda, "_lazy_call", lambda *given, **named: calls.append(given))
     monkeypatch.setattr(torch.cuda.random, "_lazy_call", torch.cuda._lazy_call)
