@@ -160,7 +160,7 @@ def test_a_seed_that_cannot_be_is_one_sentence(
         == 2
     )
     assert capsys.readouterr().err == (
-        f"error: --seed is '{seed}'; seeds are whole numbers from 0 to 2**63 - 1\n"
+        f"error: --seed is '{seed}'; write a whole number from 0 to {2**63 - 1}\n"
     )
     assert not (tmp_path / "suite").exists()
 
@@ -317,7 +317,8 @@ def test_a_full_disk_is_one_sentence(
     words = ["--data", str(tiny_data), "--tasks", "STS-B", "--out", str(tmp_path / "scores.json")]
     assert main(["evaluate", str(tiny_bert), "--pooler", "avg", *words]) == 2
     assert capsys.readouterr().err.endswith(
-        "No space left on device; free some space and run the same command again; finished work is kept\n"
+        "No space left on device; free some space and "
+        "run the same command again to continue from what is finished\n"
     )
 
 
@@ -326,7 +327,7 @@ def test_a_full_disk_is_one_sentence(
     [
         ("{}", "this is not a plan (it lacks 'runs')"),
         ("{", "--json is not JSON: Expecting property name"),
-        ("[" * 100_000, "--json is not JSON: maximum recursion depth exceeded"),
+        ("[" * 100_000, "--json is nested too deeply; use fewer levels"),
         ('{"runs": [null]}', "this is not a plan (a part of it has another form)"),
         (
             '{"runs": [{"id": "a", "method": "simcse", "setting": "paper", "seed": "1"}]}',

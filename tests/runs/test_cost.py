@@ -360,12 +360,12 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
         (["--suite", "papre", "--device", "h200"], "unknown suite 'papre'; did you mean 'paper'?"),
         (
             ["--suite", "chinese", "--device", "h2000"],
-            "unknown device 'h2000'; did you mean 'h200'?",
+            "invalid value for '--device': 'h2000' is unknown; did you mean 'h200'?",
         ),
         (["--suite", "chinese"], "plan has nothing to do; add --out FILE.json"),
         (
             ["--suite", "chinese", "--device", "h200", "--gpus", "0"],
-            "--gpus is 0; give the number of devices",
+            "--gpus is '0'; write a whole number from 1 to",
         ),
         (["--suite", "smoke", "--device", "h200"], "the suite 'smoke' is on the embedded world"),
     ],
