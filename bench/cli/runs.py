@@ -219,7 +219,7 @@ def runs(
         str | None,
         opt("A plan as JSON text, instead of the suite's plan.json.", "--json", metavar="TEXT"),
     ] = None,
-    only: Annotated[list[str], opt("Only these runs of the plan.", metavar="ID ...")] = [],
+    only: Annotated[list[str] | None, opt("Only these runs of the plan.", metavar="ID ...")] = None,
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
     together: Annotated[
         int, opt("Number of runs that share the device.", **whole_number("together"))
@@ -236,7 +236,7 @@ def runs(
 
     part, parts = _share(share)
     content = read_json_text(text) if text else read_plan(suite / "plan.json")
-    entries = planned(content, part, parts, only)
+    entries = planned(content, part, parts, only or [])
     with gpu_lease.lease() as device:
         if (processes := min(together, len(entries))) > 1:
             from bench.stages.together import run_together
