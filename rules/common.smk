@@ -32,6 +32,8 @@ CORPORA = {
 }
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
+TOGETHER = config.get("runs_together", 1)
+PER_JOB = config.get("runs_per_job", 1)
 # Where the results of each stage are.
 FOLDERS = {
     "train": f"{RESULTS}/trained",
@@ -96,6 +98,29 @@ def inputs_of(stage, ids):
     inputs = [f"{RESULTS}/inputs/{name}.json" for name in ("data", *sorted(names))]
     trained = [] if stage == "train" else runs_of("train", ids)
     return inputs + [f"{FOLDERS['train']}/{run}.json" for run in trained]
+
+
+def jobs_of(stage):
+    """The runs of each job by the name of its rule; with one run per job, one rule for all of them."""
+    if PER_JOB == 1:
+        return {stage: ["{run}"]}
+    jobs = (
+        list(RUNS)[first : first + PER_JOB] for first in range(0, len(RUNS), PER_JOB)
+    )
+    return {
+        f"{stage}_{number}": ids
+        for number, job in enumerate(jobs)
+        if (ids := runs_of(stage, job))
+    }
+
+
+def of_job(function, stage, ids):
+    return lambda wildcards: function(stage, [wildcards.get("run", run) for run in ids])
+
+
+def job_threads(stage, ids):
+    most = max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
+    return min(TOGETHER, len(ids)) * most
 
 
 def suite_config(wildcards):

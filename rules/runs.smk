@@ -3,33 +3,6 @@
 # A job has `runs_per_job` runs: small runs take less time than starting a process. `runs_together` of them run at once,
 # which is a resource, because changing a resource does not trigger a rerun. A job reserves the threads of its concurrent
 # runs; a run always has the threads of its recipe, since sums of floats depend on their number.
-TOGETHER = config.get("runs_together", 1)
-PER_JOB = config.get("runs_per_job", 1)
-
-
-def jobs_of(stage):
-    """The runs of each job by the name of its rule; with one run per job, one rule for all of them."""
-    if PER_JOB == 1:
-        return {stage: ["{run}"]}
-    jobs = (
-        list(RUNS)[first : first + PER_JOB] for first in range(0, len(RUNS), PER_JOB)
-    )
-    return {
-        f"{stage}_{number}": ids
-        for number, job in enumerate(jobs)
-        if (ids := runs_of(stage, job))
-    }
-
-
-def of_job(function, stage, ids):
-    return lambda wildcards: function(stage, [wildcards.get("run", run) for run in ids])
-
-
-def job_threads(stage, ids):
-    most = max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
-    return min(TOGETHER, len(ids)) * most
-
-
 for stage, folder in FOLDERS.items():
     for number, (name, ids) in enumerate(jobs_of(stage).items()):
 
