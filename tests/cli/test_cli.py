@@ -14,6 +14,7 @@ import pytest
 from bench.cli import main
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import read_scores
+from bench.utils.interrupts import Stopped
 
 
 @pytest.fixture
@@ -316,3 +317,17 @@ def test_a_model_is_looked_for_before_data_are_fetched(
     ):
         assert main(["evaluate", *words, "--out", str(tmp_path / "o.json")]) == 2
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "resumes"), [("runs", True), ("world", False)])
+def test_an_interrupt_says_whether_work_is_kept(
+    command: str, resumes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(words: list[str]) -> None:
+        raise Stopped("SIGTERM")
+
+    monkeypatch.setattr("bench.cli.program.run", stop)
+    assert main([command]) == 75
+    error = capsys.readouterr().err
+    assert error.startswith("stopped by SIGTERM; run the same command again")
+    assert ("continue from what is finished" in error) == resumes
