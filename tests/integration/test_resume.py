@@ -192,7 +192,8 @@ def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(
     _, said = stopped.communicate(timeout=120)
     assert stopped.returncode == 75
     last = re.fullmatch(
-        rf"stopped by SIGTERM: {re.escape(run.id)} has a checkpoint after step (\d+) of 40, start again to resume",
+        rf"stopped by SIGTERM: {re.escape(run.id)} has a checkpoint after step (\d+) of 40; "
+        "run the same command again to continue from what is finished",
         said.splitlines()[-1],
     )
     assert last, said

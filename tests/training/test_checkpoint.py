@@ -62,6 +62,8 @@ MORE_METHODS = [
     "simcse+whitening[dimensions=4,source=target]",
 ]
 
+CONTINUE = "run the same command again to continue from what is finished"
+
 
 @pytest.fixture
 def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
@@ -476,8 +478,8 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
         told(patch, 1, *numbers)
         assert main(words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
-    kept = f"{run.id} has a checkpoint after step 2 of 4, start again to resume"
-    assert last == f"stopped by {numbers[-1].name}: {kept}"
+    kept = f"{run.id} has a checkpoint after step 2 of 4"
+    assert last == f"stopped by {numbers[-1].name}: {kept}; {CONTINUE}"
     assert [path.name[:8] for path in generations(folder)] == ["00000002"]
     assert not (tmp_path / "trained").exists()
     assert [signal.getsignal(number) for number in interrupts.SIGNALS] == handlers  # as they were
@@ -521,7 +523,7 @@ def test_outside_of_the_steps_a_signal_stops_at_once(
         patch.setattr(bench.training.loop, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         assert main(words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "stopped by SIGTERM: finished work is kept, start again to resume"
+    assert last == f"stopped by SIGTERM; {CONTINUE}"
     assert main(words(run, tmp_path)) == 0
     assert_left(tmp_path / "runs" / run.id, unstopped(run))
 
