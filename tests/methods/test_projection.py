@@ -118,7 +118,7 @@ def test_mistakes_are_seen(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = oracle.mutant("projection", old, new, tmp_path)
-    monkeypatch.setattr(module, "CHUNK", 7)
+    monkeypatch.setattr("methods.transform.CHUNK", 7)
     vectors = correlated(40)
     errors = [
         np.abs(
@@ -192,7 +192,7 @@ def test_random_needs_no_corpus() -> None:
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = correlated(40)
     whole = projected(projection, vectors, dimensions=3)
-    monkeypatch.setattr(projection, "CHUNK", 7)
+    monkeypatch.setattr("methods.transform.CHUNK", 7)
     np.testing.assert_allclose(
         cosines(projected(projection, vectors, dimensions=3)), cosines(whole), atol=1e-6
     )
