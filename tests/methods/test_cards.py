@@ -515,7 +515,7 @@ def test_after_a_plus_it_brings_the_retrieved_negatives_alone() -> None:
     [
         ("switch=-0.1", "needs 0 <= switch <= 1, not -0.1"),
         ("switch=1.5", "needs 0 <= switch <= 1, not 1.5"),
-        ("words=some", "is each or count, not 'some'"),
+        ("words=some", "is one of each, count, not 'some'"),
         ("neighbours=-1", "needs neighbours >= 0, not -1"),
         ("retrieval=cls", "is one of cls_before_pooler, avg,"),
         ("retrieval=mean", "not 'mean'"),

@@ -346,7 +346,7 @@ def test_what_the_sources_say() -> None:
 
 
 def test_no_channels_are_refused() -> None:
-    with pytest.raises(Refusal, match="at least 1 channel"):
+    with pytest.raises(Refusal, match="needs channels >= 1, not 0"):
         ISBERT.check(ISBERTHyper(channels=0))
 
 

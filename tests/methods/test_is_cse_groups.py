@@ -396,8 +396,8 @@ def test_neighbours_alone_remember_no_centres() -> None:
     ("hyper", "message"),
     [
         ({"group": "k-means"}, "'group' of 'is-cse' is one of knn, kmeans, both, not 'k-means'"),
-        ({"group": "kmeans", "clusters": 0}, "0 < clusters <= buffer, not 0 and 10"),
-        ({"group": "both", "clusters": 11}, "0 < clusters <= buffer, not 11 and 10"),
+        ({"group": "kmeans", "clusters": 0}, "0 < clusters <= buffer, not kmeans and 0 and 10"),
+        ({"group": "both", "clusters": 11}, "0 < clusters <= buffer, not both and 11 and 10"),
         ({"gamma": 1.1}, "0 <= gamma <= 1, not 1.1"),
         ({"gamma": -0.1}, "0 <= gamma <= 1"),
     ],

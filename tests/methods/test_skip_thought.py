@@ -349,9 +349,9 @@ def test_vocabulary_and_triples() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("units=0", "'units' of 'skip-thought' is at least 1, not 0"),
-        ("vocabulary=2", "'vocabulary' of 'skip-thought' is at least 3, not 2"),
-        ("longest=1", "'longest' of 'skip-thought' is at least 2, not 1"),
+        ("units=0", "'skip-thought' needs units >= 1, not 0"),
+        ("vocabulary=2", "'skip-thought' needs vocabulary >= 3, not 2"),
+        ("longest=1", "'skip-thought' needs longest >= 2, not 1"),
         ("condition=never", "'condition' of 'skip-thought' is one of every, first, not 'never'"),
         ("reset=never", "'reset' of 'skip-thought' is one of before, after, not 'never'"),
     ],
