@@ -67,7 +67,6 @@ class CARDS(Contrastive):
         },
     }
     paper = official
-
     needs = ("0 <= switch <= 1", "neighbours >= 0")
     choices = {"words": ("each", "count"), "retrieval": POOLERS[1:]}  # no stored pooler ("cls")
 

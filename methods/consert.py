@@ -76,7 +76,6 @@ class ConSERT(Method):
             "roberta-large": _released,
         },
     )
-
     needs = ("temperature > 0", "0 <= rate < 1", "scale > 0")
     choices = {"first": AUGMENTATIONS, "second": AUGMENTATIONS}
 

@@ -48,34 +48,22 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """The properties of a backbone that a method may depend on.
+    """The properties of a backbone that a method may depend on."""
 
-    Attributes:
-        width: hidden size.
-        depth: number of transformer layers, without the embedding layer.
-        cased: whether the tokenizer distinguishes upper and lower case.
-    """
-
-    width: int
-    depth: int
-    cased: bool = True
+    width: int  # hidden size
+    depth: int  # number of transformer layers, without the embedding layer
+    cased: bool = True  # whether the tokenizer distinguishes upper and lower case
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a training.
+    """One step of a training."""
 
-    Attributes:
-        index, total: number of optimiser steps before this one, and of the whole training.
-        batch_size: items of a full batch; the last batch of an epoch may be shorter.
-        rows: indices of the batch's items: sentences, unless `Method.items` says otherwise.
-    """
-
-    index: int
-    total: int
-    batch_size: int
+    index: int  # number of optimiser steps before this one
+    total: int  # number of optimiser steps of the whole training
+    batch_size: int  # items of a full batch; the last one of an epoch may be shorter
     seed: int
-    rows: Sequence[int] = ()
+    rows: Sequence[int] = ()  # items: sentences, unless `Method.items` says otherwise
 
     def generator(self, name: str) -> torch.Generator:
         """Return the CPU generator of this step's draw called `name`."""

@@ -25,17 +25,11 @@ from methods.contract import HOST, Context, HyperParameters, Method, Shape, Step
 
 @dataclass(frozen=True)
 class Negatives:
-    """Additional negatives, beside those of the batch.
+    """Additional negatives, beside those of the batch."""
 
-    Attributes:
-        vectors: (m, d), shared by all anchors, or (n, m, d), one set per anchor.
-        weight: l_m of the formula, at least 0.
-        weights: w_imk of the formula, (n, m) and at least 0; None means ones.
-    """
-
-    vectors: Tensor
-    weight: float = 1.0
-    weights: Tensor | None = None
+    vectors: Tensor  # (m, d), shared by all anchors, or (n, m, d), one set per anchor
+    weight: float = 1.0  # l_m of the formula, at least 0
+    weights: Tensor | None = None  # w_imk of the formula, (n, m) and at least 0; None: ones
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:

@@ -59,7 +59,6 @@ class CTBERT(Method):
     official = {"*": {**_recipe, "anchored": False}}
 
     second: Any
-
     needs = ("negatives >= 0", "drawn >= 1")
 
     def prepare(self, context: Context) -> None:

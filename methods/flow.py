@@ -266,7 +266,6 @@ class Flow(Transform):
     reference = "Li et al. 2020, arXiv 2011.05864; code bohanli/BERT-flow@7fa8f6d"
     Hyper = FlowHyper
     official = {}
-
     needs = (
         "levels >= 1",
         "depth >= 1",

@@ -53,7 +53,6 @@ class GSInfoNCE(Contrastive):
         "roberta-base": {"batch_size": 64, "learning_rate": 1e-5, "std": 0.1},
         "roberta-large": {"batch_size": 128, "learning_rate": 2e-5, "std": 0.5, "multiple": 1.5},
     }
-
     needs = ("multiple >= 0", "std > 0", "weight >= 0")
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:

@@ -108,9 +108,7 @@ class ISCSE(Contrastive):
         unit = F.normalize(positives, dim=-1)
         if self.hyper.current_first:
             self._remember(unit)
-        smoothed = []
-        if self.hyper.group != "kmeans":
-            smoothed.append(self._smooth(unit))
+        smoothed = [self._smooth(unit)] if self.hyper.group != "kmeans" else []
         if self.hyper.group != "knn":
             smoothed.append(self._smooth_by_centres(unit, step))
         if not self.hyper.current_first:

@@ -103,7 +103,6 @@ class Projection(Transform):
     reference = "after Chen et al. 2023, arXiv 2305.06154, Table 5"
     Hyper = ProjectionHyper
     official = {}
-
     needs = ("dimensions >= 1",)
     choices = {"kind": ("pca", "random")}
 

@@ -105,10 +105,8 @@ class PromptEncoder:
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         if self.period:
-            sentences = [
-                text if not text.strip() or text[-1] in ENDINGS else f"{text}."
-                for text in sentences
-            ]
+            ended = [not text.strip() or text[-1] in ENDINGS for text in sentences]
+            sentences = [text + "." * (not end) for text, end in zip(sentences, ended, strict=True)]
         prompt = self._prompt
         # The template already includes the two special tokens of the sentence.
         tokens = prompt.around(self.base.tokenize(sentences, room=len(prompt) - 2))

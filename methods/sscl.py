@@ -51,7 +51,6 @@ class SSCL(Contrastive):
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = overlay(SHARED_RECIPE, {"*": {"negatives": "own", "sides": "one"}})
     official = overlay(SHARED_RECIPE, {"*": {"average": True}})
-
     needs = ("layer >= 0", "stack >= 0")
     choices = {
         "positive": ("dropout", "self"),

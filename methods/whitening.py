@@ -105,7 +105,6 @@ class Whitening(Transform):
     reference = "Su et al. 2021, arXiv 2103.15316; code bojone/BERT-whitening@2bfea5a"
     Hyper = WhiteningHyper
     official = {}
-
     needs = ("dimensions >= 0",)
 
     @classmethod

@@ -78,7 +78,6 @@ class WordNoise(Method):
     }
 
     edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
-
     needs = ("temperature > 0", "0 <= probability <= 1")
     choices = {"noise": ("swap", "delete", None), "reading": READINGS}
 

@@ -30,11 +30,8 @@ def method_class(name: str) -> type[Method]:
     """
     known = method_classes()
     if name not in known:
-        hint = (
-            ""
-            if method_paths()
-            else "; for your own methods, set BENCH_METHODS to their files or folders"
-        )
+        hint = "; for your own methods, set BENCH_METHODS to their files or folders"
+        hint = "" if method_paths() else hint
         raise UserError(f"unknown method '{name}'{did_you_mean(name, known)}{hint}")
     return known[name]
 
@@ -55,11 +52,11 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
     for origin, own in external_methods(paths):
         for cls in own:
             if cls.name in classes:
-                other = (
-                    origins[cls.name].place if cls.name in origins else classes[cls.name].__module__
-                )
+                where = origins.get(cls.name)
+                other = where.place if where else classes[cls.name].__module__
                 raise UserError(
-                    f"two methods have the name '{cls.name}', in {other} and in {origin.place}; rename yours"
+                    f"two methods have the name '{cls.name}', in {other} and in {origin.place}; "
+                    "rename yours"
                 )
             classes[cls.name], origins[cls.name] = cls, origin
     return classes, origins

@@ -61,14 +61,8 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
 
 
 class _Table:
-    """The rows to search.
-
-    Attributes:
-        scale: 1 / length of each row, 0 for a row of zeros; float64.
-        mean: m, of all unit vectors; float64.
-        centred: c_j of each row; float32.
-        bias: m c_j of each row; float32.
-    """
+    """The rows to search: 1 / length of each (`scale`, 0 for a row of zeros) and m (`mean`) in
+    float64, c_j (`centred`) and m c_j (`bias`) in float32."""
 
     def __init__(self, vectors: np.ndarray, device: str) -> None:
         rows, width = vectors.shape

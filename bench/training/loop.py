@@ -154,15 +154,7 @@ def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
 
 
 class Training:
-    """A training in progress.
-
-    Attributes:
-        state: what its steps change.
-        schedule: its batches and learning rates.
-        dev: the tasks that select the best model.
-        modules: backbone, training head and method.
-        weights: the parameters that are trained.
-    """
+    """A training in progress."""
 
     def __init__(self, run: Run, context: RunContext, origin: dict[str, Any]) -> None:
         """Prepare a training at step 0; `origin` is code, versions, device and corpus.
@@ -181,6 +173,7 @@ class Training:
             raise UserError(f"'{run.text}' cannot be trained: {refusal}") from None
         self.dev = [sts.read(task, context.data, "dev") for task in recipe.select_on.split("+")]
         context.remember(sentences(self.dev))
+        # Backbone, training head and method.
         self.modules = nn.ModuleList([*context.modules(), self.method]).to(context.device)
         self.weights = [weight for weight in self.modules.parameters() if weight.requires_grad]
         optimiser = make_optimiser(self.weights, recipe)

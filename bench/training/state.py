@@ -20,18 +20,7 @@ _RESTORED = ("done", "best", "since_best", "curve", "earlier")
 
 
 class TrainingState:
-    """Weights, optimiser, selection and counters of a training.
-
-    Attributes:
-        step: number of steps taken.
-        best: the best Encoder so far: its `dev` score, the `step` it was selected at and its
-            `place` among the method's Encoders. Empty before the first selection.
-        best_weights: the weights of that step, on the CPU.
-        since_best: selections since then.
-        curve: loss, dev score and geometry at each selection.
-        earlier: code, versions and devices of earlier processes that ran some of the steps, if they
-            differ from `origin`.
-    """
+    """Weights, optimiser, selection and counters of a training."""
 
     def __init__(
         self,
@@ -44,12 +33,14 @@ class TrainingState:
         """Start at step 0; `origin` is code, versions, device and corpus of this process."""
         self.modules, self.optimiser, self.scaler, self.work = modules, optimiser, scaler, work
         self.origin = dict(origin)
-        self.step = 0
+        self.step = 0  # number of steps taken
+        # The best Encoder: its `dev` score, the `step` it was selected at and its `place` among the
+        # method's Encoders, empty before the first selection; and the weights, on the CPU.
         self.best: dict[str, Any] = {}
         self.best_weights: dict[str, Tensor] = {}
-        self.since_best = 0
-        self.curve: list[dict[str, Any]] = []
-        self.earlier: list[dict[str, Any]] = []
+        self.since_best = 0  # selections since then
+        self.curve: list[dict[str, Any]] = []  # loss, dev score and geometry at each selection
+        self.earlier: list[dict[str, Any]] = []  # other `origin`s that ran some of the steps
         self._started = time.monotonic()
 
     @property
