@@ -25,9 +25,8 @@ class SSCLHyper(ContrastiveHyper):
     stack: int = 2  # number of last intermediate layers (Figure 3b: 2 is best)
     layer: int | None = None  # one layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none
     positive: str = "dropout"  # "dropout": the other view; "self": the vector itself (SSCL-BERT)
-    negatives: str = (
-        "all"  # layer vectors of "all" sentences of the batch, or of the anchor's "own"
-    )
+    # Layer vectors of "all" sentences of the batch, or only of the anchor's "own".
+    negatives: str = "all"
     sides: str = "both"  # layer vectors of "both" views, or of the anchor's view ("one")
     detach: bool = False  # no gradient of the negatives to the lower layers
     average: bool = False  # average the losses with and without layer negatives

@@ -105,17 +105,11 @@ def score_encoder(
 
     Args:
         encoder: to score.
-        tasks: as returned by `read_tasks`.
-        mode: of `bench.evaluation.classifier.MODES`.
-        device: of the classifiers.
+        tasks, mode, device: as in `score`, which also says what is returned.
         work: folder for vectors and for the records of finished tasks.
 
-    Returns:
-        Records as in `score`.
-
     Raises:
-        UserError: the mode is unknown; vectors have a wrong shape, are not finite or all are equal;
-            `work` cannot be written or is in use.
+        UserError: as `score`; vectors have a wrong shape; `work` cannot be written or is in use.
     """
     with closing(VectorStore(work / "vectors", encoder)) as store:
         store.add(sentences(tasks))
