@@ -110,7 +110,7 @@ class Projection(Transform):
     def check(cls, hyper: ProjectionHyper) -> None:
         super().check(hyper)
         if hyper.source == TARGET:
-            raise Refusal("'projection' is one map for all tasks; its source is a corpus")
+            raise Refusal("'projection' is one map for all tasks; name a corpus, not 'target'")
 
     @classmethod
     def clamp_to_backbone(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
