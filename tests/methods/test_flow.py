@@ -255,7 +255,7 @@ def test_hyper_parameters() -> None:
     for name in ("levels", "depth", "hidden", "batch_size", "epochs", "learning_rate"):
         with pytest.raises(Refusal, match=f"'flow' needs {name}"):
             Flow.check(FlowHyper(**{name: 0}))
-    with pytest.raises(Refusal, match="at least 2 sentences"):
+    with pytest.raises(Refusal, match="needs sentences >= 2, not 1"):
         Flow.check(FlowHyper(sentences=1))
     with pytest.raises(Refusal, match="needs at least 2 dimensions, not 1"):
         Glow(1, FlowHyper(), 0)

@@ -85,25 +85,42 @@ def test_equals_numpy_and_scikit_learn(dimensions: int, centred: bool) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("chunk.double() - centre", "chunk.double() + centre"),
-        ("moved.T @ moved", "moved.T @ moved + moved.T.square() @ moved"),
+        ("scatter(vectors, centre)", "scatter(vectors, -centre)"),
+        (
+            "scatter(vectors, centre)",
+            "scatter(vectors, centre) + vectors.double().T.square() @ vectors.double()",
+        ),
         (".flip(-1).T", ".T"),
         (".eigenvectors.flip(-1).T", ".eigenvectors.flip(-1)"),
         ("-(weight @ centre)", "weight @ centre"),
         ("-(weight @ centre)", "torch.zeros(len(weight)).double()"),
         ("if centred:", "if not centred:"),
-        ("squares += moved", "squares = moved"),
     ],
 )
 def test_mistakes_are_seen(old: str, new: str, tmp_path: Path, monkeypatch: Patch) -> None:
     module = oracle.mutant("projection", old, new, tmp_path)
-    monkeypatch.setattr(module, "CHUNK", 7)
+    monkeypatch.setattr("methods.transform.CHUNK", 7)
+    assert largest_error(module) > 1e-3
+
+
+def test_a_chunk_that_replaces_the_others_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = oracle.mutant("transform", "total += moved", "total = moved", tmp_path)
+    shared.CHUNK = 7
+    monkeypatch.setattr(projection, "scatter", shared.scatter)
+    assert largest_error(projection) > 1e-3
+
+
+def largest_error(module: Any) -> float:
     vectors = correlated(40)
-    errors = []
-    for centred in (False, True):
-        found = cosines(projected(module, vectors, dimensions=2, centred=centred))
-        errors.append(np.abs(found - expected(vectors, 2, centred)).max())
-    assert max(errors) > 1e-3
+    return max(
+        np.abs(
+            cosines(projected(module, vectors, dimensions=2, centred=centred))
+            - expected(vectors, 2, centred)
+        ).max()
+        for centred in (False, True)
+    )
 
 
 def test_the_longest_directions_come_first() -> None:
@@ -167,7 +184,7 @@ def test_random_needs_no_corpus() -> None:
 def test_chunks_change_nothing(monkeypatch: Patch) -> None:
     vectors = correlated(40)
     whole = projected(projection, vectors, dimensions=3)
-    monkeypatch.setattr(projection, "CHUNK", 7)
+    monkeypatch.setattr("methods.transform.CHUNK", 7)
     np.testing.assert_allclose(
         cosines(projected(projection, vectors, dimensions=3)), cosines(whole), atol=1e-6
     )
@@ -210,10 +227,10 @@ def test_identities_differ_where_vectors_do() -> None:
 
 def test_hyper_parameters() -> None:
     mistakes: list[tuple[dict[str, Any], str]] = [
-        ({"dimensions": 0}, "at least 1 dimension"),
+        ({"dimensions": 0}, "needs dimensions >= 1"),
         ({"kind": "svd"}, "one of pca, random, not 'svd'"),
         ({"source": "target"}, "one map for all tasks"),
-        ({"sentences": 1}, "at least 2 sentences"),
+        ({"sentences": 1}, "needs sentences >= 2"),
     ]
     for wrong, sentence in mistakes:
         with pytest.raises(Refusal, match=sentence):

@@ -47,5 +47,5 @@ def test_hub_ids_and_labels() -> None:
 
 
 def test_an_unknown_pooler_is_refused() -> None:
-    with pytest.raises(UserError, match="there is no pooler 'cls_mlp'"):
+    with pytest.raises(UserError, match="'pooler' of 'published' is one of"):
         run_of("published[pooler=cls_mlp]")

@@ -475,12 +475,12 @@ def test_a_run_resolves_from_its_own_arguments(
         ),
         ("simcse+gs-infonce[layers=3]", "'layers' is a recipe field"),
         ("untrained[layers=3]", "unknown key 'layers' of 'untrained'"),
-        ("sscl[layer=-1]", "or 0 for no negatives, not -1"),
+        ("sscl[layer=-1]", "'sscl' needs layer >= 0, not -1"),
         (
             "untrained+projection[kind=svd]",
             "'kind' of 'projection' is one of pca, random, not 'svd'",
         ),
-        ("untrained+projection[dimensions=0]", "'projection' keeps at least 1 dimension, not 0"),
+        ("untrained+projection[dimensions=0]", "'projection' needs dimensions >= 1, not 0"),
         (
             "untrained+projection[source=target]",
             "'projection' is one map for all tasks; name a corpus",
