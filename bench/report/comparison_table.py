@@ -24,19 +24,14 @@ COMPARISON_LEGEND = "; ".join(f"{symbol} {word}" for word, symbol in COMPARISON_
 
 
 def _names(frame: pd.DataFrame) -> list[str]:
-    """The columns that identify a comparison on one backbone: `Method` if there are several,
-    `Task`, or both."""
+    """The columns that identify a comparison on one backbone: Method if there are several, Task."""
     several = len(frame.groupby(["method", "setting"])) > 1
     return ["Method"] * several + ["Task"] * (not several or frame["task"].nunique() > 1)
 
 
 def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Comparisons of one board as texts, one per line; further lines follow if papers print
-    different numbers for it.
-
-    Args:
-        frame, claims: the two frames of `against`, for one board.
-    """
+    """Comparisons of one board (the two frames of `against`) as texts, one per line; further lines
+    follow if papers print different numbers for it."""
     by_row = dict(list(claims.groupby(IDENTITY)))
     # Backbones that stand in for more than one printed backbone.
     printed_on = claims.groupby("backbone")["printed_on"].nunique()
@@ -119,8 +114,7 @@ PRINTED_CAPTION = (
 
 
 def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
-    """The caption of a table of comparisons; it explains the printed columns only if there are
-    any."""
+    """The caption of a table of comparisons."""
     first, names = frame.to_dict("records")[0], _names(frame)
     ours = f"{'every method on its backbones' if 'Method' in names else _method(first)} (A)"
     ours = ours if "Task" in names else f"{first['task']} of {ours}"

@@ -52,11 +52,8 @@ def planned_suite(plans: Sequence[Mapping[str, Any]]) -> SuiteResults:
 
 
 def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Every printed number, in the order of print, with its state in a suite.
-
-    Args:
-        suite: the suite.
-        all_cells: `cells(suite)`, if it has been computed.
+    """Every printed number, in the order of print, with its state in a suite; `all_cells` is
+    `cells(suite)`, if it has been computed.
 
     Returns:
         The columns of `mapped`, and `measures` (False for hyper-parameters); `targets` (tuple: ids
@@ -89,11 +86,8 @@ STAGES = ["printed", "measures", "recipe", "planned", "run"]
 
 
 def coverage(numbers: pd.DataFrame) -> pd.DataFrame:
-    """How many numbers of each printed table have a recipe, are planned and have run; tables in the
-    order of print.
-
-    Args:
-        numbers: `coverage_of_numbers`.
+    """How many numbers (of `coverage_of_numbers`) of each printed table have a recipe, are planned
+    and have run; tables in the order of print.
 
     Returns:
         Columns: `source`, `table`, and the counts `STAGES` (`measures`: all but hyper-parameters)

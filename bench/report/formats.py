@@ -58,24 +58,14 @@ def markdown(frame: pd.DataFrame, caption: str) -> str:
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
 _LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "`": "\\`{}",
-    '"': "\\char34{}",
-    "<": "\\textless{}",
-    ">": "\\textgreater{}",
-    "|": "\\textbar{}",
     # At the start of a row these would be an argument of the previous \\.
     **{sign: f"{{{sign}}}" for sign in "[]*"},
-    "±": "$\\pm$",
-    "≈": "$\\approx$",
-    "≠": "$\\neq$",
-    "↓": "$\\downarrow$",
-    "↑": "$\\uparrow$",
-    "×": "$\\times$",
-    "–": "\\textendash{}",
-}
+    "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
+    "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
+    "`": "\\`{}", '"': "\\char34{}",
+    "±": "$\\pm$", "≈": "$\\approx$", "≠": "$\\neq$", "↓": "$\\downarrow$", "↑": "$\\uparrow$",
+    "×": "$\\times$", "–": "\\textendash{}",
+}  # fmt: skip
 
 
 def latex_text(text: str) -> str:

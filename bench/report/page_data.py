@@ -19,27 +19,10 @@ import pandas as pd
 from bench.comparison.reproduction import cells, select
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.datasets.tasks import average_of_all
+from bench.report import tables
 from bench.report.comparison_table import comparison_stem
-from bench.report.coverage import (
-    STAGES,
-    coverage,
-    coverage_of_numbers,
-    verdicts_in,
-    without_recipe,
-)
+from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures import board_stem, paper_stems
-from bench.report.tables import (
-    METRICS,
-    digits_of,
-    leaderboards,
-    origin,
-    printed_rows,
-    printed_tables,
-    score_text,
-    seeds_text,
-    several_corpora,
-    tasks_of,
-)
 from bench.reported import MEASURES, SOURCES, mapped
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import RunResults, SuiteResults
@@ -69,9 +52,10 @@ def context(suite: SuiteResults, scores: str) -> Json:
     origins: list[Facts] = []
     # `cells` has the rows of `mapped` that measure something, in the same order.
     recipes = mapped().query("metric in @MEASURES")[["suite_backbone", "suite_split"]]
-    tables = printed_tables(all_cells.join(recipes.reset_index(drop=True)))
-    boards = [_board(suite, name, board, entries) for name, board in leaderboards(suite).items()]
-    sections = [_section(suite, stem, table, entries) for stem, table in tables.items()]
+    printed = tables.printed_tables(all_cells.join(recipes.reset_index(drop=True)))
+    own = tables.leaderboards(suite)
+    boards = [_board(suite, name, board, entries) for name, board in own.items()]
+    sections = [_section(suite, stem, table, entries) for stem, table in printed.items()]
     runs = [_run(run, origins, scores) for run in suite.runs]
     indices = {run["id"]: index for index, run in enumerate(runs)}
     for side in (side for entry in entries for side in entry["sides"]):
@@ -184,16 +168,18 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
     """One of the suite's own tables, with the average before the tasks."""
     about = suite.boards[name]
     tasks = ["Avg", *about.tasks] if len(about.tasks) > 1 else list(about.tasks)
-    texts = ["setting", "backbone", *(["corpus"] if several_corpora(board) else [])]
+    texts = ["setting", "backbone", *(["corpus"] if tables.several_corpora(board) else [])]
     by_id = {run.plan["id"]: run for run in suite.runs}
     keys = [(task, "test", about.metric) for task in about.tasks]
     rows = []
     for row in board.to_dict("records"):
         runs = [by_id[run_id] for run_id in row["run_ids"]]
         averages = [average_of_all([run.scores.get(key) for key in keys]) for run in runs]
-        counts = {task: seeds_text(row[f"{task} n"], row["n"]) for task in tasks}
+        counts = {task: tables.seeds_text(row[f"{task} n"], row["n"]) for task in tasks}
         facts = [("Run", f"{row['method']}@{row['setting']}")]
-        facts += [(task, score_text(row[task], row[f"{task} sd"]) + counts[task]) for task in tasks]
+        for task in tasks:
+            text = tables.score_text(row[task], row[f"{task} sd"])
+            facts.append((task, text + counts[task]))
         title = f"{row['label']}, {row['setting']}, {row['backbone']}"
         number = _add_entry(entries, title, facts, [_side("Runs", runs, averages)])
         scores = [_score(row[task], row[f"{task} sd"], counts[task]) for task in tasks]
@@ -218,7 +204,7 @@ def _score(mean: float, sd: float, seeds: str) -> dict[str, str]:
     """A cell of a leaderboard; `value` is what it is sorted by."""
     return {
         "value": "" if pd.isna(mean) else f"{mean:.{SCORE_DIGITS}f}",
-        "mean": score_text(mean, nan),
+        "mean": tables.score_text(mean, nan),
         "sd": "" if pd.isna(sd) else f"{sd:.2f}",
         "seeds": seeds.strip(),
     }
@@ -229,14 +215,14 @@ def _score(mean: float, sd: float, seeds: str) -> dict[str, str]:
 
 def _facts(cell: Any) -> Facts:
     """What is known of a printed number, as titled texts."""
-    digits = digits_of(cell)
+    digits = tables.digits_of(cell)
     quoted = f", quoted from {cell.quoted_from}" if cell.quoted_from else ""
     if cell.quoted_from == "unknown":
         quoted = ", of unknown origin"
     facts = [("Printed", f"{cell.printed:.{digits}f}{quoted}")]
     if cell.n:
         gap = f"{cell.difference:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
-        facts.append(("Ours", f"{score_text(cell.mean, cell.sd, digits)}, n = {cell.n}"))
+        facts.append(("Ours", f"{tables.score_text(cell.mean, cell.sd, digits)}, n = {cell.n}"))
         facts.append(("Ours - printed", gap))
     if pd.notna(cell.half_width):
         low, high = cell.mean - cell.half_width, cell.mean + cell.half_width
@@ -249,7 +235,7 @@ def _facts(cell: Any) -> Facts:
     if cell.run:
         facts.append(("Compared with", cell.run + (f" minus {cell.minus}" if cell.minus else "")))
     if cell.other_n:
-        ours = f"{score_text(cell.other_mean, cell.other_sd, digits)}, n = {cell.other_n}"
+        ours = f"{tables.score_text(cell.other_mean, cell.other_sd, digits)}, n = {cell.other_n}"
         facts.append((f"Ours, {cell.other_setting} settings", ours))
     return facts
 
@@ -277,26 +263,27 @@ def _sides(suite: SuiteResults, cell: Any) -> list[Json]:
 def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[Json]) -> Json:
     """A printed table, with one row per printed row."""
     source, name = table.iloc[0][["source", "table"]]
-    tasks = tasks_of(table)
+    tasks = tables.tasks_of(table)
     rows = []
-    for label, split, row in printed_rows(table):
+    for label, split, row in tables.printed_rows(table):
         by_task: dict[str, Json] = {}
         for cell in row.values():
+            digits = tables.digits_of(cell)
             where = f"{label}{split}, {cell.backbone}, {cell.task} {cell.split}".strip()
             title = f"{SOURCES[source]}, {name}: {where}"
             if cell.ours_split != cell.split:
                 title += f" (ours: {cell.ours_split})"
             by_task[cell.task] = {
                 "entry": _add_entry(entries, title, _facts(cell), _sides(suite, cell)),
-                "printed": f"{cell.printed:.{digits_of(cell)}f}",
-                "ours": score_text(cell.mean, cell.sd, digits_of(cell)) if cell.n else "",
+                "printed": f"{cell.printed:.{digits}f}",
+                "ours": tables.score_text(cell.mean, cell.sd, digits) if cell.n else "",
                 "verdict": cell.verdict,
             }
         rows.append(
             {
                 "label": label + split,
                 "backbone": cell.backbone,
-                "origin": origin(cell.quoted_from for cell in row.values()),
+                "origin": tables.origin(cell.quoted_from for cell in row.values()),
                 "cells": [by_task.get(task) for task in tasks],
             }
         )
@@ -305,7 +292,7 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
         "source": source,
         "name": name,
         "title": f"{_paper(source)}, {name}",
-        "metric": " and ".join(METRICS[metric] for metric in table["metric"].unique()),
+        "metric": " and ".join(tables.METRICS[metric] for metric in table["metric"].unique()),
         "tasks": tasks,
         "rows": rows,
         "verdicts": Counter(table["verdict"]),

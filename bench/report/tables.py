@@ -97,8 +97,7 @@ def digits_of(cell: Any) -> int:
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells of one printed table as texts: a line per printed row, followed by our lines, one
-    per setting."""
+    """A printed table as texts: a line per printed row, followed by ours, one per setting."""
     tasks = tasks_of(table)
     both_ways = set(DIRECTIONS) <= set(table["metric"])
     lines = []
@@ -113,13 +112,8 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dict[str, str]]:
-    """The lines of one printed row: printed numbers, ours, and ours in the other setting.
-
-    Args:
-        head: backbone and method.
-        row: cells by task.
-        last: the cell whose verdict is shown.
-    """
+    """The lines of one printed row (cells by task), with the verdict of `last`: printed numbers,
+    ours, and ours in the other setting."""
     digits, cells = digits_of(last), row.items()
     scored = any(cell.n > 0 for cell in row.values()) or last.verdict == "diverged"
     verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"

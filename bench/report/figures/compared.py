@@ -9,17 +9,6 @@ from matplotlib.figure import Figure
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import AVERAGED
 from bench.report.figures import style
-from bench.report.figures.style import (
-    BLUE,
-    GREY,
-    INK,
-    OFFICIAL,
-    ORANGE,
-    PAPER,
-    PRINTED,
-    UNTRAINED,
-    key,
-)
 from bench.report.tables import printed_tables, row_name, score_text
 from bench.reported import SOURCES
 from bench.results.suite_results import SuiteResults
@@ -29,7 +18,7 @@ SCALES = {
     "accuracy": "average accuracy (%)",
 }  # axis labels of printed tables
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
-MEAN = {"color": INK, "marker": "|", "ms": 9, "mew": 1.2}
+MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2}
 
 
 def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
@@ -40,19 +29,25 @@ def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
     rows = list(table.itertuples())
     style.rows(panel, title, [row_name(row.method, row.variant) for row in rows])
     for y, row in enumerate(rows):
-        panel.plot(row.printed, y, **PRINTED, zorder=2)
+        panel.plot(row.printed, y, **style.PRINTED, zorder=2)
         hollow = {"mfc": "none"} if row.verdict == "not comparable" else {}
         setting, shift = row.run.partition("@")[2], 0.18 if row.other else 0.0
         sides = [(row.ours, setting, y - shift), (row.other, row.other_setting, y + shift)]
         for values, which, height in sides:
-            look = UNTRAINED if row.deterministic else OFFICIAL if which == "official" else PAPER
+            look = (
+                style.UNTRAINED
+                if row.deterministic
+                else style.OFFICIAL
+                if which == "official"
+                else style.PAPER
+            )
             panel.plot(values, [height] * len(values), **look | hollow, zorder=3)
         if pd.notna(row.half_width):
             ends = (row.mean - row.half_width, row.mean + row.half_width)
-            color = BLUE if setting == "official" else ORANGE
+            color = style.BLUE if setting == "official" else style.ORANGE
             panel.plot(ends, [y - shift] * 2, color=color, lw=0.9, zorder=1)
         strong = row.verdict in ("lower", "higher")
-        color = ORANGE if strong else GREY if row.verdict == "not run" else INK
+        color = style.ORANGE if strong else style.GREY if row.verdict == "not run" else style.INK
         text = f"{VERDICT_SYMBOLS[row.verdict]} {row.verdict}"
         style.aside(panel, y, text, color=color, bold=strong)
 
@@ -62,11 +57,11 @@ def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
     source, name, metric = table.iloc[0][["source", "table", "metric"]]
     title = f"{SOURCES[source].partition(' (')[0]}, {name}: printed and measured"
     handles = [
-        key("printed", PRINTED),
-        key("ours, official settings", OFFICIAL),
-        key("paper settings", PAPER),
-        key(SEEDLESS, UNTRAINED),
-        key("95 % prediction interval", color=GREY, lw=0.9),
+        style.key("printed", style.PRINTED),
+        style.key("ours, official settings", style.OFFICIAL),
+        style.key("paper settings", style.PAPER),
+        style.key(SEEDLESS, style.UNTRAINED),
+        style.key("95 % prediction interval", color=style.GREY, lw=0.9),
     ]
     note = suite.remark_on(table["measured_on"])
     figure, panels = style.panels(table, title, note, handles, SCALES[metric])
@@ -85,10 +80,10 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     about = suite.boards[name]
     title = f"Suite {suite.name}: every seed of every method, {about.title}"
     handles = [
-        key("a seed, official settings", OFFICIAL),
-        key("a seed, paper settings", PAPER),
-        key(SEEDLESS, UNTRAINED),
-        key("mean", MEAN, ls=""),
+        style.key("a seed, official settings", style.OFFICIAL),
+        style.key("a seed, paper settings", style.PAPER),
+        style.key(SEEDLESS, style.UNTRAINED),
+        style.key("mean", MEAN, ls=""),
     ]
     scale = f"average {about.title}" if about.overall == "Avg" else about.title
     note = suite.remark_on(board["backbone"].unique())
@@ -100,8 +95,8 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
         ]
         style.rows(panel, backbone if backbone != "none" else "no backbone", names)
         for y, row in enumerate(rows):
-            look = OFFICIAL if row["setting"] == "official" else PAPER
-            look = look if row["corpus"] else UNTRAINED
+            look = style.OFFICIAL if row["setting"] == "official" else style.PAPER
+            look = look if row["corpus"] else style.UNTRAINED
             panel.plot(row["averages"], [y] * len(row["averages"]), **look, zorder=3)
             if row["averages"]:
                 panel.plot(row["Avg"], y, **MEAN, zorder=2)

@@ -34,48 +34,32 @@ OPTIONAL = {"note", "printed"}
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a figure, or one kind of mark.
+    """One line of a figure, or one kind of mark."""
 
-    Attributes:
-        label: as in the legend; series that differ only in the backbone share it.
-        backbone: as printed.
-        runs: `(x, runs)` for each point of a sweep; otherwise a single pair with None for x. Runs
-            are written as in recipes.yaml; the first that the suite has is drawn.
-    """
-
-    label: str
-    backbone: str
+    label: str  # as in the legend; series that differ only in the backbone share it
+    backbone: str  # as printed
+    # `(x, runs)` for each point of a sweep; otherwise a single pair with None for x. Runs are
+    # written as in recipes.yaml; the first that the suite has is drawn.
     runs: tuple[tuple[float | None, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """One figure of a paper.
-
-    Attributes:
-        id, source, figure, title: a short name, a key of `SOURCES`, the name in print, what it
-        shows.
-        kind: a key of `FIGURE_KINDS`.
-        x: axis label of a sweep.
-        scores: (task, split) of each panel, for kinds that show scores.
-        printed: the printed tables whose numbers are drawn beside ours, or "released logs".
-        note: how it was measured, as far as a reader needs to know.
-    """
+    """One figure of a paper."""
 
     id: str
-    source: str
-    figure: str
-    title: str
-    kind: str
+    source: str  # a key of `SOURCES`
+    figure: str  # its name in print
+    title: str  # what it shows
+    kind: str  # a key of `FIGURE_KINDS`
     series: tuple[Series, ...]
-    x: str = ""
-    scores: tuple[tuple[str, str], ...] = ()
-    printed: tuple[str, ...] = ()
-    note: str = ""
+    x: str = ""  # axis label of a sweep
+    scores: tuple[tuple[str, str], ...] = ()  # (task, split) of each panel that shows scores
+    printed: tuple[str, ...] = ()  # tables with the numbers beside ours, or "released logs"
+    note: str = ""  # how it was measured, as far as a reader needs to know
 
     @property
     def stem(self) -> str:
-        """The stem of its file names."""
         return f"{self.source}_{slug(self.figure)}"
 
     @property

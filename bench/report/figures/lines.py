@@ -57,9 +57,7 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
         rows = table[(table["task"] == task) & (table["split"] == split)]
         shared = rows.groupby("x")["series"].nunique() > 1
         panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs], rotation=90 if crowded else 0)
-        panel.set_xlim(-0.6, len(xs) - 0.4)
-        panel.set_xlabel(figure.x)
-        panel.margins(y=0.12)
+        panel.set(xlim=(-0.6, len(xs) - 0.4), xlabel=figure.x, ymargin=0.12)
         for i, label in enumerate(labels):
             own = rows[rows["series"] == label]
             ours, print_ = own[own["origin"] == OURS], own[own["origin"] == PRINT]
@@ -149,8 +147,7 @@ def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
         heading(panel, READINGS.get(reading, reading))
         panel.set_xticks(layers, minor=True)
         panel.set_xticks(named, names)
-        panel.set_xlabel("pair of layers" if pairs else "layer")
-        panel.set_ylim(low - room, high + room)
+        panel.set(xlabel="pair of layers" if pairs else "layer", ylim=(low - room, high + room))
         for i, label in enumerate(labels):
             own = table[(table["series"] == label) & (table["reading"] == reading)]
             mean = own.groupby("layer")["value"].mean()
@@ -181,8 +178,7 @@ def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, title: str, note: st
     sizes = sorted(table["batch"].unique())
     panel.set_xticks(sizes, [str(size) for size in sizes])
     panel.set_xticks([], minor=True)
-    panel.set_xlabel("batch size")
-    panel.set_ylabel("mean cosine")
+    panel.set(xlabel="batch size", ylabel="mean cosine")
     for rank, mark in marks.items():
         rows, look = means.xs(rank, level="rank"), {"marker": mark, "ms": 4, "mew": 0.8, "lw": 1.1}
         panel.plot(rows.index, rows["sentences"], **LINES[0], **look)

@@ -27,17 +27,12 @@ Reader = Callable[[PaperFigure, RunResults], Rows]
 
 @dataclass(frozen=True)
 class FigureData:
-    """The data of a figure.
-
-    Attributes:
-        table: one row per number or point. Columns: `series`, `run`, `backbone` (as printed),
-            `measured_on`, `seed`, `origin` (`OURS`, `PRINT` or `LOG`), `x` in a sweep, and the
-            values that the kind of figure shows.
-        remarks: sentences on what is missing or differs from print.
-    """
+    """The data of a figure: a row per number or point, with the columns `series`, `run`, `backbone`
+    (as printed), `measured_on`, `seed`, `origin` (`OURS`, `PRINT` or `LOG`), `x` in a sweep, and
+    the values that the kind of figure shows."""
 
     table: pd.DataFrame
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...]  # sentences on what is missing or differs from print
 
 
 def _scores(figure: PaperFigure, run: RunResults) -> Rows:

@@ -57,9 +57,8 @@ def draw_seeds(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
     for panel, ((task, split), rows) in zip(axes, parts.items(), strict=True):
         heading(panel, "average, test" if task == "Avg" else split_name(task, split))
         middle = (rows["value"].max() + rows["value"].min()) / 2
-        panel.set_ylim(middle - span / 2, middle + span / 2)
+        panel.set(ylim=(middle - span / 2, middle + span / 2), xticks=[])
         panel.set_xlim(-0.6, len(labels) - 0.4)
-        panel.set_xticks([])
         for i, label in enumerate(labels):
             _seeds_of(panel, rows[rows["series"] == label], i)
     for panel in axes[::columns]:
@@ -113,22 +112,15 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
     panel.margins(0.15, 0.12)
     panel.autoscale_view()  # otherwise transData is still that of an empty panel
     _place(panel, texts, table[["uniformity", "alignment"]].to_numpy())
-    panel.set_xlabel(LOWER.format("uniformity"))
-    panel.set_ylabel(LOWER.format("alignment"))
+    panel.set(xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"))
     if len(averages):
         color_bar(drawn, panel, scale, "average STS, test")
     return drawn
 
 
 def _place(panel: Axes, texts: Sequence[tuple[float, float, str]], others: np.ndarray) -> None:
-    """Annotate points, each text at the first of several positions where it overlaps no text and no
-    point.
-
-    Args:
-        panel: the axes.
-        texts: (x, y, text), in data coordinates.
-        others: further points to keep free, of shape (n, 2).
-    """
+    """Annotate points (x, y, text), each at the first of several positions where the text overlaps
+    no text, no point, and none of `others`, further points of shape (n, 2)."""
     pixel = panel.figure.dpi / 72
     points = panel.transData.transform([(x, y) for x, y, _ in texts])
     frame = panel.get_window_extent()
@@ -237,10 +229,7 @@ def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
     groups = range(len(BOUNDS) + 1)
     names = [f"{group} to {group + 1}\n{sizes.get(group, 0)} pairs" for group in groups]
     panel.set_yticks(groups, names)
-    panel.set_ylim(-0.3, 5.3)
-    panel.set_xlim(xs[0], xs[-1])
-    panel.set_ylabel("gold score")
-    panel.set_xlabel("cosine")
+    panel.set(xlim=(xs[0], xs[-1]), ylim=(-0.3, 5.3), xlabel="cosine", ylabel="gold score")
     return drawn
 
 

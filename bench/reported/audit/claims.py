@@ -66,12 +66,7 @@ def _operands(claim: Row, method: str, task: str, rows: Iterable[Row]) -> list[R
 
 def differences(rows: Sequence[Row], others: Sequence[Finding]) -> Iterator[Finding]:
     """Findings `difference` and `resting`: claimed differences that the rows do not give, or that
-    use unsafe rows.
-
-    Args:
-        rows: all printed rows.
-        others: the findings of the other checks.
-    """
+    use rows with `others`, the findings of the other checks."""
     tables = [row for row in rows if not row.in_text]
     known = {(one.kind, name) for one in others for name in one.rows}
     for claim in rows:
@@ -120,12 +115,7 @@ def sweeps(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _sweep(methods: dict[str, dict[str, Row]], tables: Iterable[Row]) -> Iterator[Finding]:
-    """The findings about one sweep.
-
-    Args:
-        methods: method -> setting -> row of the sweep.
-        tables: all rows of tables.
-    """
+    """The findings about one sweep (method -> setting -> row), given all rows of tables."""
     # method -> setting -> rows of other tables with the same numbers
     meeting: dict[str, dict[str, list[Row]]] = defaultdict(dict)
     for other, (method, settings) in product(tables, methods.items()):

@@ -17,8 +17,7 @@ SCORES = ("spearman", "accuracy")  # metrics of printed scores
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
 ANONYMOUS = ("", "unknown")  # values of quoted_from: the paper's own result, or an unnamed source
 
-# Models that the papers do not train, so that hyper-parameters of training are not part of their
-# label.
+# Models that the papers do not train: hyper-parameters of training are not part of their label.
 UNTRAINED = ("GloVe", "BERT", "RoBERTa")
 # Hyper-parameters of training, as variants spell them before the "=".
 TRAINING = {
@@ -28,20 +27,13 @@ TRAINING = {
 
 @dataclass(frozen=True)
 class Finding:
-    """An inconsistency of printed numbers.
+    """An inconsistency of printed numbers."""
 
-    Attributes:
-        kind: a key of `FINDING_KINDS`.
-        source, table: those of the first row.
-        rows: the rows concerned, by `Row.name`.
-        text: the finding in one sentence.
-    """
-
-    kind: str
-    source: str
+    kind: str  # a key of `FINDING_KINDS`
+    source: str  # of the first row, as the table
     table: str
-    rows: tuple[str, ...]
-    text: str
+    rows: tuple[str, ...]  # those concerned, by `Row.name`
+    text: str  # one sentence
 
 
 @dataclass(frozen=True, eq=False)
