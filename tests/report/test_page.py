@@ -8,6 +8,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import isnan
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -188,6 +189,7 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
     data, numbers = outline.data, sorted(outline.cells())
     # If print names no split, or another.
     splits = mapped().drop_duplicates(LABEL).set_index(LABEL)["suite_split"]
+    place = itemgetter("aggregation", "task", "split", "metric")
     differences = 0
     for cell, number in zip(in_order(all_cells), numbers, strict=True):
         entry = data["entries"][number]
@@ -199,16 +201,12 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
         if metric not in ("spearman", "accuracy"):
             continue
         split = splits[tuple(getattr(cell, name) for name in LABEL)] or cell.split
-        scores = []
+        key, scores = ("all", cell.task, split, metric), []
         for side in entry["sides"]:
             known = []
             for run, score in zip(side["runs"], side["scores"], strict=True):
-                records = pd.DataFrame(read_json(out / data["runs"][run]["file"])["records"])
-                place = ["all", cell.task, split, metric]
-                if len(records):
-                    key = records[["aggregation", "task", "split", "metric"]]
-                    records = records[key.eq(place).all(axis=1)]
-                own = list(records["value"]) if len(records) else []
+                records = read_json(out / data["runs"][run]["file"])["records"]
+                own = [r["value"] for r in records if place(r) == key]
                 assert [score] == (pytest.approx(own, abs=5e-5) if own else [None])
                 known += [score] if own else []
             scores.append(known)
