@@ -25,6 +25,7 @@ from tests.support.audit_faults import ALONGSIDE, FAULTS, Tables
 from tests.support.audit_tables import PAPERS, STYLES, consistent, half_up, mean, truncated
 
 SEEDS = st.integers(0, 2**32)
+LARGE, BASE = "bert-large-uncased", "bert-base-uncased"
 
 
 # --- The papers ---
@@ -44,8 +45,6 @@ def test_how_much_is_found(found):
         "text": 2, "difference": 3, "resting": 6,
     }  # fmt: skip
 
-
-LARGE, BASE = "bert-large-uncased", "bert-base-uncased"
 
 # All known inconsistencies of the papers' numbers that the numbers alone show: kind, source and
 # table -> parts of the name of a row and of the text.
@@ -374,29 +373,26 @@ def test_frame_and_report_hold_every_finding(found):
     assert list(table.columns) == ["kind", "source", "table", "rows", "text"]
     assert len(table) == len(found)
     text = report(found)
-    for one in found:
-        assert f"  {one.source}, {one.table}: {one.text}\n" in text
-        assert "\n" not in one.text
+    assert all(f"  {one.source}, {one.table}: {one.text}\n" in text for one in found)
+    assert not any("\n" in one.text for one in found)
     titles = [line for line in text.split("\n") if line and not line.startswith(" ")][:-1]
     counts = Counter(one.kind for one in found)
-    kinds = [kind for kind in FINDING_KINDS if counts[kind]]
-    assert titles == [f"{FINDING_KINDS[kind]} ({counts[kind]})" for kind in kinds]
+    titled = {title: counts[kind] for kind, title in FINDING_KINDS.items() if counts[kind]}
+    assert titles == [f"{title} ({count})" for title, count in titled.items()]
     assert text.endswith(f"{len(found)} findings about printed numbers.")
 
 
 def test_nothing_found_is_said():
     assert report([]) == "0 findings about printed numbers."
-    assert list(frame([]).columns) == ["kind", "source", "table", "rows", "text"]
 
 
-@pytest.mark.parametrize("ending", ["csv", "md"])
-def test_files(found, tmp_path, ending):
-    write(found, tmp_path / f"audit.{ending}")
-    text = (tmp_path / f"audit.{ending}").read_text(encoding="utf-8")
-    assert all(one.text.replace('"', '""') in text for one in found)
-    if ending == "csv":
-        again = pd.read_csv(tmp_path / "audit.csv", dtype=str, keep_default_na=False)
-        pd.testing.assert_frame_equal(again, frame(found))
+def test_files(found, tmp_path):
+    for path in (tmp_path / "audit.csv", tmp_path / "audit.md"):
+        write(found, path)
+        text = path.read_text(encoding="utf-8")
+        assert all(one.text.replace('"', '""') in text for one in found)
+    again = pd.read_csv(tmp_path / "audit.csv", dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(again, frame(found))
 
 
 def test_other_endings_are_refused(found, tmp_path):
