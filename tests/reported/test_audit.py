@@ -380,9 +380,6 @@ def test_frame_and_report_hold_every_finding(found):
     titled = {title: counts[kind] for kind, title in FINDING_KINDS.items() if counts[kind]}
     assert titles == [f"{title} ({count})" for title, count in titled.items()]
     assert text.endswith(f"{len(found)} findings about printed numbers.")
-
-
-def test_nothing_found_is_said():
     assert report([]) == "0 findings about printed numbers."
 
 
