@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.described import load_figures
-from bench.report.figures.measured import OURS, PRINT, common_mean, figure_data, ranges
+from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, figure_data, ranges
 from bench.report.figures.papers import paper_figures, paper_stems
 from bench.reported import curves, printed
 from bench.results.suite_results import SuiteResults, read_suite
@@ -114,7 +114,8 @@ def test_curves_hold_the_training_and_the_log(folder, suite):
     points = [[point["step"], point["dev"]] for point in outcome["curve"]]
     assert own[["step", "dev"]].to_numpy().tolist() == points
     assert own.loc[own["best"].eq(True), "step"].tolist() == [outcome["best_step"]]
-    log = rows.query("origin == @LOG and series == 'ESimCSE' and backbone == 'roberta-base'")
+    log = rows[rows["origin"] == LOG]
+    log = log.query("series == 'ESimCSE' and backbone == 'roberta-base'")
     logs = curves().query("method == 'ESimCSE' and backbone == 'roberta-base' and task == 'STS-B'")
     logs = logs[logs["step"] <= points[-1][0]]
     assert len(log) == 25
