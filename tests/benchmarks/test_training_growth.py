@@ -90,7 +90,7 @@ def draw() -> None:
     )
     with mpl.rc_context(style.STYLE):
         figure, axes = style.grid(
-            "What a step of a training costs", note, handles, columns=2, rows=2, height=1.7
+            "What a step of a training costs", note, handles, count=4, columns=2, height=1.7
         )
         for panel, axis in zip(axes, CURVES, strict=True):
             rows = frame[frame.axis == axis]
