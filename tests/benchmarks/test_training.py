@@ -152,11 +152,7 @@ def ours(
 @pytest.mark.usefixtures("global_state")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_against_what_people_use(
-    benchmark: Any,
-    case: Case,
-    precision: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    benchmark: Any, case: Case, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if precision == "bfloat16" and not torch.cpu.get_capabilities().get("avx512_bf16"):
         pytest.skip("this processor has no products in bfloat16")
