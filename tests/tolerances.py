@@ -72,7 +72,7 @@ def note_arrays(actual: Any, expected: Any, rtol: float, atol: float, apart: boo
 
 
 def compared(values: list[Any], orders: list[str], literal: list[bool]) -> Any:
-    """The value of `a < b < c`; comparisons with a small bound, or small literal below, are noted."""
+    """The value of `a < b < c`; comparisons with a small bound are noted."""
     found: Any = True
     for place, order in enumerate(orders):
         left, right = values[place : place + 2]
