@@ -51,7 +51,6 @@ QUICK_TESTS = [
     "tests/models/test_packed_forward.py",
 ]
 QUICK_RUNS = ["untrained[pooler=avg]", "untrained[pooler=avg_top2]+flow[source=world]", "simcse"]
-QUICK_BACKBONE = "toy-bert"
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE, REFERENCE = ROOT / "results" / "smoke", ROOT / "results" / "reference" / "smoke.json"
@@ -135,13 +134,12 @@ def run_scores(name: str, folder: Path, plan: dict[str, Any]) -> None:
 
 def kinds_of(folder: Path) -> dict[str, str]:
     """What decides how rounding shows in a run: whether something is trained, and what."""
-    runs = read_json(folder / "plan.json")["runs"]
-    return {
-        f"{run['method']}@{run['setting']} on {run['backbone']}": "flow"
-        if "+flow" in run["method"]
-        else ("trained" if run["trained"] else "not trained")
-        for run in runs
-    }
+    kinds = {}
+    for run in read_json(folder / "plan.json")["runs"]:
+        kind = "trained" if run["trained"] else "not trained"
+        name = f"{run['method']}@{run['setting']} on {run['backbone']}"
+        kinds[name] = "flow" if "+flow" in run["method"] else kind
+    return kinds
 
 
 def row(cells: Iterable[object]) -> str:
@@ -205,29 +203,23 @@ def quick() -> int:
     told = f"{name}: {found['passed']} tests passed, {len(found['failed'])} failed"
     print(told, *found["failed"], sep="\n  ")
     plan = plan_of(name)
-    plan["runs"] = [
-        run
-        for run in plan["runs"]
-        if run["method"] in QUICK_RUNS
-        and run["backbone"] == QUICK_BACKBONE
-        and run["seed"] in (None, 1)
+    runs = [
+        run for run in plan["runs"] if run["backbone"] == "toy-bert" and run["seed"] in (None, 1)
     ]
+    plan["runs"] = [run for run in runs if run["method"] in QUICK_RUNS]
     run_scores(name, folder / "scores", plan)
     print(check(folder / "scores", REFERENCE))
     return int(bool(found["failed"]))
 
 
 def main() -> int:
-    described = __doc__.split("\n")[0]
+    described, names = __doc__.split("\n")[0], list(ARITHMETICS)
     parser = argparse.ArgumentParser(prog="python -m tests.portable", description=described)
-    names = list(ARITHMETICS)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    options = {"--tests": "the tests alone", "--scores": "the scores alone, without a reference"}
+    options |= {"--quick": "some of both under the oldest arithmetic"}
     part = parser.add_mutually_exclusive_group()
-    for option, meaning in {
-        "--tests": "the tests alone",
-        "--scores": "the scores alone, compared with no reference",
-        "--quick": "some of both under the oldest arithmetic",
-    }.items():
+    for option, meaning in options.items():
         part.add_argument(option, action="store_true", help=meaning)
     arguments = parser.parse_args()
     if arguments.quick:
@@ -245,13 +237,10 @@ def main() -> int:
             run_scores(name, folder, plan_of(name))
     if arguments.scores:
         return 0
-    found = {name: OUT / name for name in ARITHMETICS}
-    tests = {
-        name: read_json(folder / "tests.json")
-        for name, folder in found.items()
-        if (folder / "tests.json").is_file()
-    }
-    suites = {name: folder for name, folder in found.items() if (folder / "plan.json").is_file()}
+    tested = [name for name in ARITHMETICS if (OUT / name / "tests.json").is_file()]
+    scored = [name for name in ARITHMETICS if (OUT / name / "plan.json").is_file()]
+    tests = {name: read_json(OUT / name / "tests.json") for name in tested}
+    suites = {name: OUT / name for name in scored}
     text, faults = table(tests, suites)
     (OUT / "portable.md").write_text(text, encoding="utf-8")
     print(text)

@@ -104,16 +104,8 @@ def test_a_probing_task_of_ones_own_is_read_as_sentevals(tmp_path: Path) -> None
 def test_what_is_no_name_of_a_probing_task_is_refused() -> None:
     assert expand_tasks(["probing:a", "probing", "probing:a"])[:2] == ["probing:a", "Length"]
     assert is_probing("Length")
-    names = [
-        "probing:",
-        "probing:../x",
-        "probing:a/b",
-        "probing:.a",
-        "sts:a",
-        "MR",
-        "xprobe-Length",
-    ]
-    assert not any(map(is_probing, names))
+    none = ["probing:", "probing:../x", "probing:a/b", "probing:.a", "sts:a", "MR", "xprobe-Length"]
+    assert not any(map(is_probing, none))
     for name in ("probing:", "probing:a/b"):
         with pytest.raises(UserError, match=f"unknown task '{name}'"):
             expand_tasks([name])

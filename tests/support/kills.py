@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,12 +149,7 @@ class Trainings:
         print(json.dumps(content), file=self._process.stdin, flush=True)
 
     def run(
-        self,
-        words: Sequence[str],
-        interval: float,
-        phase: str = "",
-        event: int = 0,
-        delay: float = -1,
+        self, words: list[str], interval: float, phase: str = "", event: int = 0, delay: float = -1
     ) -> Sitting:
         """Run a command to its end, to an event of a phase, or for some seconds (`delay` >= 0).
 
