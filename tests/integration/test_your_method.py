@@ -97,7 +97,7 @@ def test_a_probing_task_of_ones_own_is_read_as_sentevals(tmp_path: Path) -> None
     assert list(task.splits) == ["train", "dev", "test"]
     samples = task.splits["test"]
     # Labels in the order of their names, samples by their number of words.
-    assert samples.columns[0] == ["the wind is cold", "the wind is not cold"]
+    assert samples.columns[0] == ("the wind is cold", "the wind is not cold")
     assert samples.labels.tolist() == [0, 1]
 
 
