@@ -5,6 +5,7 @@ Weights are random and gold scores made up: numbers only serve to be compared wi
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,8 @@ from tests.skips import pytest_make_collect_report, pytest_runtest_makereport  #
 # No deadline: a busy machine is no failure. The same examples each time: red is red for everybody.
 settings.register_profile("sentbench", deadline=None, derandomize=True)
 settings.load_profile("sentbench")
+# Searching for garbage in what is imported and collected, which stays, is a quarter of collection.
+gc.disable()
 
 WORDS = """
 a the one two small big red blue old new man woman dog cat bird child car boat house tree river road
@@ -31,6 +34,11 @@ very again today slowly
 LAYERS, WIDTH = 4, 32
 # Vectors of these backbones by two ways through float32: 7e-7 apart at most on any processor.
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def make_sentences(count: int, seed: int, lengths: tuple[int, int] = (2, 9)) -> list[str]:
