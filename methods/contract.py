@@ -227,6 +227,7 @@ class Method(nn.Module):
                 given = {
                     word: values[word] for word in re.findall(r"\w+", condition) if word in values
                 }
+                # A condition is a constant of the class, never a user's text.
                 if None not in given.values() and not eval(condition, {}, given):  # noqa: S307
                     found = " and ".join(map(str, given.values()))
                     raise Refusal(f"'{cls.name}' needs {condition}, not {found}")

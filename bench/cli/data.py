@@ -25,7 +25,7 @@ app = typer.Typer()
 
 
 def _world(word: str) -> Path:
-    if not (Path(word) / "downstream").is_dir():
+    if not (Path(word) / "world.txt").is_file():
         raise UserError(
             f"--world '{word}' is no embedded world; "
             "make it with: python -m bench world --out FOLDER"

@@ -87,8 +87,7 @@ def only(monkeypatch: pytest.MonkeyPatch, *stems: str) -> None:
         tables = printed_tables(all_cells)
         return {stem: tables[stem] for stem in stems}
 
-    for module in ("tables", "page_data"):
-        monkeypatch.setattr(f"bench.report.{module}.printed_tables", some)
+    monkeypatch.setattr("bench.report.tables.printed_tables", some)
 
 
 def test_every_printed_table_in_four_formats(rendered):
