@@ -21,7 +21,7 @@ INSTALL = $(BIN)/$(UV_INSTALL) $(BIN)/python --requirement $(1) || $(BIN)/python
 # One resolution for every Python and platform, and one version of each package.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --no-annotate --no-header
 # One worker per core with one thread each: threads that share a core wait for each other.
-WORKERS := -n $(CORES) --dist loadfile --benchmark-disable -q
+WORKERS := -n $(CORES) --dist worksteal --benchmark-disable -q
 FAST_TESTS := -m "not slow and not reported" $(WORKERS)
 test test-lowest test-slow: export OMP_NUM_THREADS := 1
 SMOKE_REFERENCE := results/reference/smoke.json
@@ -146,7 +146,7 @@ slurm: $(EXTRAS)
 	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/slurm -q
 
 gpu-smoke: $(READY)
-	$(BIN)/python -m bench gpu_smoke --suite results/smoke --out results/gpu-smoke
+	$(BIN)/python -m bench gpu-smoke --suite results/smoke --out results/gpu-smoke
 
 # bench/world/backbones is created once and shipped, because pre-training on another processor gives other weights.
 # Afterwards raise TOY_VERSION and run make reference.

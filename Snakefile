@@ -10,17 +10,7 @@ if not workflow.overwrite_configfiles:
 
 include: "rules/common.smk"
 include: "rules/inputs.smk"
-
-
-if config.get("runs_per_job", 1) == 1:
-
-    include: "rules/runs.smk"
-
-else:
-
-    include: "rules/batches.smk"
-
-
+include: "rules/runs.smk"
 include: "rules/report.smk"
 
 

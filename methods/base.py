@@ -4,9 +4,13 @@
 `methods.transform` maps of finished vectors, `methods.compose` what `+` means, and
 `methods.streams` the random streams.
 """
+# ruff: noqa: F401
 
 from methods.compose import compose, host_fields, refuse_composition
 from methods.contract import (
+    HOST,
+    LABEL,
+    LATER,
     POOLERS,
     SHARED_RECIPE,
     Context,
@@ -18,6 +22,7 @@ from methods.contract import (
     Table,
     Tokens,
     Views,
+    fingerprint,
     overlay,
 )
 from methods.contrastive import (
@@ -30,36 +35,4 @@ from methods.contrastive import (
     nt_xent,
 )
 from methods.streams import seed_torch, stream, stream_seed
-from methods.transform import TARGET, Mapped, Transform, TransformHyper
-
-__all__ = [
-    "POOLERS",
-    "SHARED_RECIPE",
-    "TARGET",
-    "Context",
-    "Contrastive",
-    "ContrastiveHyper",
-    "HyperParameters",
-    "Mapped",
-    "Method",
-    "Negatives",
-    "Refusal",
-    "Shape",
-    "Step",
-    "Table",
-    "Tokens",
-    "Transform",
-    "TransformHyper",
-    "Views",
-    "compose",
-    "cosine",
-    "enqueue",
-    "host_fields",
-    "info_nce",
-    "nt_xent",
-    "overlay",
-    "refuse_composition",
-    "seed_torch",
-    "stream",
-    "stream_seed",
-]
+from methods.transform import TARGET, Mapped, Transform, TransformHyper, in_chunks

@@ -15,7 +15,6 @@ from methods.base import (
     Contrastive,
     ContrastiveHyper,
     Negatives,
-    Refusal,
     Shape,
     Step,
     Tokens,
@@ -26,7 +25,9 @@ from methods.base import (
 @dataclass(frozen=True)
 class CARDSHyper(ContrastiveHyper):
     switch: float = 0.05  # share of words whose first letter changes case; 0 changes none
-    words: str = "each"  # "each": an independent draw per word (code v2); "count": max(1, round(switch x words)) words (v1)
+    # "each": an independent draw per word (code v2); "count": max(1, round(switch x words)) words
+    # (v1).
+    words: str = "each"
     neighbours: int = 64  # K - 1, since the code's K includes the sentence itself; 0 retrieves none
     retrieval: str = "avg"  # pooler of the untrained backbone for the retrieval
 
@@ -66,28 +67,16 @@ class CARDS(Contrastive):
         },
     }
     paper = official
-
-    @classmethod
-    def check(cls, hyper: CARDSHyper) -> None:
-        super().check(hyper)
-        if not 0 <= hyper.switch <= 1:
-            raise Refusal(f"'cards' needs 0 <= switch <= 1, not {hyper.switch}")
-        if hyper.words not in ("each", "count"):
-            raise Refusal(f"'words' of 'cards' is each or count, not '{hyper.words}'")
-        if hyper.neighbours < 0:
-            raise Refusal(f"'cards' needs neighbours >= 0, not {hyper.neighbours}")
-        poolers = [
-            name for name in POOLERS if name != "cls"
-        ]  # the raw encoder has no stored pooler
-        if hyper.retrieval not in poolers:
-            raise Refusal(
-                f"'retrieval' of 'cards' is one of {', '.join(poolers)}, not '{hyper.retrieval}'"
-            )
+    needs = ("0 <= switch <= 1", "neighbours >= 0")
+    choices = {"words": ("each", "count"), "retrieval": POOLERS[1:]}  # no stored pooler ("cls")
 
     @classmethod
     def skip(cls, hyper: CARDSHyper, shape: Shape) -> str | None:
         if hyper.switch > 0 and not shape.cased:
-            return "the backbone's tokenizer knows no capitals, so switching them changes nothing; cards[switch=0] can run"
+            return (
+                "the backbone's tokenizer knows no capitals, so switching them changes nothing; "
+                "cards[switch=0] can run"
+            )
         return None
 
     def prepare(self, context: Context) -> None:
@@ -96,15 +85,15 @@ class CARDS(Contrastive):
         if self.hyper.neighbours == 0:
             return
         sentences = context.sentences()
-        first: dict[str, int] = {}  # equal sentences are merged into their first row
-        for row, sentence in enumerate(sentences):
-            first.setdefault(sentence, row)
-        vectors = context.encode(context.encoder(self.hyper.retrieval), list(first))
+        # Equal sentences are merged into their first row.
+        first = {text: row for row, text in reversed(list(enumerate(sentences)))}
+        distinct = list(dict.fromkeys(sentences))
+        vectors = context.encode(context.encoder(self.hyper.retrieval), distinct)
         # Not a buffer: it is recomputed from the same corpus and backbone.
         self._nearest: Any = context.neighbours(vectors, self.hyper.neighbours)
-        self._rows = list(first.values())
-        number = {sentence: number for number, sentence in enumerate(first)}
-        self._numbers = [number[sentence] for sentence in sentences]
+        self._rows = [first[text] for text in distinct]
+        number = {text: number for number, text in enumerate(distinct)}
+        self._numbers = [number[text] for text in sentences]
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         if self.hyper.switch == 0:
@@ -118,12 +107,8 @@ class CARDS(Contrastive):
         """Return the sentence with the case of some words' first letter switched."""
         words = [word for word in text.split(" ") if word]
         if self.hyper.words == "each":
-            chosen = (
-                (torch.rand(len(words), generator=generator) < self.hyper.switch)
-                .nonzero()
-                .flatten()
-                .tolist()
-            )
+            draws = torch.rand(len(words), generator=generator)
+            chosen = (draws < self.hyper.switch).nonzero().flatten().tolist()
         else:
             order = torch.randperm(len(words), generator=generator).tolist()
             letters = [place for place in order if words[place][0].isalpha()]
@@ -134,13 +119,10 @@ class CARDS(Contrastive):
 
     def _retrieved(self, step: Step) -> list[int]:
         """Return one drawn neighbour per item, as an index into the distinct sentences."""
-        draw = torch.randint(
-            self.hyper.neighbours, (len(step.rows),), generator=step.generator("retrieval")
-        ).tolist()
-        return [
-            int(self._nearest[self._numbers[row], place])
-            for row, place in zip(step.rows, draw, strict=True)
-        ]
+        count, generator = self.hyper.neighbours, step.generator("retrieval")
+        places = torch.randint(count, (len(step.rows),), generator=generator).tolist()
+        own = step.take(self._numbers)
+        return [int(self._nearest[row, place]) for row, place in zip(own, places, strict=True)]
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         if self.hyper.neighbours == 0:
@@ -152,6 +134,6 @@ class CARDS(Contrastive):
         if self.hyper.neighbours == 0:
             return []
         (vectors,) = views.extras[self.name]
-        own = torch.tensor([self._numbers[row] for row in step.rows], device=anchors.device)
+        own = torch.tensor(step.take(self._numbers), device=anchors.device)
         other = torch.tensor(self._retrieved(step), device=anchors.device)
         return [Negatives(vectors, weights=(own.unsqueeze(1) != other).to(anchors))]

@@ -12,9 +12,7 @@ from methods.transform import Transform
 
 
 def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
-    """Build a method from pairs of a class and its hyper-parameters.
-
-    The first one determines the pairs and the recipe; the others are added to it.
+    """Build a method from classes with hyper-parameters; the first determines pairs and recipe.
 
     Raises:
         Refusal: the parts cannot be combined.
@@ -22,10 +20,8 @@ def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
     refuse_composition(parts)
     first, *others = [cls(hyper, shape) for cls, hyper in parts]
     for part in others:
-        if isinstance(part, Transform):
-            first.transforms.append(part)
-        else:
-            first.parts.append(part)  # type: ignore[union-attr, operator]
+        added: Any = first.transforms if isinstance(part, Transform) else first.parts
+        added.append(part)
     return first
 
 
@@ -37,7 +33,8 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
     names = [cls.name for cls, _ in parts]
     if issubclass(first, Transform):
         raise Refusal(
-            f"'{first.name}' maps finished vectors; write it after a method, as in 'simcse+{first.name}'"
+            f"'{first.name}' maps finished vectors; write it after a method, "
+            f"as in 'simcse+{first.name}'"
         )
     for cls, hyper in others:
         if names.count(cls.name) > 1:
@@ -55,12 +52,9 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
         _refuse_slots(cls, hyper, first, first_hyper)
 
 
-def _refuse_slots(
-    cls: type[Contrastive], hyper: Any, first: type[Contrastive], first_hyper: Any
-) -> None:
+def _refuse_slots(cls: type[Contrastive], hyper: Any, first: Any, first_hyper: Any) -> None:
     """Raise `Refusal` if the slots of `cls` do not fit the method written first."""
-    own = cls.own_pairs(hyper)
-    if own:
+    if own := cls.own_pairs(hyper):
         raise Refusal(
             f"'{cls.name}' with {own} defines its own positive, so it can only be written first"
         )
@@ -72,7 +66,8 @@ def _refuse_slots(
     for name in host_fields(cls):
         if getattr(hyper, name) != getattr(cls.Hyper(), name):
             raise Refusal(
-                f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; set it there"
+                f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; "
+                "set it there"
             )
 
 

@@ -23,9 +23,8 @@ class ConSERTHyper(HyperParameters):
     first: str = "feature_cutoff"  # augmentation of the first view, one of AUGMENTATIONS
     second: str = "shuffle"  # augmentation of the second view
     rate: float = 0.2  # share that cutoff or dropout sets to zero, rounded down
-    scale: float = (
-        1.0  # factor of the mean loss; the released code takes 0.15 of the sum of two means
-    )
+    # Factor of the mean loss; the released code takes 0.15 of the sum of two means.
+    scale: float = 1.0
 
 
 class ConSERT(Method):
@@ -67,11 +66,7 @@ class ConSERT(Method):
     }
     _base = {"epochs": 10, "select_every": 200, "dropout": 0.0}
     _large = {"epochs": 25, "select_every": 100}
-    paper = {
-        "*": {**_recipe, **_base},
-        "bert-large-uncased": _large,
-        "roberta-large": _large,
-    }
+    paper = {"*": {**_recipe, **_base}, "bert-large-uncased": _large, "roberta-large": _large}
     _released = {"first": "plain", "dropout": None}  # of the large runs
     official = overlay(
         paper,
@@ -81,35 +76,22 @@ class ConSERT(Method):
             "roberta-large": _released,
         },
     )
-
-    @classmethod
-    def check(cls, hyper: ConSERTHyper) -> None:
-        if hyper.temperature <= 0:
-            raise Refusal(f"'consert' needs temperature > 0, not {hyper.temperature}")
-        if not 0 <= hyper.rate < 1:
-            raise Refusal(f"'consert' needs 0 <= rate < 1, not {hyper.rate}")
-        if hyper.scale <= 0:
-            raise Refusal(f"'consert' needs scale > 0, not {hyper.scale}")
-        for name in ("first", "second"):
-            if getattr(hyper, name) not in AUGMENTATIONS:
-                raise Refusal(
-                    f"'{name}' of 'consert' is one of {', '.join(AUGMENTATIONS)}, not '{getattr(hyper, name)}'"
-                )
+    needs = ("temperature > 0", "0 <= rate < 1", "scale > 0")
+    choices = {"first": AUGMENTATIONS, "second": AUGMENTATIONS}
 
     def prepare(self, context: Context) -> None:
         if not hasattr(getattr(context.backbone, "embeddings", None), "position_embeddings"):
             raise Refusal(
-                "'consert' augments the embeddings of BERT and RoBERTa, and this backbone has no position embeddings"
+                "'consert' augments the embeddings of BERT and RoBERTa, "
+                "and this backbone has no position embeddings"
             )
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        corpus = context.tokens()
-        tokens = [corpus[row] for row in step.rows]
-        names = (self.hyper.first, self.hyper.second)
+        tokens, hyper = step.take(context.tokens()), self.hyper
+        lengths = [len(row) for row in tokens]
         generators = [step.generator(f"consert-{place}") for place in range(2)]
-        with augmented(
-            context.backbone, [len(row) for row in tokens], names, self.hyper.rate, generators
-        ):
+        names = (hyper.first, hyper.second)
+        with augmented(context.backbone, lengths, names, hyper.rate, generators):
             first, second = context.embed([tokens, tokens]).vectors
         return self.loss(first, second)
 
@@ -130,24 +112,18 @@ def shuffled(lengths: Sequence[int], padded: int, generator: torch.Generator) ->
 
 
 def cutoff_mask(
-    name: str,
-    lengths: Sequence[int],
-    padded: int,
-    width: int,
-    rate: float,
-    generator: torch.Generator,
+    name: str, lengths: Sequence[int], padded: int, width: int, rate: float, generator: Any
 ) -> Tensor | None:
-    """Return a mask of ones and zeros for embeddings (n, padded, width); None if `name` is not a
-    cutoff or dropout."""
+    """Return a mask of ones and zeros for embeddings (n, padded, width); None if `name` is neither
+    a cutoff nor dropout."""
     cuts = {"feature_cutoff": (1, width), "token_cutoff": (padded, 1), "dropout": (padded, width)}
     if name not in cuts:
         return None
     mask = torch.ones(len(lengths), *cuts[name])
     for row, length in zip(mask, lengths, strict=True):
         elements = row[:length].view(-1)  # padding is not counted; a feature is one element
-        elements[
-            torch.randperm(len(elements), generator=generator)[: int(rate * len(elements))]
-        ] = 0
+        order = torch.randperm(len(elements), generator=generator)
+        elements[order[: int(rate * len(elements))]] = 0
     return mask
 
 
@@ -169,20 +145,18 @@ def augmented(
         for place, (name, generator) in enumerate(views):
             if name == "shuffle":
                 orders[:, place] = shuffled(lengths, padded, generator)
-        positions = positions.expand(
-            count * len(views), -1, -1
-        )  # BERT has one row for all sentences
+        # BERT has one row for all sentences.
+        positions = positions.expand(count * len(views), -1, -1)
         rows = torch.arange(len(positions), device=positions.device).unsqueeze(1)
         return positions[rows, orders.flatten(0, 1).to(positions.device)]
 
     def cut(module: Any, inputs: Any, output: Tensor) -> Tensor:
         _, padded, width = output.shape
-        augmented = []
-        for view, (name, generator) in zip(
-            output.unflatten(0, (count, -1)).unbind(1), views, strict=True
-        ):
+        augmented = list(output.unflatten(0, (count, -1)).unbind(1))
+        for place, (name, generator) in enumerate(views):
             mask = cutoff_mask(name, lengths, padded, width, rate, generator)
-            augmented.append(view if mask is None else view * mask.to(view))
+            if mask is not None:
+                augmented[place] = augmented[place] * mask.to(output)
         return torch.stack(augmented, dim=1).flatten(0, 1)
 
     embeddings = backbone.embeddings

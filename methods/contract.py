@@ -7,6 +7,8 @@ computes in the dtype of the vectors it is given.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -26,6 +28,10 @@ Table = Mapping[str, Mapping[str, Any]]
 # `bench.models.encoder` implements them.
 POOLERS = ("cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last")
 
+# Metadata of hyper-parameters: named in a run's label; set by the method written first only; added
+# later, so not part of a run's identity at its default.
+LABEL, HOST, LATER = {"label": True}, {"host": True}, {"later": True}
+
 # The shared recipe of docs/methods.md#optimisation (SimCSE's released scripts): the values that
 # differ by backbone.
 SHARED_RECIPE: Table = {
@@ -42,41 +48,30 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """The properties of a backbone that a method may depend on.
+    """The properties of a backbone that a method may depend on."""
 
-    Attributes:
-        width: hidden size.
-        depth: number of transformer layers, without the embedding layer.
-        cased: whether the tokenizer distinguishes upper and lower case.
-    """
-
-    width: int
-    depth: int
-    cased: bool = True
+    width: int  # hidden size
+    depth: int  # number of transformer layers, without the embedding layer
+    cased: bool = True  # whether the tokenizer distinguishes upper and lower case
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a training.
+    """One step of a training."""
 
-    Attributes:
-        index: number of optimiser steps before this one.
-        total: number of optimiser steps of the whole training.
-        batch_size: number of items in a full batch; the last batch of an epoch may be shorter.
-        seed: the run's seed.
-        rows: indices of the batch's items. An item is a sentence unless `Method.items` says
-            otherwise.
-    """
-
-    index: int
-    total: int
-    batch_size: int
+    index: int  # number of optimiser steps before this one
+    total: int  # number of optimiser steps of the whole training
+    batch_size: int  # items of a full batch; the last one of an epoch may be shorter
     seed: int
-    rows: Sequence[int] = ()
+    rows: Sequence[int] = ()  # items: sentences, unless `Method.items` says otherwise
 
     def generator(self, name: str) -> torch.Generator:
         """Return the CPU generator of this step's draw called `name`."""
         return stream(self.seed, name, self.index)
+
+    def take(self, corpus: Sequence[Any]) -> list[Any]:
+        """Return the batch's items of a corpus."""
+        return [corpus[row] for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -84,12 +79,9 @@ class Views:
     """The vectors of one batch of n sentences.
 
     Attributes:
-        vectors: one (n, d) tensor per view: the pooled last layer, passed through the training head
-            if the pooler has one.
-        at_layer: returns the same vectors taken from a lower layer (1 to depth - 1), with the same
-            pooling and head.
-        extras: vectors of the additional sequences that a part asked for (`Contrastive.extras`), by
-            the part's name.
+        vectors: (n, d) per view: the last layer, pooled and passed through the training head.
+        at_layer: returns the same vectors of a lower layer (1 to depth - 1).
+        extras: vectors of the sequences that a part asked for (`Contrastive.extras`), by its name.
         states: hidden states of all layers, as `Context.states` returns them; rows are interleaved.
     """
 
@@ -100,23 +92,16 @@ class Views:
 
 
 class Context(Protocol):
-    """What a method may use before, during and after training, without importing the trainer.
-
-    Attributes:
-        seed: the run's seed.
-        shape: the backbone's shape.
-        device: the torch device of all tensors.
-        backbone: the transformer, trained in place. For a table of word vectors, an object with
-            `words` (a list) and `vectors` (float32 numpy). None for a method without a backbone.
-        tokenizer: the transformer's tokenizer.
-    """
+    """What a method may use before, during and after training, without importing the trainer."""
 
     seed: int
     shape: Shape
     device: str
 
     @property
-    def backbone(self) -> Any: ...
+    def backbone(self) -> Any:
+        """The transformer, trained in place, or a table of word vectors: an object with `words`
+        (a list) and `vectors` (float32 numpy). None for a method without a backbone."""
 
     @property
     def tokenizer(self) -> Any: ...
@@ -125,22 +110,15 @@ class Context(Protocol):
         """Return the training corpus, cut to the recipe's `sentences`, or all of another corpus."""
 
     def documents(self) -> Sequence[range]:
-        """Return the documents of the training corpus, as ranges of its sentences.
-
-        Raises:
-            UserError: the corpus has no document boundaries.
-        """
+        """Return the documents of the training corpus, as ranges of its sentences; `UserError` if
+        it has none."""
 
     def tokens(self) -> Sequence[Sequence[int]]:
         """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Return token ids with special tokens.
-
-        Args:
-            sentences: n sentences.
-            max_length: truncate to this many tokens; None takes the backbone's longest input.
-        """
+        """Return token ids with special tokens, truncated to `max_length` or to the backbone's
+        longest input."""
 
     def states(
         self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
@@ -153,8 +131,7 @@ class Context(Protocol):
             inputs: further inputs of the transformer, e.g. `position_ids`.
 
         Returns:
-            Hidden states of all layers, embeddings first, each (n, length, width); and the
-            attention mask (n, length).
+            Hidden states (n, length, width) of the embeddings and all layers; the attention mask.
         """
 
     def embed(
@@ -164,15 +141,13 @@ class Context(Protocol):
         model: nn.Module | None = None,
         whole: bool = False,
     ) -> Views:
-        """Encode a batch's views in one forward pass, with the recipe's pooler and head, in
-        float32.
+        """Encode a batch in one forward pass, with the recipe's pooler and head, in float32.
 
         Args:
             views: one list of n token sequences per view.
             extras: additional lists of n token sequences, by name.
             model: a transformer to use in place of the backbone.
-            whole: compute the last layer's states of all tokens even if the pooler reads only the
-                first.
+            whole: compute all tokens of the last layer, even if the pooler reads only the first.
         """
 
     def head(self, vectors: Tensor) -> Tensor:
@@ -180,39 +155,25 @@ class Context(Protocol):
         (docs/methods.md#vectors)."""
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
-        """Return a second transformer.
-
-        Args:
-            fresh: None copies the backbone's present weights; a name initialises new weights from
-                the random stream of that name.
-        """
+        """Return a second transformer: a copy, or one with new weights from the random stream
+        `fresh`."""
 
     def masked_language_head(self) -> nn.Module:
-        """Return the checkpoint's masked-language head: last states (..., width) to vocabulary
-        logits.
-
-        Raises:
-            UserError: the checkpoint stores none.
-        """
+        """Return the checkpoint's map from last states (..., width) to vocabulary logits;
+        `UserError` if it stores none."""
 
     def encoder(self, pooler: str | None = None) -> Any:
-        """Return an Encoder of the backbone in its present state.
-
-        Args:
-            pooler: None takes what the recipe scores; a name takes all layers, this pooler and no
-                head.
-        """
+        """Return an Encoder of the backbone in its present state: what the recipe scores, or all
+        layers with this pooler and no head."""
 
     def load_encoder(self, model: str, pooler: str | None = None) -> Any:
         """Load another, frozen Encoder: a backbone by name, a hub id or a folder."""
 
     def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
-        """Encode sentences with a progress bar, each distinct one once; returns float32 numpy (n,
-        d)."""
+        """Return float32 numpy (n, d); each distinct sentence is encoded once."""
 
     def neighbours(self, vectors: Any, count: int) -> Any:
-        """Return the `count` exact nearest other rows by cosine, nearest first: int64 numpy (n,
-        count)."""
+        """Return the exact nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
 
 
 @dataclass(frozen=True)
@@ -221,36 +182,26 @@ class HyperParameters:
 
 
 class Method(nn.Module):
-    """Base class of all methods.
+    """Base class of all methods."""
 
-    Class attributes:
-        name: name in configurations and on the command line.
-        title: name in tables.
-        own_corpus_note: appended to the title when it trains on the corpus that its own recipe
-            names.
-        version: increased when the method's numbers change; part of every run's identity.
-        reference: paper and code.
-        Hyper: dataclass of its hyper-parameters. Their defaults need not be repeated in the tables
-            below.
-        paper, official: values of hyper-parameters and recipe fields by backbone, of the paper and
-            of the released code. `"*"` holds on all backbones. A backbone that is not listed takes
-            the values of bert-base-uncased. `official` is None if no code was released.
-        trained: whether there is anything to train.
-        backbone_free: whether it needs no backbone.
-        backbone_kind: "transformer", or "words" for a table of word vectors.
-    """
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    own_corpus_note: ClassVar[str] = ""
-    version: ClassVar[int] = 1
-    reference: ClassVar[str] = ""
+    name: ClassVar[str]  # in configurations and on the command line
+    title: ClassVar[str]  # in tables
+    own_corpus_note: ClassVar[str] = ""  # after the title if trained on its own recipe's corpus
+    version: ClassVar[int] = 1  # part of a run's identity; increased when the numbers change
+    reference: ClassVar[str] = ""  # paper and code
     Hyper: ClassVar[type[HyperParameters]] = HyperParameters
+    # Conditions on hyper-parameters that are not None, as Python expressions of their names; those
+    # of base classes hold too. And the values of hyper-parameters that have few.
+    needs: ClassVar[Sequence[str]] = ()
+    choices: ClassVar[Mapping[str, Sequence[str | None]]] = {}
+    # Hyper-parameters and recipe fields by backbone, of the paper and of the released code (None if
+    # there is none), where they are not the defaults. "*" holds on all backbones; a backbone that
+    # is not listed takes the values of bert-base-uncased.
     paper: ClassVar[Table] = {}
     official: ClassVar[Table | None] = None
-    trained: ClassVar[bool] = True
-    backbone_free: ClassVar[bool] = False
-    backbone_kind: ClassVar[str] = "transformer"
+    trained: ClassVar[bool] = True  # whether there is anything to train
+    backbone_free: ClassVar[bool] = False  # whether it needs no backbone
+    backbone_kind: ClassVar[str] = "transformer"  # or "words", a table of word vectors
 
     def __init__(self, hyper: Any, shape: Shape) -> None:
         super().__init__()
@@ -266,21 +217,29 @@ class Method(nn.Module):
     @classmethod
     def check(cls, hyper: Any) -> None:
         """Raise `Refusal` for hyper-parameters that are invalid on every backbone."""
+        values = vars(hyper)
+        for name, known in cls.choices.items():
+            if values[name] not in known:
+                listed = ", ".join(str(one).lower() for one in known)
+                raise Refusal(f"'{name}' of '{cls.name}' is one of {listed}, not '{values[name]}'")
+        for base in cls.__mro__:
+            for condition in vars(base).get("needs", ()):
+                given = {
+                    word: values[word] for word in re.findall(r"\w+", condition) if word in values
+                }
+                # A condition is a constant of the class, never a user's text.
+                if None not in given.values() and not eval(condition, {}, given):  # noqa: S307
+                    found = " and ".join(map(str, given.values()))
+                    raise Refusal(f"'{cls.name}' needs {condition}, not {found}")
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
-        """Return the nearest hyper-parameters that are valid on a backbone of this shape.
-
-        It must be idempotent: clamping its result again changes nothing.
-        """
+        """Return the nearest hyper-parameters that are valid on a backbone; idempotent."""
         return hyper
 
     @classmethod
     def skip(cls, hyper: Any, shape: Shape) -> str | None:
-        """Return why the method cannot run on this backbone, or None.
-
-        A skipped run is a row in the tables with this reason, not an error.
-        """
+        """Return why it cannot run on this backbone, the reason in the tables' row, or None."""
         return None
 
     @classmethod
@@ -289,8 +248,7 @@ class Method(nn.Module):
         return ()
 
     def prepare(self, context: Context) -> None:
-        """Set up before training. Modules and buffers created here are trained, selected and moved
-        like any other.
+        """Set up before training; modules and buffers created here are trained and moved too.
 
         Raises:
             Refusal: it cannot run on this corpus or backbone.
@@ -308,8 +266,7 @@ class Method(nn.Module):
         """Update state after the loss and before the optimiser step; called without gradient."""
 
     def encoder(self, context: Context) -> Any:
-        """Return the Encoder to score; by default the trained backbone with the recipe's evaluation
-        pooler."""
+        """Return the Encoder to score; by default the backbone with the recipe's pooler."""
         return context.encoder()
 
     def encoders(self, context: Context) -> Sequence[Any]:
@@ -326,6 +283,14 @@ class Method(nn.Module):
         for transform in self.transforms:
             encoder = transform.transform(encoder, context)
         return encoder
+
+
+def fingerprint(kind: str, described: str, arrays: Mapping[str, Tensor]) -> str:
+    """Return an Encoder's identity: its kind and a hash of its description and arrays."""
+    digest = hashlib.sha256(described.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(name.encode() + array.cpu().numpy().tobytes())
+    return f"{kind}-{digest.hexdigest()[:16]}"
 
 
 def overlay(*tables: Table) -> Table:

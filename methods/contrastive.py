@@ -13,33 +13,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import reduce
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.contract import Context, HyperParameters, Method, Refusal, Shape, Step, Tokens, Views
+from methods.contract import HOST, Context, HyperParameters, Method, Shape, Step, Tokens, Views
 
 
 @dataclass(frozen=True)
 class Negatives:
-    """Additional negatives, beside those of the batch.
+    """Additional negatives, beside those of the batch."""
 
-    Attributes:
-        vectors: (m, d), shared by all anchors, or (n, m, d), one set per anchor.
-        weight: l_m of the formula, at least 0.
-        weights: w_imk of the formula, (n, m) and at least 0; None means ones.
-    """
-
-    vectors: Tensor
-    weight: float = 1.0
-    weights: Tensor | None = None
+    vectors: Tensor  # (m, d), shared by all anchors, or (n, m, d), one set per anchor
+    weight: float = 1.0  # l_m of the formula, at least 0
+    weights: Tensor | None = None  # w_imk of the formula, (n, m) and at least 0; None: ones
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
-    """Return the cosines (n, m) of each row of `left` (n, d) with all of `right` (m, d), or with
-    its own (n, m, d)."""
+    """Return cosines (n, m) of rows (n, d) with all of (m, d), or with their own of (n, m, d)."""
     left, right = F.normalize(left, dim=-1), F.normalize(right, dim=-1)
     return left @ right.T if right.dim() == 2 else torch.einsum("nd,nmd->nm", left, right)
 
@@ -51,20 +45,17 @@ def info_nce(
     negatives: Iterable[Negatives] = (),
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Return the InfoNCE loss in one direction: the mean of -log softmax of each anchor's own
-    positive, a scalar.
+    """Return the InfoNCE loss in one direction, a scalar: the mean of -log softmax of each anchor's
+    own positive.
 
     Args:
         anchors, positives: (n, d); positive j is a candidate of every anchor.
         temperature: divides the cosines.
         negatives: additional candidates.
-        weights: w_ij of the formula, (n, n) and at least 0, with a positive diagonal; None means
-            ones.
+        weights: w_ij of the formula, (n, n) and at least 0, with a positive diagonal; None: ones.
     """
     logits = cosine(anchors, positives) / temperature
-    if weights is not None:
-        logits = logits + weights.log()
-    columns = [logits]
+    columns = [logits if weights is None else logits + weights.log()]
     for group in negatives:
         extra = cosine(anchors, group.vectors) / temperature
         if group.weight != 1.0:
@@ -72,9 +63,8 @@ def info_nce(
         if group.weights is not None:
             extra = extra + group.weights.log()
         columns.append(extra)
-    return F.cross_entropy(
-        torch.cat(columns, dim=1), torch.arange(len(anchors), device=anchors.device)
-    )
+    own = torch.arange(len(anchors), device=anchors.device)
+    return F.cross_entropy(torch.cat(columns, dim=1), own)
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = "mean") -> Tensor:
@@ -93,43 +83,30 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = 
 
 
 def enqueue(rows: Tensor, filled: Tensor, vectors: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Append vectors to a first-in-first-out queue.
+    """Append vectors (n, d) to a first-in-first-out queue of `rows` (length, d), the newest last.
 
-    Args:
-        rows: the queue, (length, d); the newest rows are last.
-        filled: number of rows in use, a scalar.
-        vectors: (n, d).
-        length: capacity, at least 1.
-
-    Returns:
-        The new `rows` and `filled`.
+    Returns the new rows, and how many of them are `filled`, a scalar.
     """
-    return torch.cat([rows.to(vectors), vectors])[-length:], (filled + len(vectors)).clamp(
-        max=length
-    )
+    filled = (filled + len(vectors)).clamp(max=length)
+    return torch.cat([rows.to(vectors), vectors])[-length:], filled
 
 
 @dataclass(frozen=True)
 class ContrastiveHyper(HyperParameters):
-    temperature: float = field(default=0.05, metadata={"host": True})  # SimCSE section 3
+    temperature: float = field(default=0.05, metadata=HOST)  # SimCSE section 3
 
 
 class Contrastive(Method):
     """Base class of methods that fit the formula. Each slot is SimCSE's unless overridden."""
 
     Hyper = ContrastiveHyper
-    plain_share: float = (
-        0.0  # share of the loss without extra negatives and weights; 0.5 in SSCL's released code
-    )
+    # Share of the loss without extra negatives and weights; 0.5 in SSCL's released code.
+    plain_share: float = 0.0
+    needs: ClassVar[Sequence[str]] = ("temperature > 0",)
 
     def __init__(self, hyper: Any, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.parts: Any = nn.ModuleList()
-
-    @classmethod
-    def check(cls, hyper: Any) -> None:
-        if hyper.temperature <= 0:
-            raise Refusal(f"'{cls.name}' needs temperature > 0, not {hyper.temperature}")
 
     @classmethod
     def joins(cls) -> bool:
@@ -138,10 +115,8 @@ class Contrastive(Method):
 
     @classmethod
     def own_pairs(cls, hyper: Any) -> str | None:
-        """Return a name for its positive if that is not the dropout view, else None.
-
-        A method with its own positive can only be written first.
-        """
+        """Return a name for a positive other than the dropout view, else None; a method with its
+        own can only be written first."""
         return None
 
     @property
@@ -158,8 +133,7 @@ class Contrastive(Method):
             part.after_loss(context, step)
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        """Return the token sequences of each view; by default two equal copies
-        (docs/methods.md#batches)."""
+        """Return the token sequences of each view; by default two copies."""
         return (tokens, tokens)
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
@@ -186,32 +160,24 @@ class Contrastive(Method):
         return []
 
     def contrast(
-        self,
-        anchors: Tensor,
-        positives: Tensor,
-        negatives: Sequence[Negatives],
-        weights: Tensor | None,
+        self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None
     ) -> Tensor:
-        """Return the first term of the formula, a scalar."""
+        """Return the first term of the formula, a scalar, as `info_nce`."""
         return info_nce(anchors, positives, self.hyper.temperature, negatives, weights)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        corpus = context.tokens()
-        tokens = [corpus[row] for row in step.rows]
+        tokens = step.take(context.tokens())
         extras = {part.name: part.extras(tokens, step) for part in self.slots}
         return self.loss(context.embed(self.views(tokens, step), extras), step)
 
     def loss(self, views: Views, step: Step) -> Tensor:
         """Return the scalar loss of the vectors of one batch."""
-        temperature = self.hyper.temperature
-        slots = self.slots
+        temperature, slots = self.hyper.temperature, self.slots
         anchors, positives = self.pairs(views)
         negatives = [group for part in slots for group in part.negatives(anchors, views, step)]
-        weights = None
-        for part in slots:
-            own = part.weights(anchors, positives, step)
-            if own is not None:
-                weights = own if weights is None else weights * own
+        given = [part.weights(anchors, positives, step) for part in slots]
+        present = [own for own in given if own is not None]
+        weights = reduce(torch.mul, present) if present else None
         loss = self.contrast(anchors, positives, negatives, weights)
         share = max(part.plain_share for part in slots)
         if share and (negatives or weights is not None):

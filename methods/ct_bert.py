@@ -18,12 +18,9 @@ from methods.base import Context, HyperParameters, Method, Refusal, Step
 @dataclass(frozen=True)
 class CTBERTHyper(HyperParameters):
     negatives: int = 7  # K, negative pairs per positive pair (docs/methods.md#ct-bert)
-    anchored: bool = (
-        True  # negative pairs contain the positive's sentence (paper); the code draws new ones
-    )
-    drawn: int = (
-        5000  # positive pairs of the training: 2,500 steps of two (docs/methods.md#ct-bert)
-    )
+    # Whether negative pairs contain the positive's sentence (paper); the code draws new ones.
+    anchored: bool = True
+    drawn: int = 5000  # positive pairs of the training: 2,500 steps of two
 
 
 class CTBERT(Method):
@@ -31,10 +28,9 @@ class CTBERT(Method):
     (docs/methods.md#ct-bert).
 
     The loss is binary cross-entropy, averaged over all pairs of a step. `batch_size` counts
-    positive
-    pairs: 2 with K = 7 give the 16 pairs of the sources. Sentences are drawn from the whole corpus
-    with replacement, as in the code, so an epoch has `drawn` items. The better of the two encoders
-    on the dev set is kept.
+    positive pairs: 2 with K = 7 give the 16 pairs of the sources. Sentences are drawn from the
+    whole corpus with replacement, as in the code, so an epoch has `drawn` items. The better of the
+    two encoders on the dev set is kept.
 
     `paper` pairs each drawn sentence with K others; the released code draws the 2K sentences of the
     negative pairs independently. Deviation: the sentences of a negative pair are never the same
@@ -63,13 +59,7 @@ class CTBERT(Method):
     official = {"*": {**_recipe, "anchored": False}}
 
     second: Any
-
-    @classmethod
-    def check(cls, hyper: CTBERTHyper) -> None:
-        if hyper.negatives < 0 or hyper.drawn < 1:
-            raise Refusal(
-                f"'ct-bert' needs negatives >= 0 and drawn >= 1, not {hyper.negatives} and {hyper.drawn}"
-            )
+    needs = ("negatives >= 0", "drawn >= 1")
 
     def prepare(self, context: Context) -> None:
         if len(context.sentences()) < 2:
@@ -92,22 +82,22 @@ class CTBERT(Method):
         return left, torch.cat([positives, (left[:, 1:] + offsets) % sentences], dim=1)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
+        left, right = self.pairs(len(context.tokens()), step)
+        first = self._encode(context, left, None)
+        return self.loss(first, self._encode(context, right, self.second))
+
+    def _encode(self, context: Context, rows: Tensor, model: Any) -> Tensor:
+        """Return the vectors of rows of the corpus; without dropout equal sentences have equal
+        vectors, so each is encoded once."""
         corpus = context.tokens()
-        left, right = self.pairs(len(corpus), step)
-        # Without dropout equal sentences have equal vectors, so each is encoded once.
-        rows, places = left.unique(return_inverse=True)
-        first = context.embed([[corpus[row] for row in rows.tolist()]]).vectors[0][
-            places.to(context.device)
-        ]
-        rows, places = right.unique(return_inverse=True)
-        second = context.embed([[corpus[row] for row in rows.tolist()]], model=self.second).vectors[
+        distinct, places = rows.unique(return_inverse=True)
+        vectors = context.embed([[corpus[row] for row in distinct.tolist()]], model=model).vectors[
             0
         ]
-        return self.loss(first, second[places.to(context.device)])
+        return vectors[places.to(context.device)]
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the loss of the vectors (groups, 1 + K, d) of both encoders, the positive pair
-        first."""
+        """Return the loss of both encoders' vectors (groups, 1 + K, d), positive pairs first."""
         logits = (first * second).sum(-1)
         same = torch.zeros_like(logits)
         same[:, 0] = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import (
+    HOST,
     Context,
     Contrastive,
     ContrastiveHyper,
@@ -27,7 +27,6 @@ from methods.base import (
     stream_seed,
 )
 
-_HOST = {"host": True}  # only the method written first determines the form of the loss
 _SIMCSE_BERT = "princeton-nlp/unsup-simcse-bert-base-uncased"
 _SIMCSE_ROBERTA = "princeton-nlp/unsup-simcse-roberta-base"
 _BASE_DEPTH = 12  # layers of the published base models
@@ -35,26 +34,17 @@ _BASE_DEPTH = 12  # layers of the published base models
 
 @dataclass(frozen=True)
 class DCLRHyper(ContrastiveHyper):
-    phi: float = (
-        0.9  # threshold of the complementary model's cosine for false negatives; above 1: none
-    )
+    # Threshold of the complementary model's cosine for false negatives; above 1: none.
+    phi: float = 0.9
     noise_times: float = 1.0  # noise vectors as a multiple of the batch size
     ascent_steps: int = 4  # released code
     ascent_size: float = 1e-3  # step size; released code
-    complement: str = (
-        _SIMCSE_BERT  # complementary model: "backbone" (its initial weights), or an encoder
-    )
+    complement: str = _SIMCSE_BERT  # an encoder, or "backbone" (its initial weights)
     complement_dropout: bool = False  # whether the complementary model uses dropout
-    false_negatives: str = field(
-        default="removed", metadata=_HOST
-    )  # or "zeroed": their logits are multiplied by 0
-    loss_form: str = field(default="softmax", metadata=_HOST)  # or "one-vs-rest", over all cells
-    start: str | None = field(
-        default=None, metadata=_HOST
-    )  # an encoder with the backbone's initial weights
-
-
-_CHOICES = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "one-vs-rest")}
+    # Only the method written first determines the form of the loss. "zeroed": logits times 0.
+    false_negatives: str = field(default="removed", metadata=HOST)
+    loss_form: str = field(default="softmax", metadata=HOST)  # or "one-vs-rest", over all cells
+    start: str | None = field(default=None, metadata=HOST)  # an encoder with the initial weights
 
 
 class DCLR(Contrastive):
@@ -70,10 +60,9 @@ class DCLR(Contrastive):
     Interpretations: in the paper's form the noise ascends its own uniformity,
     mean_i log sum_k e^{s(h_i,n_k)/t}, in the code's form the whole loss; gradients are normalised
     per vector. The complementary model's vector is [CLS] through its own pooler, if it has one (the
-    published
-    ones do: it is SimCSE's head), computed once per sentence from the batch's tokens. 4 x 64
-    sentences on four GPUs become one batch of 256. Values that the paper does not give are the
-    code's.
+    published ones do: it is SimCSE's head), computed once per sentence from the batch's tokens.
+    4 x 64 sentences on four GPUs become one batch of 256. Values that the paper does not give are
+    the code's.
 
     Deviations from the code: [CLS] passes only through the suite's new head, on all backbones (the
     code puts the checkpoint's own pooler below it, and on large models in its place; RoBERTa stores
@@ -88,60 +77,33 @@ class DCLR(Contrastive):
     title = "DCLR"
     reference = "Zhou et al. 2022, arXiv 2205.00656; code RUCAIBox/DCLR@e2c3430"
     Hyper = DCLRHyper
+    _base = {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3}
+    _large = {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0}
+    _roberta = {"phi": 0.85, "complement": _SIMCSE_ROBERTA}
     paper = {
-        "bert-base-uncased": {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3},
-        "bert-large-uncased": {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0},
-        "roberta-base": {
-            "batch_size": 128,
-            "learning_rate": 3e-5,
-            "epochs": 3,
-            "phi": 0.85,
-            "noise_times": 2.5,
-            "complement": _SIMCSE_ROBERTA,
-        },
-        "roberta-large": {
-            "batch_size": 256,
-            "learning_rate": 1e-5,
-            "phi": 0.85,
-            "noise_times": 5.0,
-            "complement": _SIMCSE_ROBERTA,
-        },
+        "bert-base-uncased": _base,
+        "bert-large-uncased": _large,
+        "roberta-base": {**_base, **_roberta, "noise_times": 2.5},
+        "roberta-large": {**_large, **_roberta, "learning_rate": 1e-5, "noise_times": 5.0},
         "*": {"precision": "float32", "select_on": "STS-B+SICK-R"},
     }
+    _released = {"false_negatives": "zeroed", "loss_form": "one-vs-rest"}
     official = overlay(
         paper,
         {
             "bert-large-uncased": {"start": "princeton-nlp/unsup-simcse-bert-large-uncased"},
             "roberta-large": {"start": "princeton-nlp/unsup-simcse-roberta-large"},
-            "*": {
-                "complement_dropout": True,
-                "false_negatives": "zeroed",
-                "loss_form": "one-vs-rest",
-            },
+            "*": {"complement_dropout": True, **_released},
         },
     )
+    needs = ("noise_times >= 0", "ascent_steps >= 0", "ascent_size >= 0", "phi > 0")
+    choices = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "one-vs-rest")}
 
     def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.complement: Any = None
         self.false: Tensor | None = None  # false negatives of the current batch, (n, n)
         self._context: Context | None = None
-
-    @classmethod
-    def check(cls, hyper: DCLRHyper) -> None:
-        super().check(hyper)
-        for name, choices in _CHOICES.items():
-            if getattr(hyper, name) not in choices:
-                raise Refusal(
-                    f"'{name}' of 'dclr' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'"
-                )
-        if hyper.noise_times < 0 or hyper.ascent_steps < 0 or hyper.ascent_size < 0:
-            raise Refusal(
-                "'dclr' needs noise_times, ascent_steps and ascent_size of 0 or more, "
-                f"not {hyper.noise_times}, {hyper.ascent_steps} and {hyper.ascent_size}"
-            )
-        if hyper.phi <= 0:
-            raise Refusal(f"'dclr' needs phi > 0, not {hyper.phi}")
 
     @classmethod
     def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
@@ -171,14 +133,14 @@ class DCLR(Contrastive):
             encoder = context.load_encoder(self.hyper.complement, "cls")
             if encoder.tokenizer.get_vocab() != context.tokenizer.get_vocab():
                 raise Refusal(
-                    f"'{self.hyper.complement}' has another vocabulary than the backbone, so it cannot read its tokens"
+                    f"'{self.hyper.complement}' has another vocabulary than the backbone, "
+                    "so it cannot read its tokens"
                 )
             self.complement = encoder.model
         self.complement.requires_grad_(False)
 
     def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
-        """Find the false negatives of the batch with the complementary model; the backbone encodes
-        nothing more."""
+        """Find the false negatives of the batch; the backbone encodes nothing more."""
         if self.complement is not None:
             vectors = self._complementary(tokens, step)
             own = torch.eye(len(tokens), dtype=torch.bool, device=vectors.device)
@@ -229,21 +191,14 @@ class DCLR(Contrastive):
     # The released form of the loss
 
     def contrast(
-        self,
-        anchors: Tensor,
-        positives: Tensor,
-        negatives: Sequence[Negatives],
-        weights: Tensor | None,
+        self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None
     ) -> Tensor:
         if self.hyper.false_negatives == "removed" and self.hyper.loss_form == "softmax":
             return super().contrast(anchors, positives, negatives, weights)
         logits = cosine(anchors, positives) / self.hyper.temperature
         if weights is not None:
-            logits = (
-                logits * weights
-                if self.hyper.false_negatives == "zeroed"
-                else logits + weights.log()
-            )
+            zeroed = self.hyper.false_negatives == "zeroed"
+            logits = logits * weights if zeroed else logits + weights.log()
         columns = [logits]
         for group in negatives:
             extra = cosine(anchors, group.vectors) / self.hyper.temperature
@@ -258,14 +213,13 @@ class DCLR(Contrastive):
 
 
 def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean over all cells (n, m) of -[y log p + (1 - y) log(1 - p)], with p the softmax
-    of each row."""
+    """Return the mean of -[y log p + (1 - y) log(1 - p)] over all cells (n, m), p the softmax of a
+    row."""
     shares = logits.log_softmax(dim=1)
     own = F.one_hot(labels, logits.shape[1]).bool()
     # If p is near 1, 1 - p loses precision; it is then computed as the sum of the other shares.
     near = (shares > math.log(0.5)) & ~own
     rest = torch.log1p(-shares.exp().masked_fill(own | near, 0))
-    others = logits.masked_fill(near, -math.inf).logsumexp(1, keepdim=True) - logits.logsumexp(
-        1, keepdim=True
-    )
+    others = logits.masked_fill(near, -math.inf).logsumexp(1, keepdim=True)
+    others = others - logits.logsumexp(1, keepdim=True)
     return -torch.where(own, shares, torch.where(near, others, rest)).mean()

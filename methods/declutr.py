@@ -15,10 +15,8 @@ from methods.base import Context, HyperParameters, Method, Refusal, Shape, Step,
 # Beta(4, 2) and Beta(2, 4) of section 3.2 are the distributions of the fourth and second of five
 # sorted uniform draws.
 DRAWS, ANCHOR, POSITIVE = 5, 3, 1
-MASKED, REPLACED = (
-    0.8,
-    0.1,
-)  # shares of the predicted tokens; the others stay unchanged (Devlin et al. 2019)
+# Shares of the predicted tokens; the others stay unchanged (Devlin et al. 2019).
+MASKED, REPLACED = 0.8, 0.1
 
 
 @dataclass(frozen=True)
@@ -30,19 +28,14 @@ class DeCLUTRHyper(HyperParameters):
     longest: int = 512  # maximal words of a span, section 3.2
     document: int = 2048  # minimal words of a document, section 4.1: 2 * anchors * longest
     masked: float = 0.15  # share of an anchor's tokens that are predicted (Devlin et al. 2019)
-    language: float = (
-        1.0  # weight of the masked-language loss, section 3.3; 0 uses neither masks nor head
-    )
-    average: bool = (
-        False  # take the mean of the 2 * anchors * documents contrastive terms instead of the sum
-    )
+    # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
+    language: float = 1.0
+    average: bool = False  # mean of the 2 * anchors * documents contrastive terms, not the sum
 
 
 class DeCLUTR(Method):
     """NT-Xent between a span of a document and the mean of spans near it, plus masked-language
-    loss.
-
-    Source: docs/methods.md#declutr.
+    loss (docs/methods.md#declutr).
 
     An item is a document of at least `document` words. A batch of N documents gives anchors * N
     anchors and as many means of positives. Each is compared with its partner among all others: -log
@@ -53,10 +46,9 @@ class DeCLUTR(Method):
     Span sampling follows the released code. Words are separated by white space (the paper: tokens),
     and spans are truncated to the backbone's longest input. An anchor lies anywhere in one of the
     document's windows of `longest` words; that window and its neighbours are excluded for the next
-    anchor (the
-    paper: anchors are 2 * longest apart). A positive may begin between its own length before the
-    anchor's start and the anchor's end, within the document. Anchors are encoded with their masks,
-    in the pass that predicts the masked tokens; positives are encoded without masks.
+    anchor (the paper: anchors are 2 * longest apart). A positive may begin between its own length
+    before the anchor's start and the anchor's end, within the document. Anchors are encoded with
+    their masks, in the pass that predicts the masked tokens; positives are encoded without masks.
 
     Deviations: the corpus (theirs is OpenWebText), selection (they keep the last weights), weight
     decay (theirs excludes biases and layer norms), and the final learning rate of 0 (theirs is 1/32
@@ -70,53 +62,34 @@ class DeCLUTR(Method):
     # The slanted triangular schedule with cut fraction 0.1 (section 4.1) is warm-up over a tenth of
     # the steps, then linear decay. The paper trains one to three epochs with 16 documents on up to
     # four GPUs; the released configuration has 4 documents.
-    paper = {
-        "*": {
-            "batch_size": 16,
-            "learning_rate": 5e-5,
-            "weight_decay": 0.1,
-            "warmup": 0.1,
-            "pooler": "avg",
-        },
-    }
-    official = {"*": {**paper["*"], "batch_size": 4, "average": True}}
+    _recipe = {"learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1, "pooler": "avg"}
+    paper = {"*": {**_recipe, "batch_size": 16}}
+    official = {"*": {**_recipe, "batch_size": 4, "average": True}}
+    needs = (
+        "temperature > 0",
+        "anchors >= 1",
+        "positives >= 1",
+        "1 <= shortest <= longest",
+        "document >= 2 * anchors * longest",
+        "0 < masked < 1",
+        "language >= 0",
+    )
 
     def __init__(self, hyper: DeCLUTRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.language_head: nn.Module | None = None
         self.documents: Sequence[range] = ()
 
-    @classmethod
-    def check(cls, hyper: DeCLUTRHyper) -> None:
-        if hyper.temperature <= 0:
-            raise Refusal(f"'declutr' needs temperature > 0, not {hyper.temperature}")
-        if hyper.anchors < 1 or hyper.positives < 1:
-            raise Refusal(
-                f"'declutr' needs at least one anchor and one positive, not {hyper.anchors} and {hyper.positives}"
-            )
-        if not 1 <= hyper.shortest <= hyper.longest:
-            raise Refusal(f"'declutr' has no spans of {hyper.shortest} to {hyper.longest} words")
-        if hyper.document < 2 * hyper.anchors * hyper.longest:
-            raise Refusal(
-                f"'declutr' finds {hyper.anchors} anchors of up to {hyper.longest} words in documents of at least "
-                f"{2 * hyper.anchors * hyper.longest} words, not of {hyper.document}"
-            )
-        if not 0 < hyper.masked < 1 or hyper.language < 0:
-            raise Refusal(
-                f"'declutr' needs masked between 0 and 1 and language >= 0, not {hyper.masked} and {hyper.language}"
-            )
-
     def prepare(self, context: Context) -> None:
         sentences = context.sentences()
+        least = self.hyper.document
         self.documents = [
-            rows
-            for rows in context.documents()
-            if len(_words(sentences, rows)) >= self.hyper.document
+            rows for rows in context.documents() if len(_words(sentences, rows)) >= least
         ]
         if not self.documents:
             raise Refusal(
-                f"'declutr' finds no document of at least {self.hyper.document} words in this corpus; give document, "
-                "longest and shortest for short documents"
+                f"'declutr' finds no document of at least {least} words in this corpus; "
+                "give document, longest and shortest for short documents"
             )
         if self.hyper.language:
             self.language_head = context.masked_language_head()
@@ -153,14 +126,12 @@ class DeCLUTR(Method):
     def mask(
         self, tokens: Tokens, tokenizer: Any, step: Step
     ) -> tuple[Tokens, Tensor, Tensor, Tensor]:
-        """Return the masked tokens, and row, position and original token of each predicted
-        token."""
+        """Return the masked tokens; row, position and original of each predicted token."""
         lengths = torch.tensor([len(row) for row in tokens])
         flat = torch.tensor([token for row in tokens for token in row])
         ordinary = ~torch.isin(flat, torch.tensor(tokenizer.all_special_ids))
-        chosen = ordinary & (
-            torch.rand(len(flat), generator=step.generator("predicted")) < self.hyper.masked
-        )
+        draws = torch.rand(len(flat), generator=step.generator("predicted"))
+        chosen = ordinary & (draws < self.hyper.masked)
         fate = torch.rand(len(flat), generator=step.generator("masked"))
         other = torch.randint(len(tokenizer), (len(flat),), generator=step.generator("replaced"))
         seen = torch.where(chosen & (fate < MASKED), tokenizer.mask_token_id, flat)
@@ -173,17 +144,11 @@ class DeCLUTR(Method):
     def loss(
         self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None
     ) -> Tensor:
-        """Return the scalar loss.
-
-        Args:
-            anchors: (n, d).
-            positives: (n * positives, d), those of one anchor consecutively.
-            guesses: logits (m, vocabulary) and true tokens (m) if tokens are predicted.
-        """
+        """Return the loss of anchors (n, d), of their positives (n * positives, d), those of one
+        anchor consecutively, and of predicted tokens: logits (m, vocabulary) and truth (m)."""
         means = positives.unflatten(0, (len(anchors), -1)).mean(1)
-        loss = nt_xent(
-            anchors, means, self.hyper.temperature, "mean" if self.hyper.average else "sum"
-        )
+        reduction = "mean" if self.hyper.average else "sum"
+        loss = nt_xent(anchors, means, self.hyper.temperature, reduction)
         if guesses is None or not len(guesses[1]):
             return loss
         return loss + self.hyper.language * F.cross_entropy(*guesses)
@@ -192,23 +157,20 @@ class DeCLUTR(Method):
 def sample_spans(
     count: int, hyper: DeCLUTRHyper, generator: torch.Generator
 ) -> list[tuple[slice, list[slice]]]:
-    """Return anchors in a document of `count` words, each with its positives, as slices of
-    words."""
+    """Return anchors in a document of `count` words, each with its positives, as slices."""
 
     def whole(low: int, high: int) -> int:
         return int(torch.randint(low, high + 1, (), generator=generator))
 
     def length(rank: int) -> int:
-        share = (
-            torch.rand(DRAWS, generator=generator, dtype=torch.float64).sort().values[rank].item()
-        )
+        draws = torch.rand(DRAWS, generator=generator, dtype=torch.float64)
+        share = draws.sort().values[rank].item()
         return int(share * (hyper.longest - hyper.shortest) + hyper.shortest)
 
     windows = list(range(0, count - hyper.longest + 1, hyper.longest))
     spans = []
     for left in range(hyper.anchors, 0, -1):
-        # With few windows, an anchor in the middle would leave none; then only the outermost are
-        # used.
+        # With few windows an anchor in the middle would leave none; only the outermost are used.
         scarce = len(windows) < left * left
         place = whole(0, 1) * (len(windows) - 1) if scarce else whole(0, len(windows) - 1)
         size = length(ANCHOR)

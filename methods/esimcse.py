@@ -14,7 +14,6 @@ from methods.base import (
     Contrastive,
     ContrastiveHyper,
     Negatives,
-    Refusal,
     Shape,
     Step,
     Tokens,
@@ -70,6 +69,7 @@ class ESimCSE(Contrastive):
         "roberta-large": {**paper["roberta-large"], "queue": 128},
         "*": {"redraw": False, "random_start": True},
     }
+    needs = ("0 <= rate <= 1", "queue >= 0", "0 <= momentum <= 1")
 
     rows: Tensor
     filled: Tensor
@@ -79,16 +79,6 @@ class ESimCSE(Contrastive):
         self.momentum: Any = None
         self.register_buffer("rows", torch.zeros(hyper.queue, shape.width))
         self.register_buffer("filled", torch.zeros((), dtype=torch.long))
-
-    @classmethod
-    def check(cls, hyper: ESimCSEHyper) -> None:
-        super().check(hyper)
-        if not 0 <= hyper.rate <= 1:
-            raise Refusal(f"'esimcse' needs 0 <= rate <= 1, not {hyper.rate}")
-        if hyper.queue < 0:
-            raise Refusal(f"'esimcse' needs a queue of 0 or more rows, not {hyper.queue}")
-        if not 0 <= hyper.momentum <= 1:
-            raise Refusal(f"'esimcse' needs 0 <= momentum <= 1, not {hyper.momentum}")
 
     def prepare(self, context: Context) -> None:
         super().prepare(context)
@@ -100,16 +90,13 @@ class ESimCSE(Contrastive):
         if self.hyper.rate == 0:
             return tokens, tokens
         if self.hyper.redraw:
-            generator = step.generator("repetition")
-            return tokens, [self._repeat(row, generator) for row in tokens]
-        once = (stream(step.seed, "repetition", row) for row in step.rows)
-        return tokens, [
-            self._repeat(row, generator) for row, generator in zip(tokens, once, strict=True)
-        ]
+            generators = [step.generator("repetition")] * len(tokens)
+        else:
+            generators = [stream(step.seed, "repetition", row) for row in step.rows]
+        return tokens, list(map(self._repeat, tokens, generators))
 
     def _repeat(self, tokens: Any, generator: torch.Generator) -> list[int]:
-        """Return tokens with some positions repeated, drawn uniformly, but not the special tokens
-        at both ends."""
+        """Return tokens with some of them repeated, drawn uniformly without the special ones."""
         inner = len(tokens) - 2
         if self.hyper.redraw:
             most = min(max(PAPER_RANGE, int(self.hyper.rate * inner)), inner)
@@ -129,12 +116,8 @@ class ESimCSE(Contrastive):
         super().after_loss(context, step)
         if self.hyper.queue:
             self._follow(context.backbone)
-            corpus = context.tokens()
-            self._append(
-                context.embed(
-                    [[corpus[row] for row in step.rows]], model=self.momentum.eval()
-                ).vectors[0]
-            )
+            tokens = step.take(context.tokens())
+            self._append(context.embed([tokens], model=self.momentum.eval()).vectors[0])
 
     def _follow(self, backbone: Any) -> None:
         for slow, weight in zip(self.momentum.parameters(), backbone.parameters(), strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterator
@@ -15,9 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from methods.base import Context, Mapped, Refusal, Shape, Transform, TransformHyper, stream
-
-CHUNK = 8192  # vectors per chunk
+from methods.base import (
+    Context,
+    Mapped,
+    Refusal,
+    Shape,
+    Transform,
+    TransformHyper,
+    fingerprint,
+    in_chunks,
+    stream,
+)
 
 
 @dataclass(frozen=True)
@@ -41,8 +48,7 @@ class ActNorm(nn.Module):
 
     @torch.no_grad()
     def start(self, u: Tensor) -> None:
-        """Initialise shift and scale so that a batch (n, d) gets mean 0 and standard deviation 1
-        per dimension."""
+        """Give a batch (n, d) mean 0 and standard deviation 1 per dimension."""
         self.shift.copy_(-u.mean(0))
         self.log_scale.copy_(-torch.log(u.std(0, correction=0) + 1e-6))
 
@@ -54,8 +60,7 @@ class ActNorm(nn.Module):
 
 
 class Coupling(nn.Module):
-    """Additive coupling: a network of the first half (the smaller one of an odd width) is added to
-    the second."""
+    """Additive coupling: a network of the first (if odd, smaller) half is added to the second."""
 
     def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -97,8 +102,7 @@ class FlowStep(nn.Module):
 
 
 def possible_levels(levels: int, width: int) -> int:
-    """Return how many of `levels` levels, each of which halves the width, have two dimensions or
-    more."""
+    """Return how many of `levels` levels, each halving the width, have two dimensions or more."""
     return max(1, min(levels, width.bit_length() - 1))
 
 
@@ -133,8 +137,7 @@ class Glow(nn.Module):
             u = u[:, : u.shape[1] // 2]
 
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """Return z, and log |det dz/du|, one number since couplings and permutations preserve
-        volume."""
+        """Return z and log |det dz/du|, one number: only the scales change the volume."""
         left: list[Tensor] = []
         for number, steps in enumerate(self._steps()):
             if number:
@@ -157,8 +160,8 @@ class Glow(nn.Module):
         return z
 
     def cost(self, u: Tensor) -> Tensor:
-        """Return the mean over batch and dimensions of -(log p_Z(f^-1(u)) + log |det df^-1/du|),
-        p_Z = N(0, I)."""
+        """Return the mean of -(log p_Z(f^-1(u)) + log |det df^-1/du|), per dimension; p_Z is
+        N(0, I)."""
         z, log_determinant = self(u)
         surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
         return (surprise - log_determinant) / self.width
@@ -176,16 +179,13 @@ def _one_thread() -> Iterator[None]:
 
 
 def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
-    """Fit a flow to vectors (n, d), in their dtype and on their device; equal arguments give equal
-    flows."""
+    """Fit a flow to vectors (n, d); equal arguments give equal flows."""
     glow = Glow(vectors.shape[1], hyper, seed).to(vectors)
     optimiser = torch.optim.Adam(glow.parameters(), lr=hyper.learning_rate, fused=True)
     with _one_thread(), torch.enable_grad():
         for epoch in range(hyper.epochs):
-            order = torch.randperm(len(vectors), generator=stream(seed, "flow", "order", epoch)).to(
-                vectors.device
-            )
-            for number, rows in enumerate(order.split(hyper.batch_size)):
+            order = torch.randperm(len(vectors), generator=stream(seed, "flow", "order", epoch))
+            for number, rows in enumerate(order.to(vectors.device).split(hyper.batch_size)):
                 batch = vectors[rows]
                 if epoch == number == 0 and len(batch) > 1:
                     glow.start(batch)
@@ -196,8 +196,7 @@ def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
 
 
 class Flowed(Mapped):
-    """An Encoder that maps another one's vectors with a flow, or with a flow fitted on each
-    task."""
+    """An Encoder that maps another one's vectors with a flow, or with one fitted on each task."""
 
     kind = "flowed"
 
@@ -213,40 +212,24 @@ class Flowed(Mapped):
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256(
-            json.dumps([self.base.identity, asdict(self.hyper), self.seed]).encode()
-        )
-        for name, array in sorted(self.arrays.items()):
-            digest.update(name.encode() + array.cpu().numpy().tobytes())
-        return f"{self.kind}-{digest.hexdigest()[:16]}"
+        described = json.dumps([self.base.identity, asdict(self.hyper), self.seed])
+        return fingerprint(self.kind, described, self.arrays)
 
     @property
     def fixed(self) -> bool:  # type: ignore[override]
         return self.glow is not None
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        return self._map(vectors, self.glow or fitted(vectors, self.hyper, self.seed, self.device))
-
-    def _map(self, vectors: np.ndarray, glow: Glow) -> np.ndarray:
-        chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
-        return np.concatenate([glow(chunk.to(self.device))[0].cpu().numpy() for chunk in chunks])
+        glow = self.glow or fitted(vectors, self.hyper, self.seed, self.device)
+        return in_chunks(vectors, lambda chunk: glow(chunk.to(self.device))[0])
 
     def save(self, folder: Any) -> dict[str, Any]:
-        return {
-            "hyper": asdict(self.hyper),
-            "seed": self.seed,
-            "width": self.glow.width if self.glow else None,
-        }
+        width = self.glow.width if self.glow else None
+        return {"hyper": asdict(self.hyper), "seed": self.seed, "width": width}
 
     @classmethod
     def load(
-        cls,
-        folder: Any,
-        stored: dict[str, Any],
-        *,
-        base: Any,
-        arrays: Any = None,
-        device: str = "cpu",
+        cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
     ) -> Flowed:
         hyper, seed, glow = FlowHyper(**stored["hyper"]), stored["seed"], None
         if arrays:
@@ -283,15 +266,14 @@ class Flow(Transform):
     reference = "Li et al. 2020, arXiv 2011.05864; code bohanli/BERT-flow@7fa8f6d"
     Hyper = FlowHyper
     official = {}
-
-    @classmethod
-    def check(cls, hyper: FlowHyper) -> None:
-        super().check(hyper)
-        for name in ("levels", "depth", "hidden", "batch_size", "epochs"):
-            if getattr(hyper, name) < 1:
-                raise Refusal(f"'flow' needs {name} of at least 1, not {getattr(hyper, name)}")
-        if hyper.learning_rate <= 0:
-            raise Refusal(f"'flow' needs learning_rate > 0, not {hyper.learning_rate}")
+    needs = (
+        "levels >= 1",
+        "depth >= 1",
+        "hidden >= 1",
+        "batch_size >= 1",
+        "epochs >= 1",
+        "learning_rate > 0",
+    )
 
     @classmethod
     def clamp_to_backbone(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
@@ -301,10 +283,5 @@ class Flow(Transform):
     def transform(self, encoder: Any, context: Context) -> Flowed:
         hyper, seed, device = self.hyper, context.seed, context.device
         vectors = self.vectors(encoder, context)
-        return Flowed(
-            encoder,
-            hyper,
-            seed,
-            None if vectors is None else fitted(vectors, hyper, seed, device),
-            device,
-        )
+        glow = None if vectors is None else fitted(vectors, hyper, seed, device)
+        return Flowed(encoder, hyper, seed, glow, device)

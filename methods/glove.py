@@ -19,39 +19,44 @@ from methods.base import Context, HyperParameters, Method
 # English function words, by the closed word classes of the language, and punctuation marks.
 _CLOSED_CLASSES = {
     "articles, determiners, quantifiers": """
-        a an the this that these those such each every either neither both all any some no none much many more most few
-        fewer fewest little less least several enough other others another same own half""",
+        a an the this that these those such each every either neither both all any some no none much
+        many more most few fewer fewest little less least several enough other others another same
+        own half""",
     "personal, possessive, reflexive pronouns": """
-        i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
-        herself it its itself they them their theirs themselves one ones oneself""",
+        i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his
+        himself she her hers herself it its itself they them their theirs themselves one ones
+        oneself""",
     "indefinite pronouns and adverbs": """
-        anybody anyone anything anyhow anywhere anyway everybody everyone everything everywhere nobody nothing nowhere
-        somebody someone something somehow sometime sometimes somewhere""",
+        anybody anyone anything anyhow anywhere anyway everybody everyone everything everywhere
+        nobody nothing nowhere somebody someone something somehow sometime sometimes somewhere""",
     "interrogatives and relatives": """
-        who whom whose which what when where why how whoever whomever whichever whatever whenever wherever however""",
+        who whom whose which what when where why how whoever whomever whichever whatever whenever
+        wherever however""",
     "auxiliaries": """
-        be am is are was were been being do does did done doing have has had having can could may might must shall
-        should will would ought need dare used let cannot""",
+        be am is are was were been being do does did done doing have has had having can could may
+        might must shall should will would ought need dare used let cannot""",
     "parts of contractions after a split at the apostrophe": """
-        s t d ll m re ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan shouldn wasn weren
-        won wouldn""",
+        s t d ll m re ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan
+        shouldn wasn weren won wouldn""",
     "negation and affirmation": "not nor never yes no",
     "prepositions": """
-        about above across after against along alongside amid among amongst around as at atop before behind below
-        beneath beside besides between beyond by concerning despite down during except for from in inside into like near
-        of off on onto opposite out outside over past per regarding round since than through throughout till to toward
-        towards under underneath unlike until unto up upon via with within without""",
+        about above across after against along alongside amid among amongst around as at atop before
+        behind below beneath beside besides between beyond by concerning despite down during except
+        for from in inside into like near of off on onto opposite out outside over past per
+        regarding round since than through throughout till to toward towards under underneath unlike
+        until unto up upon via with within without""",
     "conjunctions": """
-        and but or so yet if unless whether because although though while whereas whilst lest once provided""",
+        and but or so yet if unless whether because although though while whereas whilst lest once
+        provided""",
     "adverbs of place, time and order": """
-        here there hence thence thus then now again already also always ever often soon still just back away together
-        apart forward last next later afterwards meanwhile instead""",
+        here there hence thence thus then now again already also always ever often soon still just
+        back away together apart forward last next later afterwards meanwhile instead""",
     "adverbs of degree and focus": """
-        very too quite rather almost nearly only even merely simply really perhaps maybe else hardly mostly indeed
-        therefore moreover furthermore nevertheless nonetheless otherwise""",
+        very too quite rather almost nearly only even merely simply really perhaps maybe else hardly
+        mostly indeed therefore moreover furthermore nevertheless nonetheless otherwise""",
     "numerals": """
-        two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety
-        hundred first second third""",
+        two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty
+        seventy eighty ninety hundred first second third""",
     "marks": " ".join([*string.punctuation, "``", "''", "--", "..."]),
 }
 STOP_WORDS = frozenset(word for words in _CLOSED_CLASSES.values() for word in words.split())
@@ -59,7 +64,7 @@ STOP_WORDS = frozenset(word for words in _CLOSED_CLASSES.values() for word in wo
 
 @dataclass(frozen=True)
 class GloVeHyper(HyperParameters):
-    stop_words: bool = False  # keep stop words; Sentence-Transformers' word model drops them (docs/methods.md#glove)
+    stop_words: bool = False  # keep them; Sentence-Transformers' word model drops them
 
 
 class AverageOfWords:
@@ -113,9 +118,7 @@ class AverageOfWords:
         return {"stop_words": self.stop_words}
 
     @classmethod
-    def load(
-        cls, folder: Path, stored: dict[str, Any], *, arrays: dict[str, Tensor], device: str = "cpu"
-    ) -> AverageOfWords:
+    def load(cls, folder: Path, stored: Any, *, arrays: Any, **_: Any) -> AverageOfWords:
         words = (folder / "words.txt").read_bytes().decode().split("\n")
         return cls(words, arrays["vectors"].numpy(), stored["stop_words"])
 
@@ -133,7 +136,10 @@ class GloVe(Method):
 
     name = "glove"
     title = "GloVe"
-    reference = "Reimers and Gurevych 2019, Table 1; Pennington et al. 2014; code UKPLab/sentence-transformers@85ec645"
+    reference = (
+        "Reimers and Gurevych 2019, Table 1; Pennington et al. 2014; "
+        "code UKPLab/sentence-transformers@85ec645"
+    )
     Hyper = GloVeHyper
     official = {}
     trained = False

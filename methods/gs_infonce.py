@@ -12,7 +12,6 @@ from methods.base import (
     Contrastive,
     ContrastiveHyper,
     Negatives,
-    Refusal,
     Step,
     Views,
     overlay,
@@ -54,21 +53,11 @@ class GSInfoNCE(Contrastive):
         "roberta-base": {"batch_size": 64, "learning_rate": 1e-5, "std": 0.1},
         "roberta-large": {"batch_size": 128, "learning_rate": 2e-5, "std": 0.5, "multiple": 1.5},
     }
-
-    @classmethod
-    def check(cls, hyper: GSInfoNCEHyper) -> None:
-        super().check(hyper)
-        if hyper.multiple < 0 or hyper.std <= 0 or hyper.weight < 0:
-            raise Refusal(
-                "'gs-infonce' needs multiple >= 0, std > 0 and weight >= 0, "
-                f"not {hyper.multiple}, {hyper.std} and {hyper.weight}"
-            )
+    needs = ("multiple >= 0", "std > 0", "weight >= 0")
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         count = round(self.hyper.multiple * step.batch_size)
         if count == 0 or self.hyper.weight == 0:
             return []
-        noise = (
-            torch.randn(count, anchors.shape[1], generator=step.generator("noise")) * self.hyper.std
-        )
-        return [Negatives(noise.to(anchors), weight=self.hyper.weight)]
+        noise = torch.randn(count, anchors.shape[1], generator=step.generator("noise"))
+        return [Negatives((noise * self.hyper.std).to(anchors), weight=self.hyper.weight)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Shape, Step, stream
+from methods.base import Context, HyperParameters, Method, Shape, Step, fingerprint, stream
 
 WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
 
 
 @dataclass(frozen=True)
 class ISBERTHyper(HyperParameters):
-    channels: int | None = (
-        None  # per convolution; None: a third of the backbone's width (code: 256 of 768)
-    )
+    channels: int | None = None  # per convolution; None: a third of the width (code: 256 of 768)
     relu: bool = True  # the paper's f is ReLU; the code's convolutions have no activation
 
 
@@ -37,23 +34,18 @@ class LocalFeatures(nn.Module):
         )
 
     def draw(self, seed: int) -> None:
-        """Initialise the weights in torch's default range of a convolution, from their own random
-        stream."""
+        """Initialise the weights in torch's default range, from their own random stream."""
         for convolution, window in zip(self.convolutions, WINDOWS, strict=True):
             generator, limit = stream(seed, "is-bert", window), (self.inputs * window) ** -0.5
             for weights in convolution.parameters():
                 nn.init.uniform_(weights, -limit, limit, generator=generator)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Set padding to zero, so that features do not depend on the other sentences of the batch,
-        then convolve."""
-        states = states.to(
-            torch.promote_types(states.dtype, torch.float32)
-        )  # from half precision up, never down
+        """Convolve; padding is set to zero, so that other sentences of the batch have no effect."""
+        # From half precision up, never down.
+        states = states.to(torch.promote_types(states.dtype, torch.float32))
         inputs = (states * mask.unsqueeze(-1)).transpose(1, 2)
-        features = torch.cat(
-            [convolution(inputs) for convolution in self.convolutions], dim=1
-        ).transpose(1, 2)
+        features = torch.cat([one(inputs) for one in self.convolutions], dim=1).transpose(1, 2)
         return features.relu() if self.relu else features
 
 
@@ -94,36 +86,25 @@ class LocalMean:
 
     @property
     def arrays(self) -> dict[str, Tensor]:
-        """The weights of the convolutions, which are stored with the Encoder."""
         return {name: weights.cpu() for name, weights in sorted(self.local.state_dict().items())}
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256(f"{self.base.identity} {self.local.relu}".encode())
-        for name, weights in self.arrays.items():
-            digest.update(name.encode() + weights.numpy().tobytes())
-        return f"{self.kind}-{digest.hexdigest()[:16]}"
+        return fingerprint(self.kind, f"{self.base.identity} {self.local.relu}", self.arrays)
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         def pool(states: Sequence[Tensor], mask: Tensor) -> Tensor:
             return sentence_mean(self.local(states[-1], mask), mask)
 
-        return self.base.encode_tokens(
-            self.base.tokenize(sentences), pool=pool, width=self.local.width
-        )
+        tokens = self.base.tokenize(sentences)
+        return self.base.encode_tokens(tokens, pool=pool, width=self.local.width)
 
     def save(self, folder: Path) -> dict[str, Any]:
         return {"relu": self.local.relu}
 
     @classmethod
     def load(
-        cls,
-        folder: Path,
-        stored: dict[str, Any],
-        *,
-        base: Any,
-        arrays: dict[str, Tensor],
-        device: str = "cpu",
+        cls, folder: Path, stored: Any, *, base: Any, arrays: Any, device: str = "cpu"
     ) -> LocalMean:
         channels, width, _ = arrays["convolutions.0.weight"].shape
         local = LocalFeatures(width, channels, stored["relu"])
@@ -168,29 +149,22 @@ class ISBERT(Method):
     }
     paper = {"*": _recipe}
     official = {"*": {**_recipe, "relu": False}}
+    needs = ("channels >= 1",)
 
     def __init__(self, hyper: ISBERTHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
-        self.local = LocalFeatures(
-            shape.width, hyper.channels or shape.width // len(WINDOWS), hyper.relu
-        )
-
-    @classmethod
-    def check(cls, hyper: ISBERTHyper) -> None:
-        if hyper.channels is not None and hyper.channels < 1:
-            raise Refusal(f"'is-bert' needs at least 1 channel, not {hyper.channels}")
+        channels = hyper.channels or shape.width // len(WINDOWS)
+        self.local = LocalFeatures(shape.width, channels, hyper.relu)
 
     def prepare(self, context: Context) -> None:
         self.local.draw(context.seed)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        tokens = context.tokens()
-        states, mask = context.states([tokens[row] for row in step.rows])
+        states, mask = context.states(step.take(context.tokens()))
         return self.loss(states[-1], mask)
 
     def loss(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Return the loss of the last layer's states (n, length, width) and their attention mask
-        (n, length)."""
+        """Return the loss of the last layer's states (n, length, width) and their mask."""
         features = self.local(states, mask)
         return jensen_shannon(features, sentence_mean(features, mask), mask)
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import (
+    LATER,
     SHARED_RECIPE,
     Contrastive,
     ContrastiveHyper,
-    Refusal,
     Shape,
     Step,
     enqueue,
@@ -22,9 +22,7 @@ from methods.base import (
     overlay,
 )
 
-GROUPS = ("knn", "kmeans", "both")
 MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous step, a few suffice
-_LATER = {"later": True}  # added later: not part of a run's identity at its default
 
 
 @dataclass(frozen=True)
@@ -34,16 +32,11 @@ class ISCSEHyper(ContrastiveHyper):
     buffer: int = 1024  # L, length of the buffer
     neighbours: int = 16  # k, neighbours per positive
     beta: float = 2.0  # temperature of the attention (Eq. 4)
-    current_first: bool = (
-        True  # the batch enters the buffer before retrieval, and each row's best match is discarded
-    )
-    group: str = field(
-        default="knn", metadata=_LATER
-    )  # "knn", "kmeans", or "both" with a term each
-    clusters: int = field(default=64, metadata=_LATER)  # k' of K-means (Table 3)
-    gamma: float = field(
-        default=0.5, metadata=_LATER
-    )  # weight of h+ against its centre (Eq. 5); not published
+    current_first: bool = True  # buffer the batch first and discard each row's best match
+    group: str = field(default="knn", metadata=LATER)  # "knn", "kmeans", or "both"
+    clusters: int = field(default=64, metadata=LATER)  # k' of K-means (Table 3)
+    # Weight of h+ against its centre (Eq. 5); not published.
+    gamma: float = field(default=0.5, metadata=LATER)
 
 
 class ISCSE(Contrastive):
@@ -79,6 +72,15 @@ class ISCSE(Contrastive):
         _schedules,
         {"bert-base-uncased": {"precision": "float32"}, "roberta-base": {"precision": "float32"}},
     )
+    needs = (
+        "0 < neighbours < buffer",
+        "beta > 0",
+        "alpha >= 0",
+        "0 <= alpha_start <= alpha",  # Eq. 8 would fall below its end
+        "group == 'knn' or 0 < clusters <= buffer",
+        "0 <= gamma <= 1",
+    )
+    choices = {"group": ("knn", "kmeans", "both")}
 
     rows: Tensor
     filled: Tensor
@@ -91,32 +93,8 @@ class ISCSE(Contrastive):
         if hyper.group != "knn":
             self.register_buffer("centres", torch.zeros(hyper.clusters, shape.width))
 
-    @classmethod
-    def check(cls, hyper: ISCSEHyper) -> None:
-        super().check(hyper)
-        if not 0 < hyper.neighbours < hyper.buffer:
-            raise Refusal(
-                f"'is-cse' needs 0 < neighbours < buffer, not {hyper.neighbours} and {hyper.buffer}"
-            )
-        if hyper.beta <= 0:
-            raise Refusal(f"'is-cse' needs beta > 0, not {hyper.beta}")
-        start = 0.0 if hyper.alpha_start is None else hyper.alpha_start
-        if not 0 <= start <= hyper.alpha:  # Eq. 8 would fall below its end
-            raise Refusal(
-                f"'is-cse' needs 0 <= alpha_start <= alpha, not {hyper.alpha_start} and {hyper.alpha}"
-            )
-        if hyper.group not in GROUPS:
-            raise Refusal(f"'group' of 'is-cse' is one of {', '.join(GROUPS)}, not '{hyper.group}'")
-        if hyper.group != "knn" and not 0 < hyper.clusters <= hyper.buffer:
-            raise Refusal(
-                f"'is-cse' needs 0 < clusters <= buffer, not {hyper.clusters} and {hyper.buffer}"
-            )
-        if not 0 <= hyper.gamma <= 1:
-            raise Refusal(f"'is-cse' needs 0 <= gamma <= 1, not {hyper.gamma}")
-
     def alpha(self, step: Step) -> float:
-        """Return alpha by Eq. 8: from alpha_start at the first step to alpha at half of the
-        training, then constant."""
+        """Return alpha by Eq. 8: from alpha_start to alpha at half of the training."""
         start, end = self.hyper.alpha_start, self.hyper.alpha
         if start is None:
             return end
@@ -130,59 +108,52 @@ class ISCSE(Contrastive):
         unit = F.normalize(positives, dim=-1)
         if self.hyper.current_first:
             self._remember(unit)
-        smoothed = []
-        if self.hyper.group != "kmeans":
-            smoothed.append(self._smooth(unit))
+        smoothed = [self._smooth(unit)] if self.hyper.group != "kmeans" else []
         if self.hyper.group != "knn":
             smoothed.append(self._smooth_by_centres(unit, step))
         if not self.hyper.current_first:
             self._remember(unit)
-        return [
-            (self.alpha(step), info_nce(anchors, one, temperature))
-            for one in smoothed
-            if one is not None
-        ]
+        alpha = self.alpha(step)
+        return [(alpha, info_nce(anchors, h, temperature)) for h in smoothed if h is not None]
 
     def _remember(self, unit: Tensor) -> None:
         """Add vectors to the buffer, first in, first out (Eq. 3)."""
         self.rows, self.filled = enqueue(self.rows, self.filled, unit.detach(), self.hyper.buffer)
 
-    def _smooth(self, unit: Tensor) -> Tensor | None:
-        """Return h^{s+} of unit vectors (n, d) by their neighbours; None until the buffer has
-        enough rows."""
-        skipped = int(self.hyper.current_first)
+    def _remembered(self, needed: int) -> Tensor | None:
+        """Return the buffer's rows; None until it has enough: it is full, or has those `needed`."""
         filled = int(self.filled)
-        if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.neighbours):
+        if filled < (self.hyper.buffer if self.hyper.current_first else needed):
             return None
-        rows = self.rows[self.hyper.buffer - filled :]
-        ranked = (
-            (unit.detach() @ rows.T)
-            .topk(self.hyper.neighbours + skipped, dim=1)
-            .indices[:, skipped:]
-        )
+        return self.rows[self.hyper.buffer - filled :]
+
+    def _smooth(self, unit: Tensor) -> Tensor | None:
+        """Return h^{s+} of unit vectors (n, d) by their neighbours."""
+        rows = self._remembered(self.hyper.neighbours)
+        if rows is None:
+            return None
+        skipped = int(self.hyper.current_first)
+        similarities = unit.detach() @ rows.T
+        ranked = similarities.topk(self.hyper.neighbours + skipped, dim=1).indices[:, skipped:]
         keys = torch.cat([unit.unsqueeze(1), rows[ranked]], dim=1)
         attention = torch.softmax(torch.einsum("nd,nkd->nk", unit, keys) / self.hyper.beta, dim=1)
         return torch.einsum("nk,nkd->nd", attention, keys)
 
     def _smooth_by_centres(self, unit: Tensor, step: Step) -> Tensor | None:
-        """Return h^{s+} of unit vectors (n, d) by their centres (Eq. 5); None until the buffer has
-        enough rows."""
-        filled = int(self.filled)
-        if filled < (self.hyper.buffer if self.hyper.current_first else self.hyper.clusters):
+        """Return h^{s+} of unit vectors (n, d) by their centres (Eq. 5)."""
+        rows = self._remembered(self.hyper.clusters)
+        if rows is None:
             return None
-        rows = self.rows[self.hyper.buffer - filled :]
         if not self.centres.any():
-            self.centres = rows[
-                torch.randperm(filled, generator=step.generator("centres"))[: self.hyper.clusters]
-            ]
+            order = torch.randperm(len(rows), generator=step.generator("centres"))
+            self.centres = rows[order[: self.hyper.clusters]]
         self.centres = cluster(rows, self.centres)
         nearest = (unit.detach() @ self.centres.T).argmax(1)
         return self.hyper.gamma * unit + (1 - self.hyper.gamma) * self.centres[nearest]
 
 
 def cluster(rows: Tensor, centres: Tensor) -> Tensor:
-    """Return centres (k, d) of unit rows (n, d) by spherical K-means, starting at the given
-    centres."""
+    """Return centres (k, d) of unit rows (n, d) by spherical K-means from the given centres."""
     owners = None
     for _ in range(MOST_ROUNDS):
         nearest = (rows @ centres.T).argmax(1)

@@ -3,7 +3,6 @@ trained heads."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,19 +12,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import TARGET, Context, Mapped, Refusal, Shape, Transform, TransformHyper, stream
-
-CHUNK = 8192  # vectors per float64 chunk: bounds memory on tasks of 100,000 sentences
-PROJECTIONS = ("pca", "random")
+from methods.base import (
+    LABEL,
+    TARGET,
+    Context,
+    Mapped,
+    Refusal,
+    Shape,
+    Transform,
+    TransformHyper,
+    fingerprint,
+    in_chunks,
+    stream,
+)
+from methods.transform import scatter
 
 
 class Affine(Mapped):
-    """An Encoder that maps another one's vectors x to W x + b in float64, optionally followed by
-    tanh.
-
-    Attributes:
-        arrays: `weight`, W (k, d), and `bias`, b (k).
-    """
+    """An Encoder that maps another one's vectors x to W x + b or tanh(W x + b) in float64; W is
+    (k, d)."""
 
     kind = "affine"
     fixed = True
@@ -36,44 +41,34 @@ class Affine(Mapped):
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256(f"{self.base.identity}/{self.tanh}".encode())
-        for name, array in sorted(self.arrays.items()):
-            digest.update(name.encode() + array.numpy().tobytes())
-        return f"{self.kind}-{digest.hexdigest()[:16]}"
+        return fingerprint(self.kind, f"{self.base.identity}/{self.tanh}", self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         weight, bias = self.arrays["weight"].double(), self.arrays["bias"].double()
-        chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
-        mapped = [F.linear(chunk.double(), weight, bias) for chunk in chunks]
-        return np.concatenate(
-            [(rows.tanh() if self.tanh else rows).float().numpy() for rows in mapped]
-        )
+
+        def mapped(chunk: Tensor) -> Tensor:
+            rows = F.linear(chunk.double(), weight, bias)
+            return rows.tanh() if self.tanh else rows
+
+        return in_chunks(vectors, mapped)
 
     def save(self, folder: Any) -> dict[str, Any]:
         return {"tanh": self.tanh}
 
     @classmethod
-    def load(
-        cls, folder: Any, stored: dict[str, Any], *, base: Any, arrays: dict[str, Tensor], **_: Any
-    ) -> Affine:
+    def load(cls, folder: Any, stored: Any, *, base: Any, arrays: Any, **_: Any) -> Affine:
         return cls(base, arrays["weight"], arrays["bias"], stored["tanh"])
 
 
 def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple[Tensor, Tensor]:
-    """Return orthonormal directions (k, d) with the largest sums of squares of vectors (n, d), and
-    the centre (d).
-
-    Computed in float64. With `centred` the centre is the mean, so directions are principal
-    components; otherwise it is 0.
-    """
+    """Return orthonormal directions (k, d) with the largest sums of squares of vectors (n, d) after
+    subtracting the centre, and the centre (d): the mean if `centred` (these are the principal
+    components), else 0. In float64."""
     width = vectors.shape[1]
-    centre = torch.zeros(width, dtype=torch.float64, device=vectors.device)
+    centre = vectors.new_zeros(width, dtype=torch.float64)
     if centred:
         centre = vectors.mean(0, dtype=torch.float64)
-    squares = torch.zeros(width, width, dtype=torch.float64, device=vectors.device)
-    for chunk in vectors.split(CHUNK):
-        moved = chunk.double() - centre
-        squares += moved.T @ moved
+    squares = scatter(vectors, centre)
     if not torch.isfinite(squares).all():  # reported when these vectors are scored
         return torch.full((min(dimensions, width), width), torch.nan, dtype=torch.float64), centre
     directions = torch.linalg.eigh(squares).eigenvectors.flip(-1).T
@@ -82,16 +77,15 @@ def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple
 
 def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
     """Return orthonormal directions (k, d) of a uniformly random subspace, in float64."""
-    drawn = torch.randn(
-        width, min(dimensions, width), dtype=torch.float64, generator=stream(seed, "projection")
-    )
+    size, generator = (width, min(dimensions, width)), stream(seed, "projection")
+    drawn = torch.randn(size, dtype=torch.float64, generator=generator)
     return torch.linalg.qr(drawn).Q.T.contiguous()
 
 
 @dataclass(frozen=True)
 class ProjectionHyper(TransformHyper):
     dimensions: int = 256  # SSCL, Table 5: 128 and 256
-    kind: str = field(default="pca", metadata={"label": True})  # one of KINDS
+    kind: str = field(default="pca", metadata=LABEL)
     centred: bool = False  # for pca: subtract the mean, as in standard PCA
 
 
@@ -109,31 +103,23 @@ class Projection(Transform):
     reference = "after Chen et al. 2023, arXiv 2305.06154, Table 5"
     Hyper = ProjectionHyper
     official = {}
+    needs = ("dimensions >= 1",)
+    choices = {"kind": ("pca", "random")}
 
     @classmethod
     def check(cls, hyper: ProjectionHyper) -> None:
         super().check(hyper)
-        if hyper.kind not in PROJECTIONS:
-            raise Refusal(
-                f"'kind' of 'projection' is one of {', '.join(PROJECTIONS)}, not '{hyper.kind}'"
-            )
-        if hyper.dimensions < 1:
-            raise Refusal(f"'projection' keeps at least 1 dimension, not {hyper.dimensions}")
         if hyper.source == TARGET:
-            raise Refusal(
-                "'projection' is one map for all tasks; name a corpus as its source, not 'target'"
-            )
+            raise Refusal("'projection' is one map for all tasks; name a corpus, not 'target'")
 
     @classmethod
     def clamp_to_backbone(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
         """Limit the dimensions to the width; a random map reads no corpus."""
         if shape.width:  # 0 for an Encoder without backbone, whose width is not known yet
             hyper = replace(hyper, dimensions=min(hyper.dimensions, shape.width))
-        return (
-            replace(hyper, source="none", sentences=None, centred=False)
-            if hyper.kind == "random"
-            else hyper
-        )
+        if hyper.kind == "random":
+            hyper = replace(hyper, source="none", sentences=None, centred=False)
+        return hyper
 
     @classmethod
     def corpora(cls, hyper: ProjectionHyper) -> Sequence[str]:
@@ -146,9 +132,8 @@ class Projection(Transform):
     def transform(self, encoder: Any, context: Context) -> Affine:
         hyper = self.hyper
         if hyper.kind == "random":
-            weight = random_directions(
-                encoder.encode(["a"]).shape[1], hyper.dimensions, context.seed
-            )
+            width = encoder.encode(["a"]).shape[1]
+            weight = random_directions(width, hyper.dimensions, context.seed)
             return Affine(encoder, weight, torch.zeros(len(weight), dtype=torch.float64))
         vectors = torch.from_numpy(np.ascontiguousarray(self.vectors(encoder, context)))
         weight, centre = leading_directions(vectors, hyper.dimensions, hyper.centred)

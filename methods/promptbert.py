@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from methods.base import (
     Step,
     Tokens,
     Views,
+    fingerprint,
     overlay,
 )
 
@@ -28,15 +30,18 @@ SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
 
 
+UNLABELLED = {"label": False}
+
+
 @dataclass(frozen=True)
 class PromptBERTHyper(ContrastiveHyper):
     # Templates of BERT (RoBERTa: below), from the released script: of the first view and of
     # scoring, and of the second view. They are too long for a label.
     template: str = field(
-        default=f'This sentence of "{SENTENCE}" means {MASK}.', metadata={"label": False}
+        default=f'This sentence of "{SENTENCE}" means {MASK}.', metadata=UNLABELLED
     )
     template_2: str = field(
-        default=f'This sentence : "{SENTENCE}" means {MASK}.', metadata={"label": False}
+        default=f'This sentence : "{SENTENCE}" means {MASK}.', metadata=UNLABELLED
     )
     denoise: bool = True  # subtract the template's own state in training
     denoise_scored: bool = False  # subtract it in scoring
@@ -57,9 +62,8 @@ class Prompt:
         parts = template.replace(MASK, tokenizer.mask_token).split(SENTENCE)
         before, behind = tokenizer(parts)["input_ids"]
         behind = behind[1:]
-        return cls(
-            tuple(before[:-1]), tuple(behind), behind.index(tokenizer.mask_token_id) - len(behind)
-        )
+        place = behind.index(tokenizer.mask_token_id) - len(behind)
+        return cls(tuple(before[:-1]), tuple(behind), place)
 
     def __len__(self) -> int:
         return len(self.before) + len(self.behind)
@@ -73,14 +77,12 @@ class Prompt:
         return states[torch.arange(len(states), device=states.device), mask.sum(1) + self.place]
 
     def alone(self, lengths: Tensor, config: Any) -> tuple[list[list[int]], Tensor]:
-        """Return tokens and positions of the template alone, positioned as around a sentence of
-        each length."""
+        """Return tokens and positions of the template, as around sentences of each length."""
         first = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta") else 0
         places = torch.arange(len(self)) + first
         shift = (torch.arange(len(self)) >= len(self.before)).long()
-        return [[*self.before, *self.behind]] * len(
-            lengths
-        ), places + shift * lengths.cpu().unsqueeze(1)
+        positions = places + shift * lengths.cpu().unsqueeze(1)
+        return [[*self.before, *self.behind]] * len(lengths), positions
 
 
 class PromptEncoder:
@@ -99,14 +101,12 @@ class PromptEncoder:
     @property
     def identity(self) -> str:
         described = json.dumps([self.base.identity, self._stored], sort_keys=True)
-        return f"{self.kind}-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+        return fingerprint(self.kind, described, {})
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         if self.period:
-            sentences = [
-                text if not text.strip() or text[-1] in ENDINGS else f"{text}."
-                for text in sentences
-            ]
+            ended = [not text.strip() or text[-1] in ENDINGS for text in sentences]
+            sentences = [text + "." * (not end) for text, end in zip(sentences, ended, strict=True)]
         prompt = self._prompt
         # The template already includes the two special tokens of the sentence.
         tokens = prompt.around(self.base.tokenize(sentences, room=len(prompt) - 2))
@@ -114,9 +114,8 @@ class PromptEncoder:
             tokens, pool=lambda states, mask: prompt.at_mask(states[-1], mask)
         )
         if self.denoise and tokens:
-            lengths, own = np.unique(
-                [len(row) - len(prompt) for row in tokens], return_inverse=True
-            )
+            inner = [len(row) - len(prompt) for row in tokens]
+            lengths, own = np.unique(inner, return_inverse=True)
             vectors -= self._alone(torch.from_numpy(lengths))[own]
         return vectors
 
@@ -138,7 +137,7 @@ class PromptEncoder:
         return self._stored
 
     @classmethod
-    def load(cls, folder: Path, stored: dict[str, Any], *, base: Any, **_: Any) -> PromptEncoder:
+    def load(cls, folder: Path, stored: Any, *, base: Any, **_: Any) -> PromptEncoder:
         return cls(base, stored["template"], stored["denoise"], stored["period"])
 
 
@@ -187,31 +186,23 @@ class PromptBERT(Contrastive):
             before, *behind = template.split(SENTENCE)
             if len(behind) != 1 or MASK in before or behind[0].count(MASK) != 1:
                 raise Refusal(
-                    f"a template of 'promptbert' needs {SENTENCE} once, then {MASK} once, not '{template}'"
+                    f"a template of 'promptbert' needs {SENTENCE} once, then {MASK} once, "
+                    f"not '{template}'"
                 )
 
     def prepare(self, context: Context) -> None:
         super().prepare(context)
-        self.prompts = [
-            Prompt.read(text, context.tokenizer)
-            for text in (self.hyper.template, self.hyper.template_2)
-        ]
+        texts = (self.hyper.template, self.hyper.template_2)
+        self.prompts = [Prompt.read(text, context.tokenizer) for text in texts]
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        corpus = context.tokens()
-        tokens = [corpus[row] for row in step.rows]
+        tokens = step.take(context.tokens())
         named = {part.name: part.extras(tokens, step) for part in self.slots}
-        rows = [
-            *self.views(tokens, step),
-            *(extra for extras in named.values() for extra in extras),
-        ]
+        rows = [*self.views(tokens, step), *chain.from_iterable(named.values())]
         prompts = [self.prompts[min(row, 1)] for row in range(len(rows))]
         wrapped = [prompt.around(row) for prompt, row in zip(prompts, rows, strict=True)]
         states, mask = context.states([each[i] for i in range(len(tokens)) for each in wrapped])
-        alone = [
-            self._alone(context, prompt, each)
-            for prompt, each in zip(prompts, wrapped, strict=True)
-        ]
+        alone = list(map(partial(self._alone, context), prompts, wrapped))
 
         def at_layer(layer: int) -> list[Tensor]:
             heads = []
@@ -226,13 +217,11 @@ class PromptBERT(Contrastive):
         return self.loss(Views(vectors[:2], lambda layer: at_layer(layer)[:2], extras), step)
 
     def _alone(self, context: Context, prompt: Prompt, wrapped: Tokens) -> list[Tensor]:
-        """Return the template's own states in each layer, for each sentence; empty without
-        denoising."""
+        """Return the template's states per layer for each sentence; none without denoising."""
         if not self.hyper.denoise:
             return []
-        lengths, own = torch.tensor([len(row) - len(prompt) for row in wrapped]).unique(
-            return_inverse=True
-        )
+        inner = torch.tensor([len(row) - len(prompt) for row in wrapped])
+        lengths, own = inner.unique(return_inverse=True)
         tokens, positions = prompt.alone(lengths, context.backbone.config)
         states, mask = context.states(tokens, position_ids=positions.to(context.device))
         return [prompt.at_mask(layer, mask)[own.to(layer.device)] for layer in states]

@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
+from methods.base import LABEL, POOLERS, Context, HyperParameters, Method
 
 
 @dataclass(frozen=True)
 class PublishedHyper(HyperParameters):
     # A hub id or a folder. The default is an unsupervised SimCSE checkpoint, scored as by its
     # authors (b.10).
-    model: str = field(
-        default="princeton-nlp/unsup-simcse-bert-base-uncased", metadata={"label": True}
-    )
-    pooler: str | None = field(
-        default="cls_before_pooler", metadata={"label": True}
-    )  # None: the checkpoint's own
+    model: str = field(default="princeton-nlp/unsup-simcse-bert-base-uncased", metadata=LABEL)
+    # None: the checkpoint's own
+    pooler: str | None = field(default="cls_before_pooler", metadata=LABEL)
 
 
 class Published(Method):
@@ -35,11 +32,7 @@ class Published(Method):
     Hyper = PublishedHyper
     trained = False
     backbone_free = True
-
-    @classmethod
-    def check(cls, hyper: PublishedHyper) -> None:
-        if hyper.pooler is not None and hyper.pooler not in POOLERS:
-            raise Refusal(f"there is no pooler '{hyper.pooler}' (known: {', '.join(POOLERS)})")
+    choices = {"pooler": (*POOLERS, None)}
 
     def encoder(self, context: Context) -> Any:
         return context.load_encoder(self.hyper.model, self.hyper.pooler)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from methods.base import (
+    LATER,
     SHARED_RECIPE,
     Context,
     Contrastive,
@@ -22,9 +23,7 @@ from methods.base import (
 
 @dataclass(frozen=True)
 class SimCSEHyper(ContrastiveHyper):
-    delete_word: bool = field(
-        default=False, metadata={"later": True}
-    )  # delete a word in the second view
+    delete_word: bool = field(default=False, metadata=LATER)  # in the second view
 
 
 class SimCSE(Contrastive):
@@ -53,17 +52,15 @@ class SimCSE(Contrastive):
     def prepare(self, context: Context) -> None:
         super().prepare(context)
         if self.hyper.delete_word:
-            texts = [
-                without_a_word(text, context.seed, row)
-                for row, text in enumerate(context.sentences())
-            ]
+            sentences = context.sentences()
+            texts = [without_a_word(text, context.seed, i) for i, text in enumerate(sentences)]
             # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs
             # truncation.
             self.shorter = context.tokenize(texts, max(map(len, context.tokens())))
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         if self.hyper.delete_word:
-            return tokens, [self.shorter[row] for row in step.rows]
+            return tokens, step.take(self.shorter)
         return super().views(tokens, step)
 
 

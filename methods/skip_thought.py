@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,39 +14,30 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, stream
+from methods.base import Context, HyperParameters, Method, Refusal, Step, fingerprint, stream
 
-END, UNKNOWN, FIRST = (
-    0,
-    1,
-    2,
-)  # ids of the end token, of unknown words, and of the most frequent word [code]
+# Ids of the end token, of unknown words, and of the most frequent word [code].
+END, UNKNOWN, FIRST = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class SkipThoughtHyper(HyperParameters):
-    units: int = (
-        2400  # hidden size of every GRU and of a sentence vector (uni-skip; paper and code)
-    )
+    units: int = 2400  # size of every GRU and of a sentence vector (uni-skip; paper and code)
     width: int = 620  # size of a word vector (code)
     vocabulary: int = 20_000  # words including the two special ids (paper and code)
-    longest: int = (
-        30  # triples with a sentence of this many words are excluded (code; not in the paper)
-    )
-    condition: str = (
-        "every"  # decoders see the sentence at "every" word (paper) or as "first" state (code)
-    )
-    reset: str = (
-        "before"  # reset gate applied "before" (paper) or "after" (code) the recurrent matrix
-    )
-
-
-_CHOICES = {"condition": ("every", "first"), "reset": ("before", "after")}
+    longest: int = 30  # triples with a sentence of so many words are excluded (code)
+    condition: str = "every"  # decoders see it at "every" word (paper) or as "first" state (code)
+    reset: str = "before"  # reset gate "before" (paper) or "after" (code) the recurrent matrix
 
 
 def tokenize(sentence: str) -> list[str]:
     """Return words and punctuation marks in lower case."""
     return re.findall(r"\w+|[^\w\s]", sentence.lower())
+
+
+def uniform(generator: torch.Generator, *shape: int) -> nn.Parameter:
+    """Return weights from [-0.1, 0.1] (paper and code)."""
+    return nn.Parameter(torch.empty(shape).uniform_(-0.1, 0.1, generator=generator))
 
 
 def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
@@ -62,8 +52,9 @@ def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
 class GRU(nn.Module):
     """A gated recurrent unit that returns its state after every word.
 
-        r, z = sigmoid(W x + U h + C s)    c = tanh(W' x + U' (r * h) + C' s)    h <- (1 - z) h + z
-        c
+        r, z = sigmoid(W x + U h + C s)
+        c = tanh(W' x + U' (r * h) + C' s)
+        h <- (1 - z) h + z c
 
     The terms C s are present if it decodes a sentence s and sees it at every word. All W have a
     bias. With `reset` "after", U' (r * h) is r * (U' h).
@@ -74,24 +65,18 @@ class GRU(nn.Module):
     ) -> None:
         super().__init__()
         self.reset = reset
-
-        def uniform(kind: str, columns: int) -> nn.Parameter:
-            generator = stream(seed, "skip-thought", name, kind)
-            return nn.Parameter(
-                torch.empty(3 * units, columns).uniform_(-0.1, 0.1, generator=generator)
-            )
-
-        # Recurrent matrices are orthogonal, others uniform in [-0.1, 0.1] (paper and code), biases
-        # 0 (code).
-        generator = stream(seed, "skip-thought", name, "recurrent")
+        words, recurrent, sentence = (
+            stream(seed, "skip-thought", name, kind) for kind in ("words", "recurrent", "sentence")
+        )
+        # Recurrent matrices are orthogonal (paper and code), biases 0 (code).
         square = [
-            nn.init.orthogonal_(torch.empty(units, units), generator=generator) for _ in range(3)
+            nn.init.orthogonal_(torch.empty(units, units), generator=recurrent) for _ in range(3)
         ]
-        self.words = uniform("words", width)
+        self.words = uniform(words, 3 * units, width)
         self.bias = nn.Parameter(torch.zeros(3 * units))
         self.gates = nn.Parameter(torch.cat(square[:2]))
         self.candidate = nn.Parameter(square[2])
-        self.sentence = uniform("sentence", units) if conditioned else None
+        self.sentence = uniform(sentence, 3 * units, units) if conditioned else None
 
     def forward(self, words: Tensor, sentence: Tensor | None = None) -> Tensor:
         """Return states (n, length, units) of word vectors (n, length, width)."""
@@ -104,9 +89,8 @@ class GRU(nn.Module):
         elif sentence is not None:
             state = sentence
         states = []
-        for gates, candidate in zip(
-            given[..., : 2 * units].unbind(1), given[..., 2 * units :].unbind(1), strict=True
-        ):
+        parts = given.split([2 * units, units], dim=-1)
+        for gates, candidate in zip(*(part.unbind(1) for part in parts), strict=True):
             reset, update = (gates + F.linear(state, self.gates)).sigmoid().chunk(2, dim=1)
             if self.reset == "before":
                 new = torch.tanh(candidate + F.linear(reset * state, self.candidate))
@@ -122,18 +106,14 @@ class Reader(nn.Module):
 
     def __init__(self, vocabulary: int, width: int, units: int, reset: str, seed: int = 0) -> None:
         super().__init__()
-        generator = stream(seed, "skip-thought", "embedding")
-        self.embedding = nn.Parameter(
-            torch.empty(vocabulary, width).uniform_(-0.1, 0.1, generator=generator)
-        )
+        self.embedding = uniform(stream(seed, "skip-thought", "embedding"), vocabulary, width)
         self.gru = GRU(width, units, reset, seed, "encoder")
 
     def embed(self, ids: Tensor) -> Tensor:
         return F.embedding(ids, self.embedding)
 
     def forward(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Return the state after the last word of each sentence, (n, units); zero for a sentence
-        without words."""
+        """Return the states after the last words, (n, units); zero for a sentence without words."""
         ids, lengths = pad(rows, self.embedding.device)
         states = self.gru(self.embed(ids))
         last = states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]
@@ -148,22 +128,17 @@ class Decoders(nn.Module):
         every = hyper.condition == "every"
         self.before = GRU(hyper.width, hyper.units, hyper.reset, seed, "before", every)
         self.after = GRU(hyper.width, hyper.units, hyper.reset, seed, "after", every)
-        generator = stream(seed, "skip-thought", "output")
-        self.output = nn.Parameter(
-            torch.empty(vocabulary, hyper.units).uniform_(-0.1, 0.1, generator=generator)
-        )
+        self.output = uniform(stream(seed, "skip-thought", "output"), vocabulary, hyper.units)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def loss(
         self, gru: GRU, reader: Reader, sentences: Tensor, rows: Sequence[Sequence[int]]
     ) -> Tensor:
-        """Return the summed -log P of all words and end tokens of the rows, each given the words
-        before it."""
+        """Return the summed -log P of all words and end tokens of the rows."""
         ids, lengths = pad([[*row, END] for row in rows], sentences.device)
         words = reader.embed(ids[:, :-1])
-        start = words.new_zeros(
-            len(ids), 1, words.shape[-1]
-        )  # the first word has no predecessor [code]
+        # The first word has no predecessor [code].
+        start = words.new_zeros(len(ids), 1, words.shape[-1])
         states = gru(torch.cat([start, words], dim=1), sentences)
         predicted = torch.arange(ids.shape[1], device=ids.device) < lengths.unsqueeze(1)
         logits = F.linear(states[predicted], self.output, self.bias)
@@ -186,11 +161,8 @@ class SkipThoughtEncoder:
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256("\n".join([self.reader.gru.reset, *self.words]).encode())
-        for name, tensor in sorted(self.arrays.items()):
-            digest.update(name.encode())
-            digest.update(tensor.cpu().numpy().tobytes())
-        return f"{self.kind}-{digest.hexdigest()[:16]}"
+        described = "\n".join([self.reader.gru.reset, *self.words])
+        return fingerprint(self.kind, described, self.arrays)
 
     def number(self, sentence: str) -> list[int]:
         """Return the ids of a sentence's words."""
@@ -212,9 +184,7 @@ class SkipThoughtEncoder:
         return {"reset": self.reader.gru.reset}
 
     @classmethod
-    def load(
-        cls, folder: Path, stored: dict[str, Any], *, device: str, arrays: dict[str, Tensor]
-    ) -> SkipThoughtEncoder:
+    def load(cls, folder: Path, stored: Any, *, device: str, arrays: Any) -> SkipThoughtEncoder:
         vocabulary, width = arrays["embedding"].shape
         reader = Reader(vocabulary, width, len(arrays["gru.candidate"]), stored["reset"])
         reader.load_state_dict(arrays)
@@ -246,50 +216,22 @@ class SkipThought(Method):
     Hyper = SkipThoughtHyper
     # Paper: batch size 128, clipping at 10, Adam. Code: learning rate, five epochs, constant
     # schedule.
-    paper = {
-        "*": {
-            "batch_size": 128,
-            "clip": 10.0,
-            "learning_rate": 2e-4,
-            "schedule": "constant",
-            "epochs": 5,
-        }
-    }
+    _recipe = {"learning_rate": 2e-4, "schedule": "constant", "epochs": 5}
+    paper = {"*": {**_recipe, "batch_size": 128, "clip": 10.0}}
     official = {
-        "*": {
-            "batch_size": 64,
-            "clip": 5.0,
-            "learning_rate": 2e-4,
-            "schedule": "constant",
-            "epochs": 5,
-            "condition": "first",
-            "reset": "after",
-        }
+        "*": {**_recipe, "batch_size": 64, "clip": 5.0, "condition": "first", "reset": "after"}
     }
+    needs = ("units >= 1", "width >= 1", "vocabulary >= 3", "longest >= 2")
+    choices = {"condition": ("every", "first"), "reset": ("before", "after")}
     backbone_free = True
     reader: Reader
     decoders: Decoders
 
-    @classmethod
-    def check(cls, hyper: SkipThoughtHyper) -> None:
-        for name, least in {"units": 1, "width": 1, "vocabulary": FIRST + 1, "longest": 2}.items():
-            if getattr(hyper, name) < least:
-                raise Refusal(
-                    f"'{name}' of 'skip-thought' is at least {least}, not {getattr(hyper, name)}"
-                )
-        for name, choices in _CHOICES.items():
-            if getattr(hyper, name) not in choices:
-                raise Refusal(
-                    f"'{name}' of 'skip-thought' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'"
-                )
-
     def prepare(self, context: Context) -> None:
         sentences = context.sentences()
         self.words = frequent(map(tokenize, sentences), self.hyper.vocabulary - FIRST)
-        vocabulary = FIRST + len(self.words)
-        self.reader = Reader(
-            vocabulary, self.hyper.width, self.hyper.units, self.hyper.reset, context.seed
-        )
+        vocabulary, hyper = FIRST + len(self.words), self.hyper
+        self.reader = Reader(vocabulary, hyper.width, hyper.units, hyper.reset, context.seed)
         self.decoders = Decoders(vocabulary, self.hyper, context.seed)
         number = SkipThoughtEncoder(self.reader, self.words).number
         self.rows = [number(sentence) for sentence in sentences]
@@ -302,19 +244,20 @@ class SkipThought(Method):
         ]
         if not self.centres:
             raise Refusal(
-                f"no document has three consecutive sentences of fewer than {self.hyper.longest} words"
+                "no document has three consecutive sentences of fewer than "
+                f"{self.hyper.longest} words"
             )
 
     def items(self, context: Context) -> int:
         return len(self.centres)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        centres = [self.centres[row] for row in step.rows]
-        sentences = self.reader([self.rows[row] for row in centres])
+        centres = step.take(self.centres)
+        sentences, loss = self.reader([self.rows[row] for row in centres]), self.decoders.loss
         before, after = ([self.rows[row + shift] for row in centres] for shift in (-1, 1))
-        return self.decoders.loss(
-            self.decoders.before, self.reader, sentences, before
-        ) + self.decoders.loss(self.decoders.after, self.reader, sentences, after)
+        return loss(self.decoders.before, self.reader, sentences, before) + loss(
+            self.decoders.after, self.reader, sentences, after
+        )
 
     def encoder(self, context: Context) -> SkipThoughtEncoder:
         return SkipThoughtEncoder(self.reader, self.words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,7 +13,6 @@ from methods.base import (
     Contrastive,
     ContrastiveHyper,
     Negatives,
-    Refusal,
     Shape,
     Step,
     Views,
@@ -23,19 +23,13 @@ from methods.base import (
 @dataclass(frozen=True)
 class SSCLHyper(ContrastiveHyper):
     stack: int = 2  # number of last intermediate layers (Figure 3b: 2 is best)
-    layer: int | None = (
-        None  # one intermediate layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none
-    )
+    layer: int | None = None  # one layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none
     positive: str = "dropout"  # "dropout": the other view; "self": the vector itself (SSCL-BERT)
-    negatives: str = (
-        "all"  # layer vectors of "all" sentences of the batch, or only of the anchor's "own"
-    )
+    # Layer vectors of "all" sentences of the batch, or only of the anchor's "own".
+    negatives: str = "all"
     sides: str = "both"  # layer vectors of "both" views, or of the anchor's view ("one")
     detach: bool = False  # no gradient of the negatives to the lower layers
     average: bool = False  # average the losses with and without layer negatives
-
-
-_CHOICES = {"positive": ("dropout", "self"), "negatives": ("all", "own"), "sides": ("both", "one")}
 
 
 class SSCL(Contrastive):
@@ -56,19 +50,12 @@ class SSCL(Contrastive):
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = overlay(SHARED_RECIPE, {"*": {"negatives": "own", "sides": "one"}})
     official = overlay(SHARED_RECIPE, {"*": {"average": True}})
-
-    @classmethod
-    def check(cls, hyper: SSCLHyper) -> None:
-        super().check(hyper)
-        for name, choices in _CHOICES.items():
-            if getattr(hyper, name) not in choices:
-                raise Refusal(
-                    f"'{name}' of 'sscl' is one of {', '.join(choices)}, not '{getattr(hyper, name)}'"
-                )
-        if hyper.layer is not None and hyper.layer < 0:
-            raise Refusal(f"'sscl' needs layer >= 1, or 0 for no negatives, not {hyper.layer}")
-        if hyper.stack < 0:
-            raise Refusal(f"'sscl' needs stack >= 0, not {hyper.stack}")
+    needs = ("layer >= 0", "stack >= 0")
+    choices = {
+        "positive": ("dropout", "self"),
+        "negatives": ("all", "own"),
+        "sides": ("both", "one"),
+    }
 
     @classmethod
     def clamp_to_backbone(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:
@@ -79,7 +66,10 @@ class SSCL(Contrastive):
     @classmethod
     def skip(cls, hyper: SSCLHyper, shape: Shape) -> str | None:
         if hyper.layer is not None and hyper.layer >= shape.depth:
-            return f"layer {hyper.layer} is not an intermediate layer of a backbone with {shape.depth} layers"
+            return (
+                f"layer {hyper.layer} is not an intermediate layer of a backbone with "
+                f"{shape.depth} layers"
+            )
         return None
 
     @classmethod
@@ -109,8 +99,6 @@ class SSCL(Contrastive):
             chosen = list(vectors) if self.hyper.sides == "both" else [vectors[0]]
             if self.hyper.detach:
                 chosen = [vector.detach() for vector in chosen]
-            stacked = (
-                torch.cat(chosen) if self.hyper.negatives == "all" else torch.stack(chosen, dim=1)
-            )
-            groups.append(Negatives(stacked))
+            join = torch.cat if self.hyper.negatives == "all" else partial(torch.stack, dim=1)
+            groups.append(Negatives(join(chosen)))
         return groups

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from methods.contract import Context, HyperParameters, Method, Refusal, Shape
+import numpy as np
+import torch
+from torch import Tensor
+
+from methods.contract import LABEL, Context, HyperParameters, Method, Refusal, Shape
 
 TARGET = "target"  # the `source` of a transform that is fitted on the sentences of each task
+CHUNK = 8192  # vectors per chunk: bounds memory on tasks of 100,000 sentences
+
+
+def in_chunks(vectors: Any, function: Callable[[Tensor], Tensor]) -> np.ndarray:
+    """Apply a function to chunks of numpy vectors (n, d); returns float32 numpy (n, k)."""
+    chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
+    return np.concatenate([function(chunk).float().cpu().numpy() for chunk in chunks])
+
+
+def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
+    """Return the sum of (x - centre)(x - centre)^T over vectors x (n, d), in float64."""
+    total = torch.zeros(len(centre), len(centre), dtype=torch.float64, device=vectors.device)
+    for chunk in vectors.split(CHUNK):
+        moved = chunk.double() - centre
+        total += moved.T @ moved
+    return total
 
 
 class Mapped:
-    """An Encoder that maps the vectors of another Encoder.
+    """An Encoder that maps the vectors of another one, `base`.
 
-    If the map is not fitted, it is fitted on the vectors of each task.
-
-    Attributes:
-        base: the other Encoder.
-        fixed: whether the map is fitted.
+    If the map is not `fixed`, it is fitted on the vectors of each task.
     """
 
     base: Any
@@ -30,8 +46,7 @@ class Mapped:
 
     @property
     def adapt(self) -> Callable[[Any], Any] | None:
-        """The map still to be applied to all vectors of a task; None if `encode` applies
-        everything."""
+        """The map left to apply to all vectors of a task; None if `encode` applies everything."""
         return None if self.fixed and not getattr(self.base, "adapt", None) else self._adapt
 
     def encode(self, sentences: Sequence[str]) -> Any:
@@ -47,10 +62,8 @@ class Mapped:
 class TransformHyper(HyperParameters):
     # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table
     # (docs/methods.md#bert-flow, #bert-whitening).
-    source: str = field(default="nli", metadata={"label": True})
-    sentences: int | None = (
-        None  # use the first so many sentences of the corpus; None uses all, as in the papers
-    )
+    source: str = field(default="nli", metadata=LABEL)
+    sentences: int | None = None  # the first so many of the corpus; None: all, as in the papers
 
 
 class Transform(Method):
@@ -58,17 +71,11 @@ class Transform(Method):
 
     Hyper = TransformHyper
     trained = False
+    needs: ClassVar[Sequence[str]] = ("sentences >= 2",)
 
     @classmethod
     def joins(cls) -> bool:
         return True
-
-    @classmethod
-    def check(cls, hyper: Any) -> None:
-        if hyper.sentences is not None and hyper.sentences < 2:
-            raise Refusal(
-                f"'{cls.name}' is fitted on at least 2 sentences, not on {hyper.sentences}"
-            )
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
@@ -79,27 +86,21 @@ class Transform(Method):
         return () if hyper.source == TARGET else (hyper.source,)
 
     def prepare(self, context: Context) -> None:
-        """Check the corpus before training, so that a bad one does not fail after it.
-
-        Raises:
-            Refusal: the corpus has fewer than two different sentences.
-        """
-        if (
-            self.hyper.source != TARGET
-            and len(set(context.sentences(self.hyper.source)[: self.hyper.sentences])) < 2
-        ):
+        """Refuse a corpus without two different sentences before training, not after it."""
+        source = self.hyper.source
+        if source != TARGET and len(set(self._sentences(context))) < 2:
             raise Refusal(
-                f"'{self.name}' is fitted on at least 2 different sentences; '{self.hyper.source}' has fewer"
+                f"'{self.name}' is fitted on at least 2 different sentences; '{source}' has fewer"
             )
 
+    def _sentences(self, context: Context) -> Sequence[str]:
+        return context.sentences(self.hyper.source)[: self.hyper.sentences]
+
     def vectors(self, encoder: Any, context: Context) -> Any:
-        """Return an Encoder's vectors (n, d) of the corpus to fit on; None if each task is fitted
-        on its own."""
+        """Return an Encoder's vectors (n, d) of the corpus to fit on; None for "target"."""
         if self.hyper.source == TARGET:
             return None
-        vectors = context.encode(
-            encoder, context.sentences(self.hyper.source)[: self.hyper.sentences]
-        )
+        vectors = context.encode(encoder, self._sentences(context))
         adapt = getattr(encoder, "adapt", None)
         return adapt(vectors) if adapt else vectors
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from methods.base import POOLERS, Context, HyperParameters, Method, Refusal
+from methods.base import LABEL, POOLERS, Context, HyperParameters, Method
 
 
 @dataclass(frozen=True)
 class UntrainedHyper(HyperParameters):
     # The default reproduces the published 56.70 (docs/methods.md#untrained).
-    pooler: str = field(default="avg_embedding_last", metadata={"label": True})
+    pooler: str = field(default="avg_embedding_last", metadata=LABEL)
 
 
 class Untrained(Method):
@@ -22,11 +22,7 @@ class Untrained(Method):
     reference = "Gao, Yao and Chen 2021, Table 5; princeton-nlp/SimCSE issue 285"
     Hyper = UntrainedHyper
     trained = False
-
-    @classmethod
-    def check(cls, hyper: UntrainedHyper) -> None:
-        if hyper.pooler not in POOLERS:
-            raise Refusal(f"there is no pooler '{hyper.pooler}' (known: {', '.join(POOLERS)})")
+    choices = {"pooler": POOLERS}
 
     def encoder(self, context: Context) -> Any:
         return context.encoder(self.hyper.pooler)

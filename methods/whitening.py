@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,16 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, Mapped, Refusal, Shape, Transform, TransformHyper
-
-CHUNK = 8192  # vectors per float64 chunk: bounds memory on tasks of 100,000 sentences
+from methods.base import Context, Mapped, Shape, Transform, TransformHyper, fingerprint, in_chunks
+from methods.transform import scatter
 
 
 @dataclass(frozen=True)
 class WhiteningHyper(TransformHyper):
-    dimensions: int | None = (
-        None  # columns of W; None keeps all. Su et al.: 256 (base), 384 (large)
-    )
+    dimensions: int | None = None  # columns of W; None: all. Su et al.: 256 (base), 384 (large)
 
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
@@ -33,25 +29,19 @@ def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tenso
     count, width = vectors.shape
     kept = min(dimensions or width, width)
     mean = vectors.mean(0, dtype=torch.float64)
-    covariance = torch.zeros(width, width, dtype=torch.float64, device=vectors.device)
-    for chunk in vectors.split(CHUNK):
-        centred = chunk.double() - mean
-        covariance += centred.T @ centred
-    covariance /= max(count - 1, 1)
+    covariance = scatter(vectors, mean) / max(count - 1, 1)
     if not torch.isfinite(covariance).all():  # reported when these vectors are scored
-        return mean, torch.full(
-            (width, kept), torch.nan, dtype=torch.float64, device=vectors.device
-        )
+        return mean, mean.new_full((width, kept), torch.nan)
     variances, directions = (part.flip(-1) for part in torch.linalg.eigh(covariance))
-    present = (
-        variances > variances[0] * width * torch.finfo(torch.float64).eps
-    )  # the threshold of numpy's matrix_rank
+    limits = torch.finfo(torch.float64)
+    present = variances > variances[0] * width * limits.eps  # the threshold of numpy's matrix_rank
     if (rank := int(present.sum())) < kept:
         warnings.warn(
-            f"whitening: {count} vectors vary in {rank} directions only, so {kept - rank} of {kept} dimensions are 0",
+            f"whitening: {count} vectors vary in {rank} directions only, "
+            f"so {kept - rank} of {kept} dimensions are 0",
             stacklevel=2,
         )
-    scales = torch.where(present, variances.clamp(min=torch.finfo(torch.float64).tiny).rsqrt(), 0.0)
+    scales = torch.where(present, variances.clamp(min=limits.tiny).rsqrt(), 0.0)
     return mean, (directions * scales)[:, :kept]
 
 
@@ -71,37 +61,21 @@ class Whitened(Mapped):
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256(f"{self.base.identity}/{self.dimensions}".encode())
-        for name, array in sorted(self.arrays.items()):
-            digest.update(name.encode() + array.cpu().numpy().tobytes())
-        return f"{self.kind}-{digest.hexdigest()[:16]}"
+        return fingerprint(self.kind, f"{self.base.identity}/{self.dimensions}", self.arrays)
 
     @property
     def fixed(self) -> bool:  # type: ignore[override]
         return bool(self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        return self._map(vectors, **(self.arrays or fitted(vectors, self.dimensions)))
-
-    def _map(self, vectors: np.ndarray, mean: Tensor, matrix: Tensor) -> np.ndarray:
-        chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
-        return np.concatenate(
-            [whiten(chunk.double(), mean, matrix).float().numpy() for chunk in chunks]
-        )
+        arrays = self.arrays or fitted(vectors, self.dimensions)
+        return in_chunks(vectors, lambda chunk: whiten(chunk.double(), **arrays))
 
     def save(self, folder: Any) -> dict[str, Any]:
         return {"dimensions": self.dimensions}
 
     @classmethod
-    def load(
-        cls,
-        folder: Any,
-        stored: dict[str, Any],
-        *,
-        base: Any,
-        arrays: dict[str, Tensor] | None = None,
-        **_: Any,
-    ) -> Whitened:
+    def load(cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, **_: Any) -> Whitened:
         return cls(base, stored["dimensions"], arrays or {})
 
 
@@ -131,21 +105,12 @@ class Whitening(Transform):
     reference = "Su et al. 2021, arXiv 2103.15316; code bojone/BERT-whitening@2bfea5a"
     Hyper = WhiteningHyper
     official = {}
-
-    @classmethod
-    def check(cls, hyper: WhiteningHyper) -> None:
-        super().check(hyper)
-        if hyper.dimensions is not None and hyper.dimensions < 0:
-            raise Refusal(
-                f"'whitening' needs dimensions >= 1, or none or 0 for all, not {hyper.dimensions}"
-            )
+    needs = ("dimensions >= 0",)
 
     @classmethod
     def clamp_to_backbone(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
         dimensions = hyper.dimensions or None
-        if (
-            dimensions and shape.width
-        ):  # 0 for an Encoder without backbone, whose width is not known yet
+        if dimensions and shape.width:  # 0 without a backbone: the width is not known yet
             dimensions = min(dimensions, shape.width)
         return replace(super().clamp_to_backbone(hyper, shape), dimensions=dimensions)
 

@@ -11,18 +11,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, Tokens, nt_xent, stream
+from methods.base import (
+    LABEL,
+    Context,
+    HyperParameters,
+    Method,
+    Refusal,
+    Step,
+    Tokens,
+    nt_xent,
+    stream,
+)
 
-NOISES = ("swap", "delete", None)
 READINGS = ("shared", "second", "corpus")
 CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 @dataclass(frozen=True)
 class WordNoiseHyper(HyperParameters):
-    noise: str | None = field(
-        default="swap", metadata={"label": True}
-    )  # one of NOISES; the report does not say which
+    # "swap" or "delete"; the report does not say which. None: no edits.
+    noise: str | None = field(default="swap", metadata=LABEL)
     probability: float = 0.1  # probability that a sentence is edited, once
     reading: str = "shared"  # one of READINGS
     temperature: float = 0.05  # base code
@@ -70,44 +78,27 @@ class WordNoise(Method):
     }
 
     edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
-
-    @classmethod
-    def check(cls, hyper: WordNoiseHyper) -> None:
-        if hyper.temperature <= 0:
-            raise Refusal(f"'word-noise' needs temperature > 0, not {hyper.temperature}")
-        if not 0 <= hyper.probability <= 1:
-            raise Refusal(f"'word-noise' needs 0 <= probability <= 1, not {hyper.probability}")
-        known: tuple[str | None, ...]
-        for name, known in (("noise", NOISES), ("reading", READINGS)):
-            if getattr(hyper, name) not in known:
-                names = ", ".join(str(one).lower() for one in known)
-                raise Refusal(
-                    f"'{name}' of 'word-noise' is one of {names}, not '{getattr(hyper, name)}'"
-                )
+    needs = ("temperature > 0", "0 <= probability <= 1")
+    choices = {"noise": ("swap", "delete", None), "reading": READINGS}
 
     def prepare(self, context: Context) -> None:
-        """Edit randomly chosen sentences; an edit is a function of the seed, the row and the
-        sentence."""
-        sentences, tokens = context.sentences(), context.tokens()
-        rows = self.edited_rows(len(sentences), context.seed)
+        """Edit randomly chosen sentences; an edit depends on the seed, the row and the sentence."""
+        sentences, seed = context.sentences(), context.seed
+        rows = self.edited_rows(len(sentences), seed)
         noise = self.hyper.noise or ""  # without noise no rows are edited
-        edited = [
-            edit(sentences[row], noise, stream(context.seed, "word-noise", row)) for row in rows
-        ]
+        edited = [edit(sentences[row], noise, stream(seed, "word-noise", row)) for row in rows]
         # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs
         # truncation.
-        longest = max(map(len, tokens))
-        self.edited = dict(
-            zip(rows, context.tokenize(edited, longest) if edited else [], strict=True)
-        )
+        longest = max(map(len, context.tokens()))
+        tokens = context.tokenize(edited, longest) if edited else []
+        self.edited = dict(zip(rows, tokens, strict=True))
 
     def edited_rows(self, count: int, seed: int) -> list[int]:
         """Return which of `count` sentences are edited; the same for both kinds of noise."""
         if self.hyper.noise is None:
             return []
-        draws = torch.rand(
-            1 if self.hyper.reading == "corpus" else count, generator=stream(seed, "word-noise")
-        )
+        distinct = 1 if self.hyper.reading == "corpus" else count
+        draws = torch.rand(distinct, generator=stream(seed, "word-noise"))
         return (draws.expand(count) < self.hyper.probability).nonzero().flatten().tolist()
 
     def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, Tokens]:
@@ -116,8 +107,7 @@ class WordNoise(Method):
         return (tokens if self.hyper.reading == "second" else edited), edited
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        corpus = context.tokens()
-        first, second = context.embed(self.views([corpus[row] for row in step.rows], step)).vectors
+        first, second = context.embed(self.views(step.take(context.tokens()), step)).vectors
         return self.loss(first, second)
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
@@ -150,9 +140,7 @@ def _segmenter() -> Any:
     try:
         import jieba
     except ModuleNotFoundError:
-        raise Refusal(
-            "Chinese sentences need the package jieba for word segmentation; install it"
-        ) from None
+        raise Refusal("Chinese sentences need the package jieba; install it") from None
     segmenter = jieba.Tokenizer()
     # Loaded here, since jieba would otherwise read a cache from a folder that other users may write
     # to.

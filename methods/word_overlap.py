@@ -16,9 +16,7 @@ from methods.base import Context, HyperParameters, Method
 
 @dataclass(frozen=True)
 class WordOverlapHyper(HyperParameters):
-    width: int = (
-        2048  # random signs per word; the error of the cosine is about 1 / sqrt(width) = 0.02
-    )
+    width: int = 2048  # random signs per word; the cosine's error is about 1 / sqrt(width) = 0.02
 
 
 class BagOfWords:
@@ -27,9 +25,8 @@ class BagOfWords:
 
     Vectors of different words are nearly orthogonal, so the cosine of two means approximates that
     of the word counts. Vectors have length 1 because the first step of RMSProp changes a weight by
-    0.1 whatever
-    its gradient: sums of signs would saturate the units of a network, and rounding would determine
-    its accuracy.
+    0.1 whatever its gradient: sums of signs would saturate the units of a network, and rounding
+    would determine its accuracy.
     """
 
     kind = "word-overlap"
@@ -49,11 +46,8 @@ class BagOfWords:
             for word in words:
                 if word not in signs:
                     seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
-                    signs[word] = (
-                        np.random.default_rng(seed).integers(0, 2, self.width).astype(np.float32)
-                        * 2
-                        - 1
-                    )
+                    bits = np.random.default_rng(seed).integers(0, 2, self.width)
+                    signs[word] = bits.astype(np.float32) * 2 - 1
                 vector += signs[word]  # exact, since sums of integers
             vector /= np.float32(max(1, len(words)) * math.sqrt(self.width))
         return vectors

@@ -9,8 +9,7 @@ from bench.runs import config as suites
 from bench.registry.backbones import TOY_VERSION
 from bench.datasets.corpora import MADE
 from bench.utils.errors import UserError
-from bench.utils.files import blocking_path
-from bench.utils.files import slug
+from bench.utils.files import blocking_path, slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 
@@ -19,8 +18,9 @@ try:
     for path in workflow.configfiles:
         suites.read(path)
     # Adds the configuration's method_paths to BENCH_METHODS, which every job inherits.
-    suites.validate(config)
-    PLANNED = {found.run.id: found for found in suites.planned(config)}
+    with suites.naming(", ".join(map(str, workflow.configfiles))):
+        suites.validate(config)
+        PLANNED = {found.run.id: found for found in suites.planned(config)}
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -32,6 +32,14 @@ CORPORA = {
 }
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
+TOGETHER = config.get("runs_together", 1)
+PER_JOB = config.get("runs_per_job", 1)
+# Where the results of each stage are.
+FOLDERS = {
+    "train": f"{RESULTS}/trained",
+    "score": f"{RESULTS}/scores",
+    "analyse": f"{RESULTS}/analyses",
+}
 for blocked in filter(None, map(blocking_path, (Path(RESULTS), Path(FIGURES)))):
     raise WorkflowError(f"{blocked} is no folder, where results go; move it away")
 
@@ -67,53 +75,56 @@ def backbone_reference(wildcards):
     return BACKBONES[wildcards.backbone].reference
 
 
-def run_inputs(wildcards):
-    return inputs_of(wildcards.run)
+def runs_of(stage, ids):
+    """Those of some runs that have a stage."""
+    has = {
+        "train": lambda run: RUNS[run].trained,
+        "score": lambda run: True,
+        "analyse": lambda run: PLANNED[run].analyses,
+    }
+    return list(filter(has[stage], ids))
 
 
-def inputs_of(run_id):
-    run = RUNS[run_id]
-    inputs = [f"{RESULTS}/inputs/data.json"]
-    if run.backbone.source != "none":
-        inputs.append(f"{RESULTS}/inputs/backbone-{run.backbone.name}.json")
-    inputs += [f"{RESULTS}/inputs/corpus-{slug(name)}.json" for name in run.corpora]
-    return inputs
+def inputs_of(stage, ids):
+    """The inputs of a job. Some analyses read the training corpus, even for encoders that are not trained here."""
+    runs = [RUNS[run] for run in ids]
+    corpora = {name for run in runs for name in run.corpora}
+    if stage == "analyse":
+        corpora |= {run.corpus for run in runs}
+    names = {f"corpus-{slug(name)}" for name in corpora}
+    names |= {
+        f"backbone-{run.backbone.name}" for run in runs if run.backbone.source != "none"
+    }
+    inputs = [f"{RESULTS}/inputs/{name}.json" for name in ("data", *sorted(names))]
+    trained = [] if stage == "train" else runs_of("train", ids)
+    return inputs + [f"{FOLDERS['train']}/{run}.json" for run in trained]
 
 
-def analysis_inputs(wildcards):
-    return analysis_inputs_of(wildcards.run)
-
-
-def analysis_inputs_of(run_id):
-    """Some analyses read the training corpus, even for encoders that are not trained here."""
-    corpus = slug(RUNS[run_id].corpus)
-    return [*inputs_of(run_id), f"{RESULTS}/inputs/corpus-{corpus}.json"]
-
-
-def trained_encoder(wildcards):
-    return (
-        f"{RESULTS}/trained/{wildcards.run}.json" if RUNS[wildcards.run].trained else []
+def jobs_of(stage):
+    """The runs of each job by the name of its rule; with one run per job, one rule for all of them."""
+    if PER_JOB == 1:
+        return {stage: ["{run}"]}
+    jobs = (
+        list(RUNS)[first : first + PER_JOB] for first in range(0, len(RUNS), PER_JOB)
     )
+    return {
+        f"{stage}_{number}": ids
+        for number, job in enumerate(jobs)
+        if (ids := runs_of(stage, job))
+    }
 
 
-def run_arguments(wildcards):
-    return RUNS[wildcards.run].arguments
+def of_job(function, stage, ids):
+    return lambda wildcards: function(stage, [wildcards.get("run", run) for run in ids])
 
 
-def run_threads(wildcards):
-    return RUNS[wildcards.run].recipe.threads
+def job_threads(stage, ids):
+    most = max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
+    return min(TOGETHER, len(ids)) * most
 
 
 def suite_config(wildcards):
     return json.dumps(config, sort_keys=True)
-
-
-def run_tasks(wildcards):
-    return PLANNED[wildcards.run].tasks
-
-
-def run_analyses(wildcards):
-    return PLANNED[wildcards.run].analyses
 
 
 def probing_tasks(wildcards):
@@ -121,34 +132,26 @@ def probing_tasks(wildcards):
     return [task for task in expand_tasks(config["tasks"]) if task in PROBING_TASKS]
 
 
-def plan_part(run_ids, *more):
-    """The part of the plan for a job of several runs, with only the keys that affect the job."""
-    keys = ("id", "method", "setting", "reference", "seed", "recipe_changes", *more)
-    entries = [PLANNED[run].describe() for run in run_ids]
+def plan_part(stage, ids):
+    """The part of the plan for a job, with only the keys that affect it."""
+    keys = ["id", "method", "setting", "reference", "seed", "recipe_changes"]
+    keys += {"train": [], "score": ["tasks"], "analyse": ["analyses"]}[stage]
+    entries = [PLANNED[run].describe() for run in ids]
     plan = {
         "corpus": config["corpus"],
         "data": config["data"],
         "mode": suites.mode_of(config),
         "runs": [{key: entry[key] for key in keys} for entry in entries],
     }
-    text = json.dumps(plan, ensure_ascii=False, sort_keys=True)
-    return lambda wildcards: text  # Snakemake expands wildcards in plain strings
+    return json.dumps(plan, ensure_ascii=False, sort_keys=True)
 
 
 def suite_folder(wildcards):
     return RESULTS
 
 
-def all_scores(wildcards):
-    return [f"{RESULTS}/scores/{run}.json" for run in RUNS]
-
-
-def all_analyses(wildcards):
-    return [
-        f"{RESULTS}/analyses/{run}.json"
-        for run, found in PLANNED.items()
-        if found.analyses
-    ]
+def outputs_of(stage):
+    return [f"{FOLDERS[stage]}/{run}.json" for run in runs_of(stage, RUNS)]
 
 
 def compared(wildcards):

@@ -22,8 +22,8 @@ rule plan:
 rule tables:
     input:
         f"{RESULTS}/plan.json",
-        all_scores,
-        all_analyses,
+        outputs_of("score"),
+        outputs_of("analyse"),
     output:
         report(
             f"{RESULTS}/tables/sts.csv",
@@ -45,8 +45,8 @@ rule tables:
 rule figures:
     input:
         f"{RESULTS}/plan.json",
-        all_scores,
-        all_analyses,
+        outputs_of("score"),
+        outputs_of("analyse"),
     output:
         report(
             f"{FIGURES}/leaderboard.png",
@@ -92,8 +92,8 @@ rule page:
 rule coverage:
     input:
         f"{RESULTS}/plan.json",
-        all_scores,
-        all_analyses,
+        outputs_of("score"),
+        outputs_of("analyse"),
     output:
         report(
             f"{RESULTS}/tables/coverage.md",
@@ -132,7 +132,7 @@ if "compare" in config:
     rule compare:
         input:
             f"{RESULTS}/plan.json",
-            all_scores,
+            outputs_of("score"),
         output:
             table=report(
                 f"{RESULTS}/tables/compare.csv",

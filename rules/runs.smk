@@ -1,65 +1,35 @@
-# Training and scoring are separate rules, so that scoring again does not train again.
+# Training, scoring and analysing runs. Scoring again does not train again, because each is a rule of its own.
+#
+# A job has `runs_per_job` runs: small runs take less time than starting a process. `runs_together` of them run at once,
+# which is a resource, because changing a resource does not trigger a rerun. A job reserves the threads of its concurrent
+# runs; a run always has the threads of its recipe, since sums of floats depend on their number.
+for stage, folder in FOLDERS.items():
+    for number, (name, ids) in enumerate(jobs_of(stage).items()):
 
-
-rule train:
-    input:
-        run_inputs,
-    output:
-        f"{RESULTS}/trained/{{run}}.json",
-    log:
-        f"{RESULTS}/logs/train/{{run}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/train/{{run}}.tsv"
-    # A stopped or killed training resumes (docs/unbreakable.md).
-    retries: 3
-    threads: run_threads
-    resources:
-        gpu=1,
-    params:
-        run=run_arguments,
-        suite=suite_folder,
-    shell:
-        "python -m bench train {params.run:q} --suite {params.suite:q} > {log:q} 2>&1"
-
-
-rule score:
-    input:
-        run_inputs,
-        trained_encoder,
-    output:
-        f"{RESULTS}/scores/{{run}}.json",
-    log:
-        f"{RESULTS}/logs/score/{{run}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/score/{{run}}.tsv"
-    resources:
-        gpu=1,
-    params:
-        run=run_arguments,
-        suite=suite_folder,
-        tasks=run_tasks,
-        mode=suites.mode_of(config),
-    shell:
-        "python -m bench score {params.run:q} --suite {params.suite:q}"
-        " --tasks {params.tasks:q} --mode {params.mode:q} > {log:q} 2>&1"
-
-
-rule analyse:
-    input:
-        analysis_inputs,
-        trained_encoder,
-    output:
-        f"{RESULTS}/analyses/{{run}}.json",
-    log:
-        f"{RESULTS}/logs/analyse/{{run}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/analyse/{{run}}.tsv"
-    resources:
-        gpu=1,
-    params:
-        run=run_arguments,
-        suite=suite_folder,
-        analyses=run_analyses,
-    shell:
-        "python -m bench analyse {params.run:q} --suite {params.suite:q}"
-        " --analyses {params.analyses:q} > {log:q} 2>&1"
+        rule:
+            name:
+                name
+            input:
+                of_job(inputs_of, stage, ids),
+            output:
+                expand(f"{folder}/{{run}}.json", run=ids),
+            log:
+                f"{RESULTS}/logs/{stage}/{ids[0]}.log",
+            benchmark:
+                f"{RESULTS}/benchmarks/{stage}/{ids[0]}.tsv"
+            # Jobs of several runs are long: trainings first, in the order of the configuration, so that none is left to
+            # the end while other cores are idle.
+            priority: PER_JOB > 1 and (2 if stage == "train" else 1) * len(RUNS) - number
+            # A stopped or killed training resumes (docs/unbreakable.md).
+            retries: 3 if stage == "train" else None
+            threads: of_job(job_threads, stage, ids)
+            resources:
+                gpu=1,
+                together=TOGETHER,
+            params:
+                plan=of_job(plan_part, stage, ids),
+                stage=stage,
+                suite=suite_folder,
+            shell:
+                "python -m bench runs --suite {params.suite:q} --stages {params.stage} --together {resources.together}"
+                " --json {params.plan:q} > {log:q} 2>&1"

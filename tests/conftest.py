@@ -1,16 +1,16 @@
-"""Shared by all tests: two tiny random backbones in Hugging Face format, a tiny data folder, a tiny
-corpus.
+"""Shared by all tests: two tiny random backbones, a tiny data folder, a tiny corpus.
 
-Nothing here knows anything: weights are random and gold scores are made up, so numbers only serve
-to be compared with each other.
+Weights are random and gold scores made up: numbers only serve to be compared with each other.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from string import ascii_lowercase
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -18,22 +18,27 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import pytest
 from hypothesis import settings
 
-from tests.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 - pytest finds hooks by name
+from tests.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 - hooks
 
-# No deadline: a busy machine is no failure. The same examples every time: a red test is red for
-# everybody.
+# No deadline: a busy machine is no failure. The same examples each time: red is red for everybody.
 settings.register_profile("sentbench", deadline=None, derandomize=True)
 settings.load_profile("sentbench")
+# Searching for garbage in what is imported and collected, which stays, is a quarter of collection.
+gc.disable()
 
-_TEXT = (
-    "a the one two small big red blue old new man woman dog cat bird child car boat house tree river road plays eats "
-    "sees finds takes holds moves runs jumps sleeps in on under near with and of to is was not very again today slowly"
-)
-WORDS = _TEXT.split()
+WORDS = """
+a the one two small big red blue old new man woman dog cat bird child car boat house tree river road
+plays eats sees finds takes holds moves runs jumps sleeps in on under near with and of to is was not
+very again today slowly
+""".split()  # noqa: SIM905
 LAYERS, WIDTH = 4, 32
-# Vectors of these backbones by two ways through float32: 7e-7 apart at most, whatever the
-# processor.
+# Vectors of these backbones by two ways through float32: 7e-7 apart at most on any processor.
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def make_sentences(count: int, seed: int, lengths: tuple[int, int] = (2, 9)) -> list[str]:
@@ -41,11 +46,9 @@ def make_sentences(count: int, seed: int, lengths: tuple[int, int] = (2, 9)) -> 
     draw = random.Random(seed)
     rows: list[str] = []
     while len(rows) < count:
-        rows.append(
-            draw.choice(rows)
-            if rows and draw.random() < 0.1
-            else " ".join(draw.choices(WORDS, k=draw.randint(*lengths)))
-        )
+        again = rows and draw.random() < 0.1
+        fresh = () if again else draw.choices(WORDS, k=draw.randint(*lengths))
+        rows.append(draw.choice(rows) if again else " ".join(fresh))
     return rows
 
 
@@ -53,13 +56,10 @@ def _bert_tokenizer():
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [
-        *special,
-        *WORDS,
-        *"abcdefghijklmnopqrstuvwxyz",
-        *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"),
-    ]
+    special = {
+        f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
+    }
+    pieces = [*special.values(), *WORDS, *ascii_lowercase, *(f"##{a}" for a in ascii_lowercase)]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -68,21 +68,15 @@ def _bert_tokenizer():
         single="[CLS] $A [SEP]",
         special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        model_max_length=64,
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
 
 
 def _roberta_tokenizer():
     from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
+    special = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"}
+    special |= {"pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -93,49 +87,25 @@ def _roberta_tokenizer():
     )
     tokenizer.train_from_iterator(make_sentences(50, seed=0), trainer)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token="<s>",
-        cls_token="<s>",
-        eos_token="</s>",
-        sep_token="</s>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-        mask_token="<mask>",
-        model_max_length=64,
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
 
 
 def _write_backbone(kind: str, folder: Path) -> Path:
     import torch
     from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
+    tokenizer = _bert_tokenizer() if kind == "bert" else _roberta_tokenizer()
     # Wider initial weights than BERT's 0.02, so that four random layers change vectors visibly.
-    common = {
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "initializer_range": 0.15,
-    }
+    shape = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4}
+    shape |= {"intermediate_size": 48, "initializer_range": 0.15, "vocab_size": len(tokenizer)}
+    more = {"type_vocab_size": 1, "pad_token_id": 1, "layer_norm_eps": 1e-5}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         if kind == "bert":
-            tokenizer = _bert_tokenizer()
-            model = BertModel(
-                BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **common),
-                add_pooling_layer=False,
-            )
+            config = BertConfig(max_position_embeddings=64, **shape)
+            model = BertModel(config, add_pooling_layer=False)
         else:
-            tokenizer = _roberta_tokenizer()
-            config = RobertaConfig(
-                vocab_size=len(tokenizer),
-                max_position_embeddings=66,
-                type_vocab_size=1,
-                pad_token_id=1,
-                layer_norm_eps=1e-5,
-                **common,
-            )
+            config = RobertaConfig(max_position_embeddings=66, **more, **shape)
             model = RobertaModel(config, add_pooling_layer=False)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -144,14 +114,13 @@ def _write_backbone(kind: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a random BERT, 4 layers of width 32, with a lower-casing WordPiece tokenizer and no
-    stored pooler."""
+    """A random BERT of 4 layers and width 32, with a lower-casing WordPiece tokenizer."""
     return _write_backbone("bert", tmp_path_factory.mktemp("models") / "tiny-bert")
 
 
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a random RoBERTa of the same shape, with a cased byte-level BPE tokenizer."""
+    """A random RoBERTa of the same shape, with a cased byte-level BPE tokenizer."""
     return _write_backbone("roberta", tmp_path_factory.mktemp("models") / "tiny-roberta")
 
 
@@ -163,8 +132,7 @@ def tiny_backbone(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with all seven STS tasks in their file formats, 12 pairs a file, and its
-    manifest."""
+    """A data folder with all seven STS tasks in their formats, 12 pairs a file."""
     from bench.utils.files import write_json
 
     folder = tmp_path_factory.mktemp("data")
@@ -175,35 +143,30 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         texts = make_sentences(24, seed)
         return [(texts[2 * i], texts[2 * i + 1], f"{draw.uniform(0, 5):.3f}") for i in range(12)]
 
+    def put(path: Path, lines: Iterable[str]) -> None:
+        path.write_text("".join(f"{line}\n" for line in lines))
+
     counts: dict[str, dict[str, int]] = {}
     for year in range(12, 17):
         task = sts / f"STS{year}-en-test"
         task.mkdir(parents=True)
         counts[f"STS{year}"] = dict.fromkeys(("first", "second"), 12)
         for number, name in enumerate(counts[f"STS{year}"]):
-            rows = pairs(100 * year + number)
-            # A pair without a gold score, as STS15 and STS16 have them.
-            (task / f"STS.input.{name}.txt").write_text(
-                "".join(f"{a}\t{b}\n" for a, b, _ in rows) + "blank\tblank\n"
-            )
-            (task / f"STS.gs.{name}.txt").write_text(
-                "".join(f"{gold}\n" for *_, gold in rows) + "\n"
-            )
+            # The last pair has no gold score, as some of STS15 and STS16.
+            rows = [*pairs(100 * year + number), ("blank", "blank", "")]
+            put(task / f"STS.input.{name}.txt", (f"{a}\t{b}" for a, b, _ in rows))
+            put(task / f"STS.gs.{name}.txt", (gold for *_, gold in rows))
     (sts / "STSBenchmark").mkdir()
     sick.mkdir()
-    for number, (split, sick_name) in enumerate(
-        {"train": "train", "dev": "trial", "test": "test_annotated"}.items()
-    ):
-        rows = pairs(10 + number)
-        text = "".join(
-            f"main\tfile\tyear\t{i}\t{gold}\t{a}\t{b}\n" for i, (a, b, gold) in enumerate(rows)
-        )
-        (sts / "STSBenchmark" / f"sts-{split}.csv").write_text(text)
-        rows = pairs(20 + number)
-        text = "".join(f"{i}\t{a}\t{b}\t{gold}\tNEUTRAL\n" for i, (a, b, gold) in enumerate(rows))
-        (sick / f"SICK_{sick_name}.txt").write_text(
-            "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment\n" + text
-        )
+    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment"
+    names = {"train": "train", "dev": "trial", "test": "test_annotated"}
+    for number, (split, sick_name) in enumerate(names.items()):
+        rows = enumerate(pairs(10 + number))
+        lines = (f"main\tfile\tyear\t{i}\t{gold}\t{a}\t{b}" for i, (a, b, gold) in rows)
+        put(sts / "STSBenchmark" / f"sts-{split}.csv", lines)
+        rows = enumerate(pairs(20 + number))
+        lines = (f"{i}\t{a}\t{b}\t{gold}\tNEUTRAL" for i, (a, b, gold) in rows)
+        put(sick / f"SICK_{sick_name}.txt", [header, *lines])
     for task in ("STS-B", "SICK-R"):
         counts[task] = dict.fromkeys(("train", "dev", "test"), 12)
     write_json(folder / "manifest.json", {"name": "tiny", "version": 1, "sts": counts})
@@ -224,47 +187,34 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train_tiny(
     tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
-    """Train a run's text on the tiny BERT and return its folder; equal settings share one unless
-    `fresh`."""
+    """Train a run on the tiny BERT: its folder, which equal settings share unless `fresh`."""
     from bench.runs.resolve import resolve
     from bench.training.loop import train
 
     done: dict[object, Path] = {}
+    places = {"backbone_name": str(tiny_bert), "corpus": str(tiny_corpus), "data": str(tiny_data)}
 
     def run(text: str, seed: int = 1, fresh: bool = False, **recipe: object) -> Path:
         recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, **recipe}
         key = (text, seed, tuple(sorted(recipe.items())))
-        if fresh or key not in done:
-            folder = tmp_path_factory.mktemp("run")
-            resolved = resolve(
-                text,
-                backbone_name=str(tiny_bert),
-                corpus=str(tiny_corpus),
-                data=str(tiny_data),
-                seed=seed,
-                recipe=recipe,
-            )
-            train(resolved, folder, folder)
-            if fresh:
-                return folder
-            done[key] = folder
-        return done[key]
+        if not fresh and key in done:
+            return done[key]
+        folder = tmp_path_factory.mktemp("run")
+        train(resolve(text, **places, seed=seed, recipe=recipe), folder, folder)
+        return folder if fresh else done.setdefault(key, folder)
 
     return run
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The embedded world of the smoke suite, to be read only; built once for all pytest-xdist
-    workers."""
+    """The embedded world of the smoke suite, to be read only; built once for all workers."""
     from filelock import FileLock
 
     from bench.world import build
 
-    base = tmp_path_factory.getbasetemp()
-    folder = (
-        base if worker_id == "master" else base.parent
-    ) / "world"  # workers have folders of their own below it
+    base = tmp_path_factory.getbasetemp()  # of a worker, below that of all
+    folder = (base if worker_id == "master" else base.parent) / "world"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             build(folder)

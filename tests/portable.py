@@ -1,8 +1,7 @@
 """The fast tests and the smoke suite's scores under several arithmetics of one processor.
 
-    python -m tests.portable [--only NAME ...] [--tests | --scores]     # a table; what is done is
-    not done again python -m tests.portable --quick                                    # what
-    continuous integration runs
+    python -m tests.portable [--only NAME ...] [--tests | --scores]     # a table; done parts stay
+    python -m tests.portable --quick                            # what continuous integration runs
 
 The smoke suite's inputs have to be in results/smoke, where make portable puts them.
 docs/portability.md has the rest.
@@ -19,7 +18,6 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +28,9 @@ from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from bench.utils.progress import Progress
+from tests import tolerances
 
-# Each by what it sets; `threads` are those of trainings, scorings and tests. On other processors
-# than x86-64 the variables change nothing.
+# Each by what it sets. On other processors than x86-64 the variables change nothing.
 THREADS = "OMP_NUM_THREADS"
 OLD = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 ARITHMETICS = {
@@ -47,18 +45,12 @@ ARITHMETICS = {
 
 # The part of both that notices another arithmetic soonest, in 100 seconds on two cores.
 QUICK_TESTS = [
-    "tests/methods/test_conformance.py",
-    "tests/methods/test_consert.py",
-    "tests/methods/test_flow.py",
-    "tests/methods/test_whitening.py",
-    "tests/evaluation/test_classifier.py",
+    *(f"tests/methods/test_{name}.py" for name in ("conformance", "consert", "flow", "whitening")),
+    *(f"tests/evaluation/test_{name}.py" for name in ("classifier", "geometry")),
+    *(f"tests/training/test_{name}.py" for name in ("mapped", "second_implementation")),
     "tests/models/test_packed_forward.py",
-    "tests/evaluation/test_geometry.py",
-    "tests/training/test_mapped.py",
-    "tests/training/test_second_implementation.py",
 ]
 QUICK_RUNS = ["untrained[pooler=avg]", "untrained[pooler=avg_top2]+flow[source=world]", "simcse"]
-QUICK_BACKBONE = "toy-bert"
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE, REFERENCE = ROOT / "results" / "smoke", ROOT / "results" / "reference" / "smoke.json"
@@ -78,40 +70,26 @@ def threads_of(name: str) -> int:
 
 
 def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, Any]:
-    """Run the fast tests: how many passed and failed, which, and the largest part of a tolerance
-    that one used."""
+    """Run the fast tests: how many passed, which failed, the largest part of a tolerance used."""
     folder.mkdir(parents=True, exist_ok=True)
     report, used = folder / "tests.xml", folder / "tolerances.jsonl"
     used.unlink(missing_ok=True)
-    words = [
-        "-m",
-        "not slow and not reported",
-        "-n",
-        str(CORES),
-        "--dist",
-        "loadfile",
-        "--benchmark-disable",
-        "-q",
-    ]
-    measured = find_spec("tests.tolerances") is not None
-    words += ["-p", "tests.tolerances", "--tolerances", str(used)] if measured else []
+    words = ["-m", "not slow and not reported", "-n", str(CORES), "--dist", "loadfile"]
+    words += ["--benchmark-disable", "-q", f"--junitxml={report}"]
+    words += ["-p", "tests.tolerances", "--tolerances", str(used)]
     with open(folder / "tests.log", "w") as log:
-        command = [sys.executable, "-m", "pytest", *words, f"--junitxml={report}", *chosen]
-        subprocess.run(
-            command, cwd=ROOT, env=environment(name), stdout=log, stderr=log, check=False
-        )
+        command = [sys.executable, "-m", "pytest", *words, *chosen]
+        subprocess.run(command, cwd=ROOT, env=environment(name), stdout=log, stderr=log)
     cases = list(ElementTree.parse(report).iter("testcase"))
-    skipped = sum(case.find("skipped") is not None for case in cases)
+    marks = [{child.tag for child in case} & {"skipped", "failure", "error"} for case in cases]
     failed = [
         f"{case.get('classname')}::{case.get('name')}"
-        for case in cases
-        if case.find("failure") is not None or case.find("error") is not None
+        for case, mark in zip(cases, marks, strict=True)
+        if mark - {"skipped"}
     ]
-    found: dict[str, Any] = {"passed": len(cases) - skipped - len(failed), "failed": failed}
-    if measured and used.is_file():
-        from tests.tolerances import used as nearest
-
-        found["nearest"] = nearest([str(used)])[0]["ratio"]
+    found: dict[str, Any] = {"passed": marks.count(set()), "failed": failed}
+    if used.is_file():
+        found["nearest"] = tolerances.used([str(used)])[0]["ratio"]
     return found
 
 
@@ -122,43 +100,26 @@ def plan_of(name: str) -> dict[str, Any]:
 
 
 def run_scores(name: str, folder: Path, plan: dict[str, Any]) -> None:
-    """Train and score a plan with the smoke suite's own world and backbones; what is there is not
-    done again."""
+    """Train and score what is left of a plan, with the smoke suite's own world and backbones."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("world", "inputs"):
         if not (SMOKE / part).is_dir():
-            raise UserError(
-                f"{SMOKE / part} is not there; start this with make portable, which makes it"
-            )
+            raise UserError(f"{SMOKE / part} is missing; make portable makes it")
         if not (folder / part).is_symlink():
             (folder / part).symlink_to(SMOKE / part)
     write_json(folder / "plan.json", plan)
     files = [folder / "scores" / f"{run['id']}.json" for run in plan["runs"]]
-    processes, count, bench = [], max(1, CORES // threads_of(name)), [sys.executable, "-m", "bench"]
+    processes, count = [], max(1, CORES // threads_of(name))
+    command = [sys.executable, "-m", "bench", "runs", "--suite", str(folder)]
+    command += ["--stages", "train", "score"]
     done = sum(file.is_file() for file in files)
     with Progress(len(files), f"{name}, scores", "run", done) as progress:
         try:
             for share in range(1, count + 1):
-                words = [
-                    "runs",
-                    "--suite",
-                    str(folder),
-                    "--share",
-                    f"{share}/{count}",
-                    "--stages",
-                    "train",
-                    "score",
-                ]
+                words = [*command, "--share", f"{share}/{count}"]
                 with open(folder / f"runs-{share}.log", "a") as log:
-                    processes.append(
-                        subprocess.Popen(
-                            [*bench, *words],
-                            cwd=ROOT,
-                            env=environment(name),
-                            stdout=log,
-                            stderr=log,
-                        )
-                    )
+                    options = {"cwd": ROOT, "env": environment(name), "stdout": log, "stderr": log}
+                    processes.append(subprocess.Popen(words, **options))
             while any(process.poll() is None for process in processes):
                 time.sleep(1)
                 before, done = done, sum(file.is_file() for file in files)
@@ -173,13 +134,12 @@ def run_scores(name: str, folder: Path, plan: dict[str, Any]) -> None:
 
 def kinds_of(folder: Path) -> dict[str, str]:
     """What decides how rounding shows in a run: whether something is trained, and what."""
-    runs = read_json(folder / "plan.json")["runs"]
-    return {
-        f"{run['method']}@{run['setting']} on {run['backbone']}": "flow"
-        if "+flow" in run["method"]
-        else ("trained" if run["trained"] else "not trained")
-        for run in runs
-    }
+    kinds = {}
+    for run in read_json(folder / "plan.json")["runs"]:
+        kind = "trained" if run["trained"] else "not trained"
+        name = f"{run['method']}@{run['setting']} on {run['backbone']}"
+        kinds[name] = "flow" if "+flow" in run["method"] else kind
+    return kinds
 
 
 def row(cells: Iterable[object]) -> str:
@@ -191,13 +151,11 @@ def head(*names: str) -> list[str]:
 
 
 def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[str, int]:
-    """What was found under each arithmetic, as Markdown; and how many tests failed and scores left
-    their intervals."""
+    """What each arithmetic gave, as Markdown; how many tests failed and scores were outside."""
     scored = {name: cells_of(folder) for name, folder in suites.items()}
     known, faults = read_json(REFERENCE), 0
-    lines = head(
-        "arithmetic", "set by", "torch", "tests passed", "failed", "nearest", "scores", "outside"
-    )
+    columns = "arithmetic|set by|torch|tests passed|failed|nearest|scores|outside"
+    lines = head(*columns.split("|"))
     for name, settings in ARITHMETICS.items():
         if name not in tests and name not in suites:
             continue
@@ -211,23 +169,15 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
         nearest = f"{found['nearest']:.2g}" if "nearest" in found else ""
         by = " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing"
         failed = len(found["failed"]) if found else ""
-        lines.append(
-            row([name, by, capability, found.get("passed", ""), failed, nearest, *numbers])
-        )
-    if failures := [
-        f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]
-    ]:
+        passed = found.get("passed", "")
+        lines.append(row([name, by, capability, passed, failed, nearest, *numbers]))
+    failures = [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]
+    if failures:
         lines, faults = [*lines, "", "Failed:", "", *failures], faults + len(failures)
     if PLAIN in scored:
-        lines += [
-            "",
-            f"The largest movement of a score from the one under `{PLAIN}`, in points:",
-            "",
-        ]
-        lines += moved(
-            {name: {"cells": cells} for name, (cells, *_) in scored.items()},
-            kinds_of(suites[PLAIN]),
-        )
+        told = f"The largest movement of a score from the one under `{PLAIN}`, in points:"
+        cells = {name: {"cells": found} for name, (found, *_) in scored.items()}
+        lines += ["", told, "", *moved(cells, kinds_of(suites[PLAIN]))]
     return "\n".join(lines) + "\n", faults
 
 
@@ -238,53 +188,39 @@ def moved(arithmetics: dict[str, Any], kinds: dict[str, str]) -> list[str]:
         if name != PLAIN:
             of_kind, metric = largest[name, kinds[run]], metric_of(cell)
             of_kind[metric] = max(of_kind.get(metric, 0.0), points)
+    order = sorted(largest, key=lambda of: (list(ARITHMETICS).index(of[0]), of[1]))
     return head("arithmetic", "runs", *METRICS) + [
-        row([*of, *(f"{found[metric]:.3f}" if metric in found else "" for metric in METRICS)])
-        for of, found in sorted(
-            largest.items(), key=lambda item: (list(ARITHMETICS).index(item[0][0]), item[0][1])
-        )
+        row([*of, *(f"{largest[of][m]:.3f}" if m in largest[of] else "" for m in METRICS)])
+        for of in order
     ]
 
 
 def quick() -> int:
-    """A part of the tests and of the smoke suite under the oldest arithmetic; status 1 where either
-    fails."""
+    """A part of the tests and of the smoke suite under the oldest arithmetic; 1 where it fails."""
     folder, name = OUT / "quick", "oldest"
     shutil.rmtree(folder, ignore_errors=True)
     found = run_tests(name, folder, QUICK_TESTS)
-    print(
-        f"{name}: {found['passed']} tests passed, {len(found['failed'])} failed",
-        *found["failed"],
-        sep="\n  ",
-    )
+    told = f"{name}: {found['passed']} tests passed, {len(found['failed'])} failed"
+    print(told, *found["failed"], sep="\n  ")
     plan = plan_of(name)
-    plan["runs"] = [
-        run
-        for run in plan["runs"]
-        if run["method"] in QUICK_RUNS
-        and run["backbone"] == QUICK_BACKBONE
-        and run["seed"] in (None, 1)
+    runs = [
+        run for run in plan["runs"] if run["backbone"] == "toy-bert" and run["seed"] in (None, 1)
     ]
+    plan["runs"] = [run for run in runs if run["method"] in QUICK_RUNS]
     run_scores(name, folder / "scores", plan)
     print(check(folder / "scores", REFERENCE))
     return int(bool(found["failed"]))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.portable", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument(
-        "--only", nargs="+", choices=ARITHMETICS, default=list(ARITHMETICS), metavar="NAME"
-    )
+    described, names = __doc__.split("\n")[0], list(ARITHMETICS)
+    parser = argparse.ArgumentParser(prog="python -m tests.portable", description=described)
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    options = {"--tests": "the tests alone", "--scores": "the scores alone, without a reference"}
+    options |= {"--quick": "some of both under the oldest arithmetic"}
     part = parser.add_mutually_exclusive_group()
-    part.add_argument("--tests", action="store_true", help="the tests alone")
-    part.add_argument(
-        "--scores", action="store_true", help="the scores alone, compared with no reference"
-    )
-    part.add_argument(
-        "--quick", action="store_true", help="some of both under the oldest arithmetic"
-    )
+    for option, meaning in options.items():
+        part.add_argument(option, action="store_true", help=meaning)
     arguments = parser.parse_args()
     if arguments.quick:
         return quick()
@@ -301,14 +237,10 @@ def main() -> int:
             run_scores(name, folder, plan_of(name))
     if arguments.scores:
         return 0
-    tests = {
-        name: read_json(path)
-        for name in ARITHMETICS
-        if (path := OUT / name / "tests.json").is_file()
-    }
-    suites = {
-        name: path.parent for name in ARITHMETICS if (path := OUT / name / "plan.json").is_file()
-    }
+    tested = [name for name in ARITHMETICS if (OUT / name / "tests.json").is_file()]
+    scored = [name for name in ARITHMETICS if (OUT / name / "plan.json").is_file()]
+    tests = {name: read_json(OUT / name / "tests.json") for name in tested}
+    suites = {name: OUT / name for name in scored}
     text, faults = table(tests, suites)
     (OUT / "portable.md").write_text(text, encoding="utf-8")
     print(text)

@@ -1,7 +1,6 @@
-"""Which tests may be skipped where `SENTBENCH_SKIPS=listed` is set, as in `.ci/run`; any other skip
-is a failure there.
+"""Which tests may be skipped where `SENTBENCH_SKIPS=listed` is set, as in `.ci/run`.
 
-So a test that needs a program or a package cannot stay silent because nothing installed it.
+Any other skip is a failure there: no test stays silent because nothing installed what it needs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import pytest
 # Patterns that a skip's whole reason must match, and why it is allowed.
 ALLOWED = {
     r"BENCH_DATA is not set|BENCH_MODELS is not set": "no real data are part of the project",
-    r"BENCH_(DATA|MODELS) holds (none|no|another) .+": "real data are taken as far as they are there",
+    r"BENCH_(DATA|MODELS) holds (none|no|another) .+": "real data are used as far as they exist",
     r"SENTBENCH_SLURM=1 starts a SLURM cluster": "`make slurm` takes minutes and two whole cores",
     r"SENTBENCH_SLURM=smoke runs the smoke suite": "it takes an hour",
     r"this processor has no products in bfloat16": "a property of the processor",
@@ -38,9 +37,8 @@ def allowed() -> dict[str, str]:
 
 def _refuse(report: pytest.TestReport | pytest.CollectReport, reasons: Mapping[str, str]) -> None:
     """Turn a skip that no pattern allows into a failure."""
-    if report.skipped and isinstance(
-        report.longrepr, tuple
-    ):  # of an expected failure it is something else
+    # Of an expected failure longrepr is no tuple.
+    if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
         if not any(re.fullmatch(pattern, reason) for pattern in reasons):
             report.outcome = "failed"

@@ -1,16 +1,13 @@
 """How near the tests come to their tolerances: a pytest plugin that measures, and a command that
 reads.
 
-    python -m pytest -p tests.tolerances --tolerances FILE.jsonl ...    # a line for each test and
-    place of a comparison python tests/tolerances.py FILE.jsonl [FILE.jsonl ...]              # what
-    uses more than a tenth of its tolerance
+    python -m pytest -p tests.tolerances --tolerances FILE.jsonl ...    # a line for each comparison
+    python tests/tolerances.py FILE.jsonl ...       # what uses more than a tenth of its tolerance
 
 Measured are pytest.approx, what numpy and torch have for closeness, and in assertions `a < b` with
 b at most 0.01, or `a > b` with such a number as b. The ratio is the difference over the tolerance,
-or the tolerance over the difference
-where values have to be apart: beyond 1 a test fails. Files of several arithmetics (environment
-variables that choose other kernels) tell rounding, which moves from one to another, from a
-difference that does not (a sample's mean, say).
+or its inverse where values have to be apart: beyond 1 a test fails. Between files of several
+arithmetics, rounding moves and other differences (a sample's mean, say) do not.
 """
 
 from __future__ import annotations
@@ -40,8 +37,7 @@ nearest: dict[tuple[str, str], dict[str, Any]] = {}
 
 
 def note(difference: Any, tolerance: Any, apart: bool = False) -> None:
-    """One comparison of the running test: difference <= tolerance, or > where the values are
-    `apart`."""
+    """One comparison of the running test: difference <= tolerance, or > for values `apart`."""
     test, frame = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0], sys._getframe(1)
     while frame.f_back and (
         frame.f_code.co_filename == __file__ or not frame.f_code.co_filename.startswith(str(TESTS))
@@ -54,17 +50,12 @@ def note(difference: Any, tolerance: Any, apart: bool = False) -> None:
     ratio = over / under if under else math.inf
     place = f"{Path(frame.f_code.co_filename).relative_to(TESTS.parent)}:{frame.f_lineno}"
     if ratio >= nearest.get((test, place), {"ratio": 0})["ratio"]:
-        nearest[test, place] = {
-            "difference": difference,
-            "tolerance": tolerance,
-            "ratio": ratio,
-            "apart": apart,
-        }
+        found = {"difference": difference, "tolerance": tolerance, "ratio": ratio, "apart": apart}
+        nearest[test, place] = found
 
 
 def note_arrays(actual: Any, expected: Any, rtol: float, atol: float, apart: bool = False) -> None:
-    """Arrays, by the element whose difference is the largest part of its tolerance, atol + rtol *
-    |expected|."""
+    """Arrays, by the element whose difference is the largest part of atol + rtol * |expected|."""
     import numpy as np
 
     actual, expected = (
@@ -75,15 +66,13 @@ def note_arrays(actual: Any, expected: Any, rtol: float, atol: float, apart: boo
         differences, tolerances = np.broadcast_arrays(
             np.abs(actual - expected), atol + rtol * np.abs(expected)
         )
-        at = np.argmax(
-            np.nan_to_num(differences / np.maximum(tolerances, np.finfo(np.float64).tiny))
-        )
+        tiny = np.finfo(np.float64).tiny
+        at = np.argmax(np.nan_to_num(differences / np.maximum(tolerances, tiny)))
         note(differences.flat[at], tolerances.flat[at], apart)
 
 
 def compared(values: list[Any], orders: list[str], literal: list[bool]) -> Any:
-    """The value of `a < b < c`; each comparison with something small above, or with a small literal
-    below, is noted."""
+    """The value of `a < b < c`; comparisons with a small bound are noted."""
     found: Any = True
     for place, order in enumerate(orders):
         left, right = values[place : place + 2]
@@ -111,9 +100,7 @@ class Compared(ast.NodeTransformer):
         values = [node.left, *node.comparators]
         orders = [ast.Constant(ORDERS[type(order)]) for order in node.ops]
         literal = [ast.Constant(isinstance(value, ast.Constant)) for value in values]
-        lists: list[ast.expr] = [
-            ast.List(list(each), ast.Load()) for each in (values, orders, literal)
-        ]
+        lists = [ast.List(list(each), ast.Load()) for each in (values, orders, literal)]
         call = ast.Call(ast.Name("__compared__", ast.Load()), lists, [])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
@@ -138,25 +125,17 @@ def watch_calls() -> None:
         with contextlib.suppress(TypeError, ValueError):  # no number, or not a number
             note(abs(self.expected - actual), self.tolerance)
 
-    def asserted(
-        actual: Any, expected: Any, rtol: float = 1e-7, atol: float = 0.0, **_: Any
-    ) -> None:
+    def asserted(actual: Any, expected: Any, rtol: float = 1e-7, atol: float = 0.0, **_: Any):
         note_arrays(actual, expected, rtol, atol)
 
-    def asked(actual: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-8, **_: Any) -> None:
-        actual, expected = (
-            torch.as_tensor(values, dtype=torch.float64) for values in (actual, expected)
-        )
-        apart = ((actual - expected).abs() > atol + rtol * expected.abs()).any()
-        note_arrays(actual, expected, rtol, atol, bool(apart))
+    def asked(actual: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-8, **_: Any):
+        a, b = (torch.as_tensor(values, dtype=torch.float64) for values in (actual, expected))
+        apart = ((a - b).abs() > atol + rtol * b.abs()).any()
+        note_arrays(a, b, rtol, atol, bool(apart))
 
-    wrap(
-        type(pytest.approx(1.0)), "__eq__", approx
-    )  # of lists, arrays and mappings it compares each element
+    wrap(type(pytest.approx(1.0)), "__eq__", approx)  # also each element of lists and mappings
     wrap(np.testing, "assert_allclose", asserted)
-    wrap(
-        torch, "isclose", asserted
-    )  # torch.testing.assert_close asks it, with the tolerance of the dtype
+    wrap(torch, "isclose", asserted)  # torch.testing.assert_close asks it, with its tolerance
     wrap(torch, "allclose", asked)
     wrap(np, "allclose", asked)
 
@@ -171,19 +150,14 @@ def watch_assertions() -> None:
 
     builtins.__compared__ = compared  # type: ignore[attr-defined]
     wrap(rewrite, "rewrite_asserts", mark)
-    # What pytest keeps of rewritten modules is without marks, and marked ones are for this process
-    # alone.
+    # The rewritten modules that pytest keeps have no marks, and marked ones must not be kept.
     rewrite._read_pyc = lambda *_: None
     sys.dont_write_bytecode = True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--tolerances",
-        metavar="FILE",
-        type=os.path.abspath,
-        help="measured ones, appended as JSON lines",
-    )
+    described = "measured ones, appended as JSON lines"
+    parser.addoption("--tolerances", metavar="FILE", type=os.path.abspath, help=described)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -201,9 +175,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     ]
     nearest.clear()
     if lines:
-        with open(
-            item.config.getoption("--tolerances"), "a"
-        ) as file:  # of all workers, each test's lines at once
+        with open(item.config.getoption("--tolerances"), "a") as file:  # of all workers
             file.write("".join(lines))
     return result
 
@@ -229,5 +201,6 @@ if __name__ == "__main__":
     for row in used(sys.argv[1:]):
         if row["ratio"] > ENOUGH:
             sign = ">" if row["apart"] else "<"
-            numbers = f"{row['difference']:.2g} | {sign} {row['tolerance']:.2g} | {row['ratio']:.2g} | {row['moved']:.1g}"
-            print(f"| {row['place']} | {row['test'].rpartition('::')[2]} | {numbers} |")
+            row |= {"test": row["test"].rpartition("::")[2], "sign": sign}
+            numbers = "{difference:.2g} | {sign} {tolerance:.2g} | {ratio:.2g} | {moved:.1g}"
+            print(f"| {{place}} | {{test}} | {numbers} |".format(**row))

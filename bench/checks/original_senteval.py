@@ -32,10 +32,14 @@ NAMES = {"STS-B": "STSBenchmark", "SICK-R": "SICKRelatedness"}
 
 
 def crosscheck(
-    model: str, pooler: str | None, tasks: Sequence[str], data: Path, device: str
+    model: str,
+    pooler: str | None,
+    tasks: Sequence[str],
+    data: Path,
+    device: str,
+    mode: str = "test",
 ) -> str:
-    """Score an encoder with the original SentEval and with ours, as papers report, and return a
-    table of both.
+    """Score an encoder with the original SentEval and with ours, and return a table of both.
 
     Vectors and our finished tasks are kept in the cache folder until the end, so an interrupted
     check resumes.
@@ -53,9 +57,11 @@ def crosscheck(
     work = cache_folder() / "crosscheck"
     with closing(VectorStore(work / "vectors", encoder)) as store:
         theirs = {
-            cell: value for name in names for cell, value in _original(engine, name, data, store)
+            cell: value
+            for name in names
+            for cell, value in _original(engine, name, data, store, mode)
         }
-    records = score_encoder(encoder, read, "test", device, work)
+    records = score_encoder(encoder, read, mode, device, work)
     shutil.rmtree(work)
     return table({cell_key(record): record["value"] for record in records}, theirs)
 
@@ -96,9 +102,9 @@ def _engine() -> Callable[..., Any]:
 
 
 def _original(
-    engine: Callable[..., Any], task: str, data: Path, store: VectorStore
+    engine: Callable[..., Any], task: str, data: Path, store: VectorStore, mode: str
 ) -> list[tuple[CellKey, float]]:
-    settings = MODES["test"]
+    settings = MODES[mode]
 
     def texts(batch: Sequence[Sequence[str]]) -> list[str]:
         return [" ".join(words) for words in batch]

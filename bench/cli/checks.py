@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.parameters import Command, Suite, exactly_one
+from bench.cli.parameters import Command, Suite, arg, exactly_one, opt, whole_number
 
 app = typer.Typer()
 
@@ -15,18 +15,13 @@ app = typer.Typer()
 @app.command(cls=Command)
 def reference(
     suite: Suite,
-    reference: Annotated[
-        Path, typer.Option(metavar="FILE.json", help="The reference distribution.")
-    ],
+    reference: Annotated[Path, opt("The reference distribution.", metavar="FILE.json")],
     check: Annotated[
         bool, typer.Option("--check", help="Check that the suite is within the reference.")
     ] = False,
     arithmetics: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Write the reference, with the suites that make portable left here.",
-        ),
+        opt("Write the reference, with the suites that make portable left here.", metavar="FOLDER"),
     ] = None,
 ) -> None:
     """Check a suite against a reference, or write one.
@@ -44,9 +39,7 @@ def reference(
 
 
 @app.command("check-method", cls=Command)
-def check_method(
-    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="A file with methods.")],
-) -> int:
+def check_method(file: Annotated[Path, arg("A file with methods.", metavar="FILE.py")]) -> int:
     """Check a file of methods against their contract.
 
     Prints one line per clause. The exit status is 1 if one does not hold.
@@ -61,10 +54,10 @@ def check_method(
     return int(faults > 0)
 
 
-@app.command("gpu_smoke", cls=Command)
+@app.command("gpu_smoke", cls=Command, hidden=True)  # its name in earlier versions
+@app.command("gpu-smoke", cls=Command)
 def gpu_smoke(
-    suite: Suite,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write.")],
+    suite: Suite, out: Annotated[Path, opt("The folder to write.", metavar="FOLDER")]
 ) -> None:
     """Repeat the runs of a finished suite on a GPU.
 
@@ -78,14 +71,9 @@ def gpu_smoke(
 @app.command(cls=Command)
 def timing(
     shape: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SHAPE", help="bert-base, bert-large, roberta-base, roberta-large, toy"
-        ),
+        list[str], arg("bert-base, bert-large, roberta-base, roberta-large, toy", metavar="SHAPE")
     ],
-    steps: Annotated[
-        int, typer.Option(metavar="N", help="Number of steps to time, a multiple of 125.")
-    ] = 500,
+    steps: Annotated[int, opt("Steps to time, a multiple of 125.", **whole_number("steps"))] = 500,
 ) -> None:
     """Time training on published model shapes on this device.
 

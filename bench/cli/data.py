@@ -7,32 +7,59 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.parameters import Command, Suite, WorldSeed, one_of, read_tasks
+from bench.cli.parameters import (
+    CORPORA,
+    DATA,
+    Command,
+    Suite,
+    WorldSeed,
+    arg,
+    one_of,
+    opt,
+    read_tasks,
+    whole_number,
+)
+from bench.utils.errors import UserError
 
 app = typer.Typer()
 
+
+def _world(word: str) -> Path:
+    if not (Path(word) / "world.txt").is_file():
+        raise UserError(
+            f"--world '{word}' is no embedded world; "
+            "make it with: python -m bench world --out FOLDER"
+        )
+    return Path(word)
+
+
 World = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="The embedded world, as the command world writes it.")
+    Path,
+    typer.Option(
+        parser=_world, metavar="FOLDER", help="The embedded world, as the command world writes it."
+    ),
 ]
 
 
 @app.command(cls=Command)
 def fetch(
-    kind: Annotated[
-        str, typer.Argument(**one_of(["data", "corpus", "backbone"]), help="What the input is.")
+    kind: Annotated[str, arg("What the input is.", **one_of(["data", "corpus", "backbone"]))],
+    name: Annotated[
+        str,
+        arg(
+            f"As in configurations. Data: {DATA}. Corpus: {CORPORA}. Or a backbone's name.",
+            metavar="NAME",
+        ),
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as in configurations.")],
     suite: Suite,
     out: Annotated[
-        Path,
-        typer.Option(metavar="FILE.json", help="Where the description of the input is written."),
+        Path, opt("Where the description of the input is written.", metavar="FILE.json")
     ],
     tasks: Annotated[
-        list[str], typer.Option(metavar="NAME ...", help="For data: tasks that will be scored.")
+        list[str], opt("For data: tasks that will be scored.", metavar="NAME ...")
     ] = [],
     data: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="For a corpus derived from evaluation data: that data."),
+        str, opt("For a corpus derived from evaluation data: that data.", metavar="NAME")
     ] = "senteval",
 ) -> None:
     """Fetch and verify one input of a suite, and describe it."""
@@ -44,8 +71,7 @@ def fetch(
 
 @app.command(cls=Command)
 def world(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write.")],
-    seed: WorldSeed = 0,
+    out: Annotated[Path, opt("The folder to write.", metavar="FOLDER")], seed: WorldSeed = 0
 ) -> None:
     """Generate the data folder of the embedded world."""
     from bench.world import build
@@ -57,12 +83,11 @@ def world(
 def pretrain(
     world: World,
     kind: Annotated[
-        str,
-        typer.Option(**one_of(["bert", "roberta", "chinese"]), help="Architecture and language."),
+        str, opt("Architecture and language.", **one_of(["bert", "roberta", "chinese"]))
     ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write.")],
+    out: Annotated[Path, opt("The folder to write.", metavar="FOLDER")],
     seed: WorldSeed = 0,
-    threads: Annotated[int, typer.Option(metavar="N", help="Number of threads.")] = 1,
+    threads: Annotated[int, opt("Number of threads.", **whole_number("threads", high=1024))] = 1,
 ) -> None:
     """Pre-train a toy backbone on the embedded world."""
     from bench.world.toy_backbones import pretrain as pretrain_backbone
@@ -72,8 +97,7 @@ def pretrain(
 
 @app.command("word-vectors", cls=Command)
 def word_vectors(
-    world: World,
-    out: Annotated[Path, typer.Option(metavar="FILE.txt", help="The file to write.")],
+    world: World, out: Annotated[Path, opt("The file to write.", metavar="FILE.txt")]
 ) -> None:
     """Make toy word vectors, in GloVe's format.
 

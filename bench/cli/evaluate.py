@@ -15,7 +15,9 @@ from bench.cli.parameters import (
     OptionalSuite,
     Pooler,
     Tasks,
+    arg,
     one_of,
+    opt,
     read_tasks,
 )
 from bench.utils.errors import UserError
@@ -27,24 +29,22 @@ app = typer.Typer()
 def evaluate(
     model: Annotated[
         list[str],
-        typer.Argument(
+        arg(
+            "Hub id, folder (Hugging Face, sentence-transformers, or of a run), or "
+            "module:function. Several may have options of their own: "
+            "MODEL[pooler=avg,prompt=query,normalize].",
             metavar="MODEL",
-            help="Hub id, folder (Hugging Face, sentence-transformers, or of a run), or module:function. Several may "
-            "have options of their own: MODEL[pooler=avg,prompt=query,normalize].",
         ),
     ],
     out: Annotated[
-        Path,
-        typer.Option(
-            metavar="PATH", help="FILE.json for the records; a folder for several models."
-        ),
+        Path, opt("FILE.json for the records; a folder for several models.", metavar="PATH")
     ],
     pooler: Pooler = None,
     prompt: Annotated[
         str | None,
-        typer.Option(
+        opt(
+            "One of the model's prompts, '' for none; its default prompt if omitted.",
             metavar="NAME",
-            help="One of the model's prompts, '' for none; its default prompt if omitted.",
         ),
     ] = None,
     normalize: Annotated[
@@ -86,18 +86,12 @@ def evaluate(
 def verify(
     result: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RESULT",
-            help="results/<suite>/scores/<run>.json, or a file written by evaluate.",
-        ),
+        arg("results/<suite>/scores/<run>.json, or a file written by evaluate.", metavar="RESULT"),
     ],
     suite: OptionalSuite = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The data, if not where RESULT says.")
-    ] = None,
+    data: Annotated[str | None, opt("The data, if not where RESULT says.", metavar="NAME")] = None,
     device: Annotated[
-        str | None,
-        typer.Option(**one_of(["cpu", "cuda"]), help="By default a GPU if one is available."),
+        str | None, opt("By default a GPU if one is available.", **one_of(["cpu", "cuda"]))
     ] = None,
 ) -> int:
     """Recompute results from their encoders and compare.
@@ -128,13 +122,11 @@ def verify(
 @app.command(cls=Command)
 def crosscheck(
     model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="Hub id, Hugging Face folder, or the folder of a suite's run."
-        ),
+        str, arg("Hub id, Hugging Face folder, or the folder of a suite's run.", metavar="MODEL")
     ],
     pooler: Pooler = None,
     tasks: Tasks = ["sts"],
+    mode: Mode = "test",
     data: Data = "senteval",
 ) -> None:
     """Score an encoder with the original SentEval too.
@@ -147,4 +139,4 @@ def crosscheck(
 
     folder = paths.data_folder(data, Path("."))
     with gpu_lease.lease() as device:
-        print(compare(model, pooler, read_tasks(tasks), folder, device))
+        print(compare(model, pooler, read_tasks(tasks), folder, device, mode))

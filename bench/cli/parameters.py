@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -94,6 +95,16 @@ def _full_name(name: str, options: dict[str, TyperOption], command: str) -> str:
     return alike[0]
 
 
+def opt(text: str, *names: str, **more: Any) -> Any:
+    """An option of a command, with its help."""
+    return typer.Option(*names, help=text, **more)
+
+
+def arg(text: str, **more: Any) -> Any:
+    """An argument of a command, with its help."""
+    return typer.Argument(help=text, **more)
+
+
 def one_of(values: Sequence[str]) -> dict[str, Any]:
     """What typer.Option or typer.Argument needs to take one of these values, for shell completion
     too."""
@@ -109,20 +120,42 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
     return {"parser": parse, "autocompletion": complete, "metavar": "|".join(values)}
 
 
-def _seed(word: str | int) -> int:  # typer parses defaults as well
-    if isinstance(word, int):
-        return word
-    if not word.isdecimal() or int(word) >= 2**63:
-        raise UserError(f"--seed is '{word}'; seeds are whole numbers from 0 to 2**63 - 1")
-    return int(word)
+def whole_number(name: str, low: int = 1, high: int = 2**31 - 1) -> dict[str, Any]:
+    """What typer.Option needs to take a whole number in a range."""
+
+    def parse(word: str | int) -> int:  # typer parses defaults as well
+        word = str(word)
+        if not word.isdecimal() or len(word) > 19 or not low <= int(word) <= high:
+            raise UserError(f"--{name} is '{word}'; write a whole number from {low} to {high}")
+        return int(word)
+
+    return {"parser": parse, "metavar": "N"}
 
 
-def suite_dir(word: str | Path) -> Path:
-    if not word:  # Path("") would be the working folder
-        raise UserError(
-            "--suite is empty; name the suite's folder, results/<suite>, or . for the working folder"
-        )
-    return Path(word)
+def nonempty_path(name: str, remedy: str) -> dict[str, Any]:
+    """What typer.Option needs to take a path; Path("") would be the working folder."""
+
+    def parse(word: str | Path) -> Path:
+        if not word:
+            raise UserError(f"--{name} is empty; {remedy}")
+        return Path(word)
+
+    return {"parser": parse}
+
+
+def read_json_text(text: str) -> Any:
+    """Parse the value of --json.
+
+    Raises:
+        UserError: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        why = f"is not JSON: {error}; write the text itself, not a file's name"
+    except RecursionError:
+        why = "is nested too deeply; use fewer levels"
+    raise UserError(f"--json {why}")
 
 
 def read_tasks(words: Sequence[str]) -> list[str]:
@@ -143,65 +176,46 @@ def exactly_one(**given: object) -> None:
         raise UserError(f"{' and '.join(named)} exclude each other; keep one")
 
 
-_SUITE = typer.Option(
-    "--suite", parser=suite_dir, metavar="FOLDER", help="The suite's folder, results/<suite>."
+SUITE_FOLDER = nonempty_path(
+    "suite", "name the suite's folder, results/<suite>, or . for the working folder"
 )
+_SUITE = opt("The suite's folder, results/<suite>.", "--suite", metavar="FOLDER", **SUITE_FOLDER)
 Suite = Annotated[Path, _SUITE]
 OptionalSuite = Annotated[Path | None, _SUITE]
+CONFIG_FILE = nonempty_path("config", "name a file such as config/smoke.yaml")
 
-Seed = Annotated[
-    int | None,
-    typer.Option(parser=_seed, metavar="N", help="Seed; required for methods that train."),
-]
-WorldSeed = Annotated[
-    int, typer.Option(parser=_seed, metavar="N", help="Seed of the random numbers.")
-]
+_SEED = whole_number("seed", 0, 2**63 - 1)
+Seed = Annotated[int | None, opt("Seed; required for methods that train.", **_SEED)]
+WorldSeed = Annotated[int, opt("Seed of the random numbers.", **_SEED)]
+
+CORPORA = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
+DATA = "world, senteval, or a folder with downstream/"
 
 # A run.
-Method = Annotated[
-    str, typer.Argument(metavar="METHOD", help="method[key=value,...]+ingredient@paper|official")
-]
+Method = Annotated[str, arg("method[key=value,...]+ingredient@paper|official", metavar="METHOD")]
 Backbone = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Name of a backbone, or a folder in Hugging Face format."),
+    str, opt("Name of a backbone, or a folder in Hugging Face format.", metavar="NAME")
 ]
-Corpus = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="Training corpus: world, wiki1m, wiki1m_fallback, or a file."
-    ),
-]
-RunData = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="Evaluation data: world, senteval, or a folder with downstream/."
-    ),
-]
+Corpus = Annotated[str, opt(f"Training corpus: {CORPORA}.", metavar="NAME")]
+RunData = Annotated[str, opt(f"Evaluation data: {DATA}.", metavar="NAME")]
 Recipe = Annotated[
-    list[str],
-    typer.Option(metavar="KEY=VALUE ...", help="Recipe fields that override the method's."),
+    list[str], opt("Recipe fields that override the method's.", metavar="KEY=VALUE ...")
 ]
 
 # What an encoder is scored on.
 Tasks = Annotated[
     list[str],
-    typer.Option(
+    opt(
+        "Tasks or groups: sts, transfer, probing, all (these three), xprobe, chinese.",
         metavar="NAME ...",
-        help="Tasks or groups: sts, transfer, probing, all (these three), xprobe, chinese.",
     ),
 ]
 Mode = Annotated[
-    str,
-    typer.Option(
-        **one_of(["test", "dev"]), help="Training of classifiers: as papers report, or fast."
-    ),
+    str, opt("Training of classifiers: as papers report, or fast.", **one_of(["test", "dev"]))
 ]
 Data = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="senteval (BENCH_DATA or the hub), or a folder with downstream/."
-    ),
+    str, opt("senteval (BENCH_DATA or the hub), or a folder with downstream/.", metavar="NAME")
 ]
 Pooler = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Required if the model does not store a pooler.")
+    str | None, opt("Required if the model does not store a pooler.", metavar="NAME")
 ]

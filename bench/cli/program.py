@@ -19,9 +19,7 @@ from bench.utils.version import __version__
 
 CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-COMPLETION = (
-    "_SENTBENCH_COMPLETE"  # set by the shell's completion script, with the name that typer derives
-)
+COMPLETION = "_SENTBENCH_COMPLETE"  # set by the shell's completion script; typer derives the name
 
 
 def _show_version(asked: bool) -> None:
@@ -43,8 +41,7 @@ def _program(
 
 @cache
 def commands() -> TyperGroup:
-    """The parser with all commands. Without rich, which takes longer to load than everything else
-    here."""
+    """The parser with all commands, without rich, which loads longer than everything else here."""
     app = typer.Typer(
         callback=_program,
         epilog="COMMAND --help shows the arguments of a command. README.md has examples.",
@@ -75,11 +72,11 @@ def run(words: list[str]) -> int:
     command = group if words[0].startswith("-") else group.commands.get(words[0])
     if command is None:
         raise UserError(
-            f"unknown command '{words[0]}'{did_you_mean(words[0], group.commands)}; {name} --help lists all commands"
+            f"unknown command '{words[0]}'{did_you_mean(words[0], group.commands)}; "
+            f"{name} --help lists all commands"
         )
-    if (
-        command is not group
-    ):  # not through the group, whose own options would load pydantic: 0.15 s for --help
+    # Not through the group, whose own options would load pydantic: 0.15 s for --help.
+    if command is not group:
         name, words = f"{name} {words[0]}", words[1:]
     try:
         with command.make_context(name, words, **CONTEXT) as context:
@@ -92,20 +89,14 @@ def run(words: list[str]) -> int:
 
 def _program_name(words: list[str]) -> str:
     """How this program was started. Shells complete only the console command."""
-    completion = any(
-        word.startswith(("--install-completion", "--show-completion")) for word in words[:1]
-    )
-    return (
-        CONSOLE_COMMAND
-        if completion or Path(sys.argv[0]).name == CONSOLE_COMMAND
-        else "python -m bench"
-    )
+    completion = words and words[0].startswith(("--install-completion", "--show-completion"))
+    console = completion or Path(sys.argv[0]).name == CONSOLE_COMMAND
+    return CONSOLE_COMMAND if console else "python -m bench"
 
 
 def _sentence(error: typer.TyperException, name: str) -> str:
     """The message of a parser's error in the form of the other messages."""
     message = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
-    return (
-        f"{message[0].lower()}{message[1:]}; see {context.command_path if context else name} --help"
-    )
+    name = context.command_path if context else name
+    return f"{message[0].lower()}{message[1:]}; see {name} --help"

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.parameters import Command, Suite, one_of, suite_dir
+from bench.cli.parameters import CONFIG_FILE, SUITE_FOLDER, Command, Suite, one_of, opt
 from bench.utils.errors import UserError
 
 app = typer.Typer()
 
-OutFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write.")]
+OutFolder = Annotated[Path, opt("The folder to write.", metavar="FOLDER")]
 
 
 @app.command(cls=Command)
@@ -35,7 +35,7 @@ def figures(suite: Suite, out: OutFolder) -> None:
 @app.command(cls=Command)
 def page(
     suite: Suite,
-    figures: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder with the figures.")],
+    figures: Annotated[Path, opt("The folder with the figures.", metavar="FOLDER")],
     out: OutFolder,
 ) -> None:
     """Render a web page that links tables and figures."""
@@ -48,22 +48,17 @@ def page(
 def compare(
     suite: Suite,
     baseline: Annotated[
-        str,
-        typer.Option(
-            metavar="METHOD", help="The baseline, as in configurations: method[key=value,...]."
-        ),
+        str, opt("The baseline, as in configurations: method[key=value,...].", metavar="METHOD")
     ],
     method: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD ...", help="By default all planned methods.")
+        list[str] | None, opt("By default all planned methods.", metavar="METHOD ...")
     ] = None,
     backbone: Annotated[
-        list[str] | None, typer.Option(metavar="NAME ...", help="By default all planned backbones.")
+        list[str] | None, opt("By default all planned backbones.", metavar="NAME ...")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="A folder for tables and figures.")
-    ] = None,
+    out: Annotated[Path | None, opt("A folder for tables and figures.", metavar="FOLDER")] = None,
     figures: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Another folder for the figures.")
+        Path | None, opt("Another folder for the figures.", metavar="FOLDER")
     ] = None,
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
@@ -79,22 +74,22 @@ def compare(
 def coverage(
     suite: Annotated[
         list[Path] | None,
-        typer.Option(
-            parser=suite_dir,
+        opt(
+            "results/<suite>; without it, no run has finished.",
             metavar="FOLDER ...",
-            help="results/<suite>; without it, no run has finished.",
+            **SUITE_FOLDER,
         ),
     ] = None,
     config: Annotated[
         list[Path] | None,
-        typer.Option(
+        opt(
+            "Planned suites, without --suite; by default paper and chinese.",
             metavar="FILE.yaml ...",
-            help="Planned suites, without --suite; by default paper and chinese.",
+            **CONFIG_FILE,
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="FILE.md, or FILE.csv with one row per printed number."),
+        Path | None, opt("FILE.md, or FILE.csv with one row per printed number.", metavar="FILE")
     ] = None,
 ) -> None:
     """Show which printed numbers are covered.
@@ -112,9 +107,7 @@ def coverage(
 
 
 @app.command(cls=Command)
-def audit(
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="FILE.csv or FILE.md.")] = None,
-) -> None:
+def audit(out: Annotated[Path | None, opt("FILE.csv or FILE.md.", metavar="FILE")] = None) -> None:
     """Check the printed numbers for contradictions."""
     from bench.report.audit import report, write
     from bench.reported.audit import findings
@@ -129,20 +122,14 @@ def audit(
 def export(
     suite: Suite,
     what: Annotated[
-        str,
-        typer.Option(
-            **one_of(["sentence-transformers", "mteb", "table", "tensorboard"]), help="The format."
-        ),
+        str, opt("The format.", **one_of(["sentence-transformers", "mteb", "table", "tensorboard"]))
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="FOLDER", help="A folder used for nothing else; a later export may replace it."
-        ),
+        opt("A folder used for nothing else; a later export may replace it.", metavar="FOLDER"),
     ],
     run: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID ...", help="By default all runs with the necessary results."),
+        list[str] | None, opt("By default all runs with the necessary results.", metavar="ID ...")
     ] = None,
 ) -> None:
     """Export results of a suite in a format of other tools.

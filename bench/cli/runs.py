@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bench.cli.parameters import (
+    CONFIG_FILE,
     Backbone,
     Command,
     Corpus,
@@ -21,10 +21,14 @@ from bench.cli.parameters import (
     Tasks,
     exactly_one,
     one_of,
+    opt,
+    read_json_text,
     read_tasks,
+    whole_number,
 )
 from bench.results.records import ANALYSES, STAGES
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import write_json
 
 if TYPE_CHECKING:
     from bench.runs.run import Run
@@ -68,12 +72,12 @@ def train(
     """Train one run.
 
     A run whose training has finished is not trained again. An interrupted training continues from
-    its checkpoint.
+    its checkpoint. A training that diverges, or that its backbone makes impossible, is a result: it
+    is printed and recorded, and the exit status is 0.
     """
     from bench.runs import paths
     from bench.stages import gpu_lease
     from bench.stages.jobs import train_run
-    from bench.utils.files import write_json
 
     run = _resolve(method, backbone, corpus, data, seed, recipe)
     if not run.trained:
@@ -113,7 +117,7 @@ def analyse(
     corpus: Corpus,
     data: RunData,
     suite: Suite,
-    analyses: Annotated[list[str], typer.Option(**one_of(ANALYSES), help="What to measure.")],
+    analyses: Annotated[list[str], opt("What to measure.", **one_of(ANALYSES))],
     seed: Seed = None,
     recipe: Recipe = [],
 ) -> None:
@@ -133,32 +137,30 @@ def analyse(
 @app.command(cls=Command)
 def plan(
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE.yaml", help="A configuration.")
+        Path | None, opt("A configuration.", metavar="FILE.yaml", **CONFIG_FILE)
     ] = None,
     suite: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A suite shipped with the project: config/NAME.yaml."),
+        str | None, opt("A suite shipped with the project: config/NAME.yaml.", metavar="NAME")
     ] = None,
     text: Annotated[
-        str | None, typer.Option("--json", metavar="TEXT", help="A configuration as JSON text.")
+        str | None, opt("A configuration as JSON text.", "--json", metavar="TEXT")
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Seeds 1 to N instead of those of the configuration."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write the plan here.")
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Predict the hours on an a100, h100, h200, or on the cpu of this machine.",
+        opt(
+            "Seeds 1 to N instead of those of the configuration.",
+            **whole_number("seeds", high=MAX_SEEDS),
         ),
     ] = None,
-    gpus: Annotated[
-        int, typer.Option(metavar="N", help="Number of devices that share the runs.")
-    ] = 1,
+    out: Annotated[Path | None, opt("Write the plan here.", metavar="FILE.json")] = None,
+    device: Annotated[
+        str | None,
+        opt(
+            "Predict the hours on such devices; cpu is that of this machine.",
+            **one_of(["a100", "h100", "h200", "cpu"]),
+        ),
+    ] = None,
+    gpus: Annotated[int, opt("Number of devices that share the runs.", **whole_number("gpus"))] = 1,
 ) -> None:
     """Write the plan of a suite, or predict its duration.
 
@@ -166,69 +168,61 @@ def plan(
     one of --config, --suite and --json.
     """
     from bench.runs import config as configurations
-    from bench.utils.files import write_json
 
     exactly_one(config=config, suite=suite, json=text)
-    try:
-        content = (
-            json.loads(text)
-            if text is not None
-            else configurations.load(config or _shipped(suite or ""))
-        )
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise UserError(
-            f"--json is not JSON: {error}; write the text itself, or name a file with --config"
-        ) from None
-    configurations.validate(content)
-    if seeds is not None and not 1 <= seeds <= MAX_SEEDS:
-        raise UserError(f"--seeds is {seeds}; write how many, 1 to {MAX_SEEDS}")
     if not (out or device):
         raise UserError(
-            "plan has nothing to do; add --out FILE.json to write it, or --device NAME to predict hours"
+            "plan has nothing to do; add --out FILE.json to write it, "
+            "or --device NAME to predict hours"
         )
-    if seeds:
-        content = configurations.reseeded(content, range(1, seeds + 1))
+    if text is None:
+        file = config or _shipped(suite or "")
+        content = configurations.read(file)
+    else:
+        content = read_json_text(text)
+    with configurations.naming("in --json" if text is not None else file):
+        configurations.validate(content)
+        if seeds:
+            content = configurations.reseeded(content, range(1, seeds + 1))
+        planned = configurations.planned(content)
     if out:
-        write_json(out, configurations.plan(content))
+        write_json(out, configurations.plan(content, planned))
     if device:
         from bench.runs.cost import report
 
-        print(report(content, configurations.planned(content), device, gpus, Path("results")))
+        print(report(content, planned, device, gpus, Path("results")))
 
 
 def _shipped(suite: str) -> Path:
     """The configuration of a suite that is shipped with the project."""
-    from bench.runs import config
+    from bench.runs.config import SCHEMA
 
-    shipped = {
-        path.stem: path for path in config.SCHEMA.parent.glob("*.yaml") if path != config.SCHEMA
-    }
+    shipped = {path.stem: path for path in SCHEMA.parent.glob("*.yaml") if path != SCHEMA}
     if suite not in shipped:
         hint = did_you_mean(suite, shipped)
         raise UserError(f"unknown suite '{suite}'{hint}; name the file of another with --config")
     return shipped[suite]
 
 
+def _share(word: str) -> tuple[int, int]:
+    part, _, parts = word.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise UserError(f"--share is '{word}'; write k/n with 1 <= k <= n")
+    return int(part), int(parts)
+
+
 @app.command(cls=Command)
 def runs(
     suite: Suite,
-    share: Annotated[
-        str, typer.Option(metavar="K/N", help="Every N-th run, from the K-th on.")
-    ] = "1/1",
+    share: Annotated[str, opt("Every N-th run, from the K-th on.", metavar="K/N")] = "1/1",
     text: Annotated[
         str | None,
-        typer.Option(
-            "--json", metavar="TEXT", help="A plan as JSON text, instead of the suite's plan.json."
-        ),
+        opt("A plan as JSON text, instead of the suite's plan.json.", "--json", metavar="TEXT"),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="ID ...", help="Only these runs of the plan.")
-    ] = None,
-    stages: Annotated[list[str], typer.Option(**one_of(STAGES), help="Only these stages.")] = list(
-        STAGES
-    ),
+    only: Annotated[list[str] | None, opt("Only these runs of the plan.", metavar="ID ...")] = None,
+    stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
     together: Annotated[
-        int, typer.Option(metavar="N", help="Number of runs that share the device.")
+        int, opt("Number of runs that share the device.", **whole_number("together"))
     ] = 1,
 ) -> int:
     """Train, score and analyse runs of a plan, without a workflow.
@@ -240,42 +234,18 @@ def runs(
     from bench.stages.jobs import planned, run_plan
     from bench.utils.progress import Progress
 
-    words = share.split("/")
-    if (
-        len(words) != 2
-        or not all(word.isdecimal() for word in words)
-        or not 1 <= int(words[0]) <= int(words[1])
-    ):
-        raise UserError(f"--share is '{share}'; write k/n with 1 <= k <= n")
-    if together < 1:
-        raise UserError(
-            f"--together is {together}; write how many runs share the device, at least 1"
-        )
-    try:
-        content = json.loads(text) if text else read_plan(suite / "plan.json")
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise UserError(
-            f"--json is not JSON: {error}; write the text itself, not a file's name"
-        ) from None
-    entries = planned(content, int(words[0]), int(words[1]), only or [])
+    part, parts = _share(share)
+    content = read_json_text(text) if text else read_plan(suite / "plan.json")
+    entries = planned(content, part, parts, only or [])
     with gpu_lease.lease() as device:
         if (processes := min(together, len(entries))) > 1:
             from bench.stages.together import run_together
 
-            common = [
-                "runs",
-                "--suite",
-                str(suite),
-                "--stages",
-                *stages,
-                *(["--json", text] if text else []),
-                "--only",
-            ]
+            common = ["runs", "--suite", str(suite), "--stages", *stages]
+            common += ["--json", text] if text else []
+            ids = [entry["id"] for entry in entries]
             return run_together(
-                [
-                    [*common, *(entry["id"] for entry in entries[first::processes])]
-                    for first in range(processes)
-                ]
+                [[*common, "--only", *ids[first::processes]] for first in range(processes)]
             )
         with Progress(len(entries), "runs", "run") as progress:
             for run in run_plan(suite, content, entries, device, stages):

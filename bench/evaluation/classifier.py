@@ -25,26 +25,22 @@ from methods.base import seed_torch
 
 SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
 HELD_OUT = 0.05  # share of the training part that stops it early where no dev part is given
-BLOCK = 32  # folds trained at once: enough to hide what a call costs, few enough to stay in the processor's cache
+BLOCK = 32  # folds trained at once: hides what a call costs, and stays in the processor's cache
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How classifiers are trained (docs/methods.md#classifier). `MODES` are those of SimCSE's
-    evaluation.
-
-    `epoch_size` and `max_epoch` count passes over the training part. Training ends after more than
-    `max_epoch` passes.
-    """
+    """How classifiers are trained (docs/methods.md#classifier)."""
 
     folds: int
     optimiser: str  # "adam" (learning rate 1e-3) or "rmsprop" (1e-2), otherwise torch's defaults
     batch_size: int
     tenacity: int  # checks without improvement that are allowed, over the whole training
     epoch_size: int  # passes between two checks
-    max_epoch: int = 200
+    max_epoch: int = 200  # training ends after more passes
 
 
+# SimCSE's evaluation.
 MODES = {
     "test": Settings(folds=10, optimiser="adam", batch_size=64, tenacity=5, epoch_size=4),
     "dev": Settings(folds=5, optimiser="rmsprop", batch_size=128, tenacity=3, epoch_size=2),
@@ -53,18 +49,11 @@ MODES = {
 
 @dataclass(frozen=True)
 class Fold:
-    """A training part and the heads trained on it.
+    """A training part and the heads trained on it; folds of one `fit` have equally many heads."""
 
-    Attributes:
-        train: row indices of the features, int64 (n,).
-        dev: row indices for early stopping; None holds out 5 % of `train`, drawn as in SentEval.
-        heads: (weight decay, dropout) of each head. All folds of one `fit` have the same number of
-            heads.
-    """
-
-    train: np.ndarray
-    dev: np.ndarray | None
-    heads: tuple[tuple[float, float], ...]
+    train: np.ndarray  # row indices of the features, int64 (n,)
+    dev: np.ndarray | None  # for early stopping; None holds out 5 % of `train`, as SentEval draws
+    heads: tuple[tuple[float, float], ...]  # weight decay and dropout of each
 
 
 @dataclass(frozen=True)
@@ -76,18 +65,11 @@ class Fitted:
     weights: list[list[Tensor]]
 
     def predict(self, head: int, features: Tensor) -> np.ndarray:
-        """Labels, int64 (n,), that one head predicts for features (n, d).
-
-        Ties go to the lowest label.
-        """
+        """Labels, int64 (n,), that one head predicts for features (n, d); ties go to the lowest."""
         states = [weight.unsqueeze(0) for weight in self.weights[head]]
         with torch.inference_mode():
-            return (
-                _forward(states, _with_ones(features).unsqueeze(0), None)[0]
-                .argmax(1)[0]
-                .cpu()
-                .numpy()
-            )
+            logits, _ = _forward(states, _with_ones(features).unsqueeze(0), None)
+            return logits.argmax(1)[0].cpu().numpy()
 
 
 def _with_ones(features: Tensor) -> Tensor:
@@ -96,35 +78,25 @@ def _with_ones(features: Tensor) -> Tensor:
 
 
 def initial_weights(width: int, classes: int, hidden: int = 0) -> list[Tensor]:
-    """SentEval's initial weights, float32 on the CPU, with the bias as last column.
-
-    Returns:
-        One layer (classes, width + 1), or with hidden units two, (hidden, width + 1) and (classes,
-            hidden + 1).
-    """
+    """SentEval's initial weights, float32 on the CPU: a layer (classes, width + 1), its last column
+    the bias, or with hidden units two, (hidden, width + 1) and (classes, hidden + 1)."""
     with torch.random.fork_rng(devices=[]):
         seed_torch(SEED)
         sizes = [width, hidden, classes] if hidden else [width, classes]
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-    return [
-        torch.cat([layer.weight.detach(), layer.bias.detach().unsqueeze(1)], dim=1)
-        for layer in layers
-    ]
+    return [torch.cat([one.weight, one.bias.unsqueeze(1)], dim=1).detach() for one in layers]
 
 
 def _forward(
     weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Logits and hidden units.
+    """Logits (heads, classes, n), and hidden units (heads, hidden, n) or None.
 
     Args:
         weights: one layer (heads, classes, d + 1), or two with hidden units between. Heads are
             ordered by fold.
         inputs: (folds, n, d + 1).
         masks: dropout of the hidden units before the sigmoid, (heads, hidden, n).
-
-    Returns:
-        Logits (heads, classes, n), and hidden units (heads, hidden, n) or None.
     """
     heads, folds = len(weights[0]), len(inputs)
     by_fold = weights[0].reshape(folds, -1, inputs.shape[2])
@@ -146,11 +118,8 @@ def _gradients(
     errors = (probabilities - targets.unsqueeze(1)).div_(n).view(heads, classes, n)
     later = []
     if units is not None:
-        later = [
-            torch.cat(
-                [torch.bmm(errors, units.transpose(1, 2)), errors.sum(2, keepdim=True)], dim=2
-            )
-        ]
+        parts = [torch.bmm(errors, units.transpose(1, 2)), errors.sum(2, keepdim=True)]
+        later = [torch.cat(parts, dim=2)]
         slope = units * (1 - units) if masks is None else units * (1 - units) * masks
         errors = torch.bmm(weights[1][:, :, :-1].transpose(1, 2), errors) * slope
     return [torch.bmm(errors.view(folds, -1, n), inputs).view_as(weights[0]), *later]
@@ -178,9 +147,8 @@ class _Optimiser:
                 self.squares[i].mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
                 scale = math.sqrt(1 - 0.999**self.steps)
                 rate = 1e-3 / (1 - 0.9**self.steps)
-                weight.addcdiv_(
-                    self.means[i], (self.squares[i].sqrt() / scale).add_(1e-8), value=-rate
-                )
+                root = (self.squares[i].sqrt() / scale).add_(1e-8)
+                weight.addcdiv_(self.means[i], root, value=-rate)
             else:
                 self.squares[i].mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
                 weight.addcdiv_(gradient, self.squares[i].sqrt().add_(1e-8), value=-1e-2)
@@ -204,12 +172,8 @@ def fit(
         classes: number of labels.
         folds: training parts and heads.
         settings: optimiser, batch size and early stopping.
-        hidden: units of a hidden layer with sigmoid, and dropout before it; 0 for logistic
-            regression.
+        hidden: units of a hidden layer with sigmoid and dropout; 0 for logistic regression.
         advance: called with the number of heads that were finished.
-
-    Returns:
-        One `Fitted` per fold, in order.
     """
     inputs = _with_ones(features)
     fitted: list[Fitted | None] = [None] * len(folds)
@@ -219,9 +183,8 @@ def fit(
     for members in cohorts.values():
         for start in range(0, len(members), BLOCK):
             block = members[start : start + BLOCK]
-            cohort = _Cohort(
-                inputs, labels, classes, [folds[place] for place in block], settings, hidden
-            )
+            own = [folds[place] for place in block]
+            cohort = _Cohort(inputs, labels, classes, own, settings, hidden)
             for member, result in cohort.train(advance):
                 fitted[block[member]] = result
     return [result for result in fitted if result is not None]
@@ -289,27 +252,16 @@ class _Cohort:
             missed = running & ~better
             running &= ~(missed & (misses >= self.settings.tenacity))
             misses += missed
-            ended = (
-                ~running.any(1)
-                if passes <= self.settings.max_epoch
-                else torch.ones(len(members), dtype=torch.bool)
-            )
+            ended = ~running.any(1) | (passes > self.settings.max_epoch)
             if not ended.any():
                 continue
             for place in ended.nonzero().squeeze(1).tolist():
                 own = slice(place * self.heads, (place + 1) * self.heads)
-                accuracies = [
-                    count / len(self.dev[place]) for count in best_correct[place].tolist()
-                ]
-                layers = [weight[own].clone() for weight in best]
-                yield (
-                    members[place],
-                    Fitted(
-                        accuracies,
-                        trained[place].tolist(),
-                        [list(layer) for layer in zip(*layers, strict=True)],
-                    ),
-                )
+                correct_of, size = best_correct[place].tolist(), len(self.dev[place])
+                accuracies = [count / size for count in correct_of]
+                layers = zip(*(weight[own].clone() for weight in best), strict=True)
+                weights = [list(layer) for layer in layers]
+                yield members[place], Fitted(accuracies, trained[place].tolist(), weights)
                 advance(self.heads)
             staying = (~ended).nonzero().squeeze(1)
             members = [members[place] for place in staying.tolist()]
@@ -333,36 +285,24 @@ class _Cohort:
         for places in order.split(self.settings.batch_size):
             rows = self.rows[:, places]
             inputs = self.inputs.index_select(0, rows.view(-1)).view(*rows.shape, -1)
-            targets = inputs.new_zeros(*rows.shape, self.classes).scatter_(
-                2, self.labels[rows].unsqueeze(2), 1
-            )
+            targets = inputs.new_zeros(*rows.shape, self.classes)
+            targets = targets.scatter_(2, self.labels[rows].unsqueeze(2), 1).transpose(1, 2)
             masks = self._masks(len(places), len(rows)) if self.hidden else None
-            self.optimiser.step(
-                self.weights, _gradients(self.weights, inputs, targets.transpose(1, 2), masks)
-            )
+            self.optimiser.step(self.weights, _gradients(self.weights, inputs, targets, masks))
 
     def _masks(self, count: int, folds: int) -> Tensor:
-        """Scaled dropout masks, (folds x heads, hidden, count); the heads of all folds share one
-        draw.
-        """
-        masks = [
-            torch.empty(count, self.hidden)
-            .bernoulli_(1 - dropout, generator=generator)
-            .to(self.inputs)
-            / (1 - dropout)
-            if dropout
-            else self.inputs.new_ones(count, self.hidden)
-            for dropout, generator in zip(self.dropouts, self.generators, strict=True)
-        ]
+        """Scaled dropout masks, (folds x heads, hidden, count); all folds share one draw."""
+        masks = [self.inputs.new_ones(count, self.hidden) for _ in self.dropouts]
+        for mask, dropout, generator in zip(masks, self.dropouts, self.generators, strict=True):
+            if dropout:
+                drawn = torch.empty(count, self.hidden).bernoulli_(1 - dropout, generator=generator)
+                mask.copy_(drawn).div_(1 - dropout)
         return torch.stack(masks).transpose(1, 2).repeat(folds, 1, 1)
 
     def _correct(self, place: int) -> Tensor:
-        """Number of dev samples of one fold that each of its heads classifies correctly, int64
-        (heads,).
-        """
+        """Number of dev samples of one fold that each of its heads classifies correctly."""
         own = slice(place * self.heads, (place + 1) * self.heads)
         rows = self.dev[place]
-        logits, _ = _forward(
-            [weight[own] for weight in self.weights], self.inputs[rows].unsqueeze(0), None
-        )
+        weights = [weight[own] for weight in self.weights]
+        logits, _ = _forward(weights, self.inputs[rows].unsqueeze(0), None)
         return (logits.argmax(1) == self.labels[rows]).sum(1)

@@ -30,8 +30,7 @@ def _key(sentence: str) -> bytes:
 class VectorStore:
     """A folder with vectors of one encoder, float32 (n, d), looked up by the hash of the sentence.
 
-    `vectors.f32` and `keys` are append-only and written in this order, so a crash loses at most the
-    last chunk.
+    `vectors.f32` and `keys` are appended in this order, so a crash loses at most the last chunk.
     """
 
     def __init__(self, folder: Path, encoder: Encoder) -> None:
@@ -57,10 +56,8 @@ class VectorStore:
         self.identity = encoder.identity
         description = read_json(self._description) if self._description.is_file() else None
         if description is None or description["encoder"] != self.identity:
-            description = {
-                "encoder": self.identity,
-                "width": 0,
-            }  # width 0 makes `_read_keys` empty the files
+            # Width 0 makes `_read_keys` empty the files.
+            description = {"encoder": self.identity, "width": 0}
             write_json(self._description, description)
         self.width = int(description["width"])
         self._rows = self._read_keys()
@@ -75,31 +72,23 @@ class VectorStore:
         return {content[i * KEY : (i + 1) * KEY]: i for i in range(count)}
 
     def add(self, sentences: Iterable[str]) -> None:
-        """Encode the sentences that are missing, longest first, so that the progress bar never
-        underestimates.
-
-        Raises:
-            UserError: the encoder does not return one vector per sentence, all of the same width.
-        """
+        """Encode the sentences that are missing, the longest first, so that the progress bar never
+        underestimates."""
         missing = [text for text in dict.fromkeys(sentences) if _key(text) not in self._rows]
         missing.sort(key=lambda text: (-len(text), text))
         with Progress(len(missing), "encode", unit="sentence") as progress:
             for start in range(0, len(missing), CHUNK):
                 chunk = missing[start : start + CHUNK]
-                self._append(
-                    chunk, np.ascontiguousarray(self.encoder.encode(chunk), dtype=np.float32)
-                )
+                vectors = self.encoder.encode(chunk)
+                self._append(chunk, np.ascontiguousarray(vectors, dtype=np.float32))
                 progress.advance(len(chunk))
 
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
-        if (
-            vectors.ndim != 2
-            or len(vectors) != len(sentences)
-            or self.width not in (0, vectors.shape[1])
-        ):
+        shaped = vectors.ndim == 2 and len(vectors) == len(sentences)
+        if not shaped or self.width not in (0, vectors.shape[1]):
             raise UserError(
-                f"the encoder returned an array of shape {vectors.shape} for {len(sentences)} sentences; "
-                f"it must return one vector per sentence, all of the same width"
+                f"the encoder returned an array of shape {vectors.shape} for {len(sentences)} "
+                "sentences; it must return one vector per sentence, all of the same width"
             )
         if not self.width:
             self.width = vectors.shape[1]
@@ -112,12 +101,10 @@ class VectorStore:
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of sentences that were added, float32 (n, d)."""
-        mapped = np.memmap(
-            self.folder / "vectors.f32", np.float32, "r", shape=(len(self._rows), self.width)
-        )
+        shape = (len(self._rows), self.width)
+        mapped = np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=shape)
         return mapped[[self._rows[_key(text)] for text in sentences]]
 
     def close(self) -> None:
-        """Close the files and release the lock."""
         self._vectors.close()
         self._keys.close()

@@ -30,12 +30,10 @@ def unit(vectors: Tensor) -> Tensor:
 def alignment(
     first: Tensor, second: Tensor, gold: Tensor, *, with_four: bool = False
 ) -> float | None:
-    """Mean squared distance between the unit vectors of positive pairs, 0 to 4; None if no pair is
-    positive.
+    """Mean squared distance between the unit vectors of positive pairs, 0 to 4; None without one.
 
     Args:
-        first: (n, d), one side of each pair.
-        second: (n, d), the other side.
+        first, second: (n, d), the sides of each pair.
         gold: gold scores (n,), 0 to 5.
         with_four: count pairs with a gold score of exactly 4 as positive, as in DCLR's code.
     """
@@ -47,12 +45,8 @@ def alignment(
 
 @torch.no_grad()
 def uniformity(vectors: Tensor) -> float:
-    """Log of the mean of exp(-2 |x - y|²) over all pairs of rows, as unit vectors: 0 (all equal)
-    down to -8.
-
-    Args:
-        vectors: (n, d) with n >= 2. Duplicate rows count separately.
-    """
+    """Log of the mean of exp(-2 |x - y|²) over all pairs of n >= 2 rows (n, d), as unit vectors: 0
+    (all equal) down to -8."""
     rows = unit(vectors)
     squares = rows.square().sum(1)
     total = 0.0
@@ -64,28 +58,22 @@ def uniformity(vectors: Tensor) -> float:
 
 
 def in_batches(first: Tensor, second: Tensor, gold: Tensor) -> tuple[float | None, float]:
-    """Alignment and uniformity as in DCLR's code: computed per batch of `BATCH` pairs, then
-    averaged.
+    """Alignment and uniformity as in DCLR's code: averages over batches of `BATCH` pairs.
 
     Batches without a positive pair are skipped; in DCLR's code they make the alignment NaN.
     """
     batches = list(zip(first.split(BATCH), second.split(BATCH), gold.split(BATCH), strict=True))
-    aligned = [
-        value for batch in batches if (value := alignment(*batch, with_four=True)) is not None
-    ]
-    return fmean(aligned) if aligned else None, fmean(
-        uniformity(torch.cat([left, right])) for left, right, _ in batches
-    )
+    scores = [alignment(*batch, with_four=True) for batch in batches]
+    aligned = [value for value in scores if value is not None]
+    uniform = fmean(uniformity(torch.cat([left, right])) for left, right, _ in batches)
+    return fmean(aligned) if aligned else None, uniform
 
 
 @torch.no_grad()
 def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[float]:
-    """Mean over rows of the largest, second largest, ... cosine similarity with other rows.
+    """Means of the largest, second largest, ... cosine of each row with all `others` but its own.
 
-    Args:
-        vectors: unit vectors (n, d), n above `ranks`.
-        others: unit vectors (n, d). Row i is not compared with `others[i]`.
-        ranks: number of similarities.
+    Both are unit vectors (n, d), n above `ranks`.
     """
     cosines = (vectors @ others.T).fill_diagonal_(-math.inf)
     return cosines.topk(ranks).values.double().mean(0).tolist()
@@ -93,13 +81,8 @@ def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[fl
 
 @torch.no_grad()
 def token_similarity(states: Tensor, mask: Tensor) -> Tensor:
-    """TokSim of each sentence, (n,): the mean cosine of pairs of different tokens; 0 for fewer than
-    two tokens.
-
-    Args:
-        states: (n, length, d).
-        mask: (n, length), 1 for the tokens to include.
-    """
+    """TokSim of each sentence, (n,): the mean cosine of pairs of different tokens of the mask; 0
+    for fewer than two. States are (n, length, d)."""
     rows = unit(states) * mask.unsqueeze(-1)
     count = mask.sum(1)
     total = rows.sum(1).square().sum(1) - rows.square().sum((1, 2))
@@ -116,10 +99,8 @@ def layer_similarities(states: Sequence[Tensor], mask: Tensor) -> Tensor:
 
     Returns:
         float64 (n, 4L + 2). SetSim between layers i and i + 1, for the first token (L columns) and
-            the mean of all
-        tokens (L); TokSim of layers 0 to L without special tokens (L + 1) and with them (L + 1).
-            Special tokens are
-        the first and the last token of a sentence.
+        the mean of all tokens (L); TokSim of layers 0 to L without special tokens (L + 1), which
+        are the first and the last, and with them (L + 1).
     """
     inner = mask.clone()
     inner[:, 0] = 0
@@ -128,9 +109,8 @@ def layer_similarities(states: Sequence[Tensor], mask: Tensor) -> Tensor:
     for layer in states:
         exact = layer.double()
         first.append(unit(exact[:, 0]))
-        mean.append(
-            unit((exact * mask.unsqueeze(-1)).sum(1))
-        )  # the sum has the same direction as the mean
+        # The sum has the same direction as the mean.
+        mean.append(unit((exact * mask.unsqueeze(-1)).sum(1)))
         without.append(token_similarity(exact, inner))
         whole.append(token_similarity(exact, mask))
     adjacent = [(lower * upper).sum(1) for side in (first, mean) for lower, upper in pairwise(side)]

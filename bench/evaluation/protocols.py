@@ -26,9 +26,7 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Result:
-    """Accuracies in points, rounded to two decimals as in SentEval; predicted labels of a fixed
-    test part, int64 (n,).
-    """
+    """Accuracies in points with two decimals; predicted labels of a fixed test part, int64 (n,)."""
 
     dev: float
     test: float
@@ -69,23 +67,16 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
         for train, _ in outer
         for inner_train, inner_dev in _folds(labels[train], settings.folds)
     ]
-    fitted_inner = fit(data.features, data.labels, classes, inner, settings, advance=advance)
-    accuracies = [fitted.accuracies for fitted in fitted_inner]
-    scores = [
-        _means(accuracies[i : i + settings.folds])
-        for i in range(0, len(accuracies), settings.folds)
-    ]
+    data_of = (data.features, data.labels, classes)
+    accuracies = [fitted.accuracies for fitted in fit(*data_of, inner, settings, advance=advance)]
+    starts = range(0, len(accuracies), settings.folds)
+    scores = [_means(accuracies[start : start + settings.folds]) for start in starts]
     refit = [_without_dev(train, score) for (train, _), score in zip(outer, scores, strict=True)]
     tests = []
-    for (_, test), fitted in zip(
-        outer,
-        fit(data.features, data.labels, classes, refit, settings, advance=advance),
-        strict=True,
-    ):
-        predicted = fitted.predict(
-            0, data.features[torch.from_numpy(test).to(data.features.device)]
-        )
-        tests.append(_accuracy(predicted, labels[test]))
+    fits = fit(*data_of, refit, settings, advance=advance)
+    for (_, test), fitted in zip(outer, fits, strict=True):
+        rows = torch.from_numpy(test).to(data.features.device)
+        tests.append(_accuracy(fitted.predict(0, data.features[rows]), labels[test]))
     return Result(_mean([max(score) for score in scores]), _mean(tests))
 
 
@@ -98,24 +89,19 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Ad
     """
     labels = train.labels.cpu().numpy()
     folds = [Fold(rows, dev, _plain(DECAYS)) for rows, dev in _folds(labels, settings.folds)]
-    fitted_folds = fit(train.features, train.labels, classes, folds, settings, advance=advance)
+    data_of = (train.features, train.labels, classes)
+    fitted_folds = fit(*data_of, folds, settings, advance=advance)
     scores = _means([fitted.accuracies for fitted in fitted_folds])
     last = _without_dev(np.arange(len(labels)), scores)
-    fitted = fit(train.features, train.labels, classes, [last], settings, advance=advance)[0]
+    fitted = fit(*data_of, [last], settings, advance=advance)[0]
     predicted = fitted.predict(0, test.features)
     return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
 def split(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
-    """Fixed parts: select the weight decay on dev.
+    """Fixed parts ("train", "dev", "test"): select the weight decay on dev.
 
     SentEval retrains the best, which gives the same classifier.
-
-    Args:
-        parts: "train", "dev" and "test".
-        classes: number of labels.
-        settings: of the classifiers.
-        advance: as in `nested`.
     """
     return _best_on_dev(parts, classes, settings, [(0, _plain(DECAYS))], advance)
 
@@ -124,8 +110,7 @@ def tuned_network(
     parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance
 ) -> Result:
     """Fixed parts: a network with one hidden layer, its size and dropout selected on dev
-    (docs/methods.md#probing).
-    """
+    (docs/methods.md#probing)."""
     grid = [(hidden, tuple((NO_DECAY, dropout) for dropout in DROPOUTS)) for hidden in HIDDEN]
     return _best_on_dev(parts, classes, settings, grid, advance)
 
@@ -138,10 +123,8 @@ def _best_on_dev(
     advance: Advance,
 ) -> Result:
     train, dev, test = (parts[name] for name in ("train", "dev", "test"))
-    features, labels = (
-        torch.cat([train.features, dev.features]),
-        torch.cat([train.labels, dev.labels]),
-    )
+    features = torch.cat([train.features, dev.features])
+    labels = torch.cat([train.labels, dev.labels])
     rows = np.arange(len(labels))
     scores, fitted = [], []
     for hidden, heads_of in grid:
@@ -160,14 +143,10 @@ def _plain(decays: Sequence[float]) -> tuple[tuple[float, float], ...]:
 
 
 def _without_dev(train: np.ndarray, scores: Sequence[float]) -> Fold:
-    """All of a training part at the best weight decay.
-
-    A part of it is held out for early stopping.
-    """
     if int(HELD_OUT * len(train)) < 1:
         raise UserError(
-            f"a classifier holds out {HELD_OUT:.0%} of its training part, which is less than one of {len(train)} "
-            "samples; choose another task or data"
+            f"a classifier holds out {HELD_OUT:.0%} of its training part, which is less than one "
+            f"of {len(train)} samples; choose another task or data"
         )
     return Fold(train, None, _plain([DECAYS[int(np.argmax(scores))]]))
 
@@ -176,8 +155,8 @@ def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]
     counts = np.bincount(labels)
     if counts.min() < 2 or counts.max() < count:
         raise UserError(
-            f"{count} folds need {count} samples of some label and 2 of each, but the labels have {counts.tolist()}; "
-            "choose another task or data"
+            f"{count} folds need {count} samples of some label and 2 of each, but the labels have "
+            f"{counts.tolist()}; choose another task or data"
         )
     splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
     return list(splitter.split(np.zeros((len(labels), 1)), labels))
@@ -189,9 +168,8 @@ def _means(accuracies: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return float(
-        np.round(np.mean(values), 2)
-    )  # SentEval rounds means with numpy, single accuracies with Python
+    # SentEval rounds means with numpy, single accuracies with Python.
+    return float(np.round(np.mean(values), 2))
 
 
 def _accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:

@@ -66,12 +66,7 @@ def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
 def score_tasks(
     encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None
 ) -> list[Record]:
-    """Score tasks without classifiers, from vectors in memory.
-
-    Args:
-        encoder: of the vectors.
-        tasks: STS tasks.
-        vectors: as returned by `encoded`; by default computed here.
+    """Score STS tasks from vectors in memory, those of `encoded`.
 
     Raises:
         UserError: vectors are not finite, or all are equal.
@@ -82,10 +77,8 @@ def score_tasks(
 class AdaptedVectors:
     """Vectors of one task after the encoder's last step, which is computed at the first call.
 
-    Args:
-        task: whose sentences are adapted together, repeated ones too, in their order.
-        vectors: before the last step, float32 (n, d).
-        adapt: the last step, (n, d) -> (n, k), see `bench.models.encoder.adaptation`.
+    `adapt` maps (n, d) to (n, k), see `bench.models.encoder.adaptation`: all sentences of a task
+    together, repeated ones too, in their order.
     """
 
     def __init__(self, task: Task, vectors: Vectors, adapt: Adaptation) -> None:
@@ -107,30 +100,21 @@ class AdaptedVectors:
 def score_encoder(
     encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path
 ) -> list[Record]:
-    """Score an encoder on tasks.
-
-    An interrupted call is resumed by the next one with the same `work`.
+    """Score an encoder on tasks; an interrupted call is resumed by the next one with the same
+    `work`.
 
     Args:
         encoder: to score.
-        tasks: as returned by `read_tasks`.
-        mode: of `bench.evaluation.classifier.MODES`.
-        device: of the classifiers.
+        tasks, mode, device: as in `score`, which also says what is returned.
         work: folder for vectors and for the records of finished tasks.
 
-    Returns:
-        Records as in `score`.
-
     Raises:
-        UserError: the mode is unknown; vectors have a wrong shape, are not finite or all are equal;
-            `work` cannot be written or is in use.
+        UserError: as `score`; vectors have a wrong shape; `work` cannot be written or is in use.
     """
     with closing(VectorStore(work / "vectors", encoder)) as store:
         store.add(sentences(tasks))
-        finished = work / store.identity
-        return score(
-            tasks, store, adapt=adaptation(encoder), mode=mode, device=device, finished=finished
-        )
+        adapt, finished = adaptation(encoder), work / store.identity
+        return score(tasks, store, adapt=adapt, mode=mode, device=device, finished=finished)
 
 
 def score(
@@ -153,10 +137,8 @@ def score(
         finished: folder of the records of finished tasks, which are not computed again.
 
     Returns:
-        Records (task, split, metric, aggregation, value) of each task, and the averages of complete
-            groups. Values are
-        in points: correlations and averages unrounded, accuracies and F1 with two decimals
-            (docs/protocol.md).
+        Records of each task, and the averages of complete groups. Values are in points:
+        correlations and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
 
     Raises:
         UserError: the mode is unknown; vectors are not finite, or all are equal.
@@ -165,10 +147,8 @@ def score(
         raise UserError(f"unknown mode '{mode}'{did_you_mean(mode, MODES)}")
     settings = MODES[mode]
     records: list[Record] = []
-    labelled = [task for task in tasks if isinstance(task, LabelledTask)]
-    with Progress(
-        sum(_work(task, settings) for task in labelled), "classify", unit="sample"
-    ) as progress:
+    total = sum(_work(task, settings) for task in tasks if isinstance(task, LabelledTask))
+    with Progress(total, "classify", unit="sample") as progress:
         for task in tasks:
             own = AdaptedVectors(task, vectors, adapt) if adapt else vectors
             if isinstance(task, sts.StsTask):
@@ -193,10 +173,12 @@ def _averages(records: Sequence[Record]) -> list[Record]:
         for record in records
         if (record["split"], record["aggregation"]) == ("test", "all")
     }
-    return [
-        {"task": "Avg", "split": "test", "metric": metric, "aggregation": "all", "value": value}
-        for metric, value in averages(scores).items()
-    ]
+    return [_record("Avg", "test", metric, value) for metric, value in averages(scores).items()]
+
+
+def _record(task: str, split: str, metric: str, value: float) -> Record:
+    head = {"task": task, "split": split, "metric": metric}
+    return {**head, "aggregation": "all", "value": value}
 
 
 def _training_samples(task: LabelledTask) -> int:
@@ -228,37 +210,22 @@ def _score_labelled(
     def advance(heads: int) -> None:
         progress.advance(heads * size, note=task.name)
 
-    def records(result: protocols.Result, metric: str) -> Iterator[Record]:
+    def records(result: protocols.Result, metric: str = "accuracy") -> Iterator[Record]:
         for part, value in (("test", result.test), ("dev", result.dev)):
-            yield {
-                "task": task.name,
-                "split": part,
-                "metric": metric,
-                "aggregation": "all",
-                "value": value,
-            }
+            yield _record(task.name, part, metric, value)
 
+    how = (task.classes, settings, advance)
     if task.protocol == NESTED:
-        yield from records(
-            protocols.nested(parts["all"], task.classes, settings, advance), "accuracy"
-        )
+        yield from records(protocols.nested(parts["all"], *how))
     elif task.protocol == KFOLD:
-        result = protocols.kfold(parts["train"], parts["test"], task.classes, settings, advance)
-        yield from records(result, "accuracy")
+        result = protocols.kfold(parts["train"], parts["test"], *how)
+        yield from records(result)
         if task.name == "MRPC":
             from sklearn.metrics import f1_score
 
             value = round(100 * float(f1_score(task.splits["test"].labels, result.predicted)), 2)
-            yield {
-                "task": task.name,
-                "split": "test",
-                "metric": "f1",
-                "aggregation": "all",
-                "value": value,
-            }
+            yield _record(task.name, "test", "f1", value)
     elif task.protocol == SPLIT:
-        yield from records(protocols.split(parts, task.classes, settings, advance), "accuracy")
+        yield from records(protocols.split(parts, *how))
         if is_probing(task.name):
-            yield from records(
-                protocols.tuned_network(parts, task.classes, settings, advance), "accuracy_mlp"
-            )
+            yield from records(protocols.tuned_network(parts, *how), "accuracy_mlp")

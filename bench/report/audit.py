@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.report.formats import csv, markdown
 from bench.reported.audit import FINDING_KINDS
 from bench.reported.audit.rows import Finding
 from bench.utils.errors import UserError
@@ -14,8 +15,7 @@ from bench.utils.files import write_text
 
 
 def frame(findings: Sequence[Finding]) -> pd.DataFrame:
-    """Findings as a table of texts: `kind`, `source`, `table`, `rows` (separated by semicolons),
-    `text`."""
+    """Findings as texts: `kind`, `source`, `table`, `rows` (separated by semicolons), `text`."""
     fields = ["kind", "source", "table", "rows", "text"]
     lines = [[one.kind, one.source, one.table, "; ".join(one.rows), one.text] for one in findings]
     return pd.DataFrame(lines, columns=fields, dtype=str)
@@ -28,8 +28,7 @@ def report(findings: Sequence[Finding]) -> str:
         lines = [f"  {one.source}, {one.table}: {one.text}" for one in findings if one.kind == kind]
         if lines:
             parts.append("\n".join([f"{title} ({len(lines)})", *lines]))
-    parts.append(f"{len(findings)} findings about printed numbers.")
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, f"{len(findings)} findings about printed numbers."])
 
 
 def write(findings: Sequence[Finding], out: Path) -> None:
@@ -38,15 +37,10 @@ def write(findings: Sequence[Finding], out: Path) -> None:
     Raises:
         UserError: the extension is neither .csv nor .md.
     """
-    from bench.report.formats import csv, markdown
-
-    out = Path(out)
-    if out.suffix not in (".csv", ".md"):
-        raise UserError(f"--out is '{out}'; its extension must be .csv or .md")
     table = frame(findings)
-    write_text(
-        out,
-        csv(table)
-        if out.suffix == ".csv"
-        else markdown(table, "Findings about the printed numbers."),
-    )
+    if out.suffix == ".csv":
+        write_text(out, csv(table))
+    elif out.suffix == ".md":
+        write_text(out, markdown(table, "Findings about the printed numbers."))
+    else:
+        raise UserError(f"--out is '{out}'; its extension must be .csv or .md")

@@ -24,107 +24,106 @@ COMPARISON_LEGEND = "; ".join(f"{symbol} {word}" for word, symbol in COMPARISON_
 
 
 def _names(frame: pd.DataFrame) -> list[str]:
-    """The columns that identify a comparison on one backbone: `Method` if there are several,
-    `Task`, or both."""
+    """The columns that identify a comparison on one backbone: Method if there are several, Task."""
     several = len(frame.groupby(["method", "setting"])) > 1
     return ["Method"] * several + ["Task"] * (not several or frame["task"].nunique() > 1)
 
 
 def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Comparisons of one board as texts, one per line; further lines follow if papers print
-    different numbers for it.
-
-    Args:
-        frame, claims: the two frames of `against`, for one board.
-    """
+    """Comparisons of one board (the two frames of `against`) as texts, one per line; further lines
+    follow if papers print different numbers for it."""
     by_row = dict(list(claims.groupby(IDENTITY)))
     # Backbones that stand in for more than one printed backbone.
-    several = {
-        backbone
-        for backbone, group in claims.groupby("backbone")
-        if group["printed_on"].nunique() > 1
-    }
+    printed_on = claims.groupby("backbone")["printed_on"].nunique()
+    several = set(printed_on.index[printed_on > 1])
+    numbers = ["printed_on", "printed_a", "printed_b"]
     lines: list[dict[str, str]] = []
     for row in frame.to_dict("records"):
-        reason = f": {row['reason']}" if row["verdict"] == "undecided" else ""
-        interval = "" if pd.isna(row["half_width"]) else f" ± {row['half_width']:.2f}"
-        line = {"Backbone": row["backbone"], "Method": _method(row), "Task": row["task"]}
-        line |= {"n": str(row["n"]), "A": score_text(row["mean_a"], row["sd_a"])}
-        line |= {"B": score_text(row["mean_b"], row["sd_b"])}
-        line |= {"A - B": f"{row['difference']:+.2f}{interval}" if row["n"] else "–"}
-        line |= {
-            "P(A > B)": _share(row),
-            "p, signs": _p(row["permutation_p"]),
-            "p, Holm": _p(row["p_adjusted"]),
-        }
-        line |= {"Verdict": f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}{reason}"}
+        line = _line(row)
         printed = by_row.get(tuple(row[name] for name in IDENTITY), claims[:0])
-        for _, same in printed.groupby(
-            ["printed_on", "printed_a", "printed_b"], sort=False, dropna=False
-        ):
-            claim = same.iloc[0]
-            remark = "" if claim["comparable"] else " ≠"
-            needed = "" if pd.isna(claim["seeds_claimed"]) else f" ({claim['seeds_claimed']} seeds)"
-            gain = "–" if pd.isna(claim["claimed"]) else f"{claim['claimed']:+.2f}{remark}{needed}"
-            line |= {
-                "A, print": score_text(claim["printed_a"], nan),
-                "B, print": score_text(claim["printed_b"], nan),
-            }
-            source = "; ".join(same["source"] + ", " + same["table"])
-            on = f" ({claim['printed_on']})" if row["backbone"] in several else ""
-            line |= {"A - B, print": gain, "Source": source + on}
-            lines.append(line)
+        for _, same in printed.groupby(numbers, sort=False, dropna=False):
+            lines.append(line | _printed(same, named=row["backbone"] in several))
             line = {}
         if line:
             lines.append(line)
     columns = [
-        "Backbone",
-        *_names(frame),
-        "n",
-        "A",
-        "B",
-        "A - B",
-        "P(A > B)",
-        "p, signs",
-        "p, Holm",
-        "Verdict",
+        *("Backbone", *_names(frame), "n", "A", "B", "A - B"),
+        *("P(A > B)", "p, signs", "p, Holm", "Verdict"),
+        *(("A, print", "B, print", "A - B, print", "Source") if len(claims) else ()),
     ]
-    columns += ["A, print", "B, print", "A - B, print", "Source"] if len(claims) else []
     return pd.DataFrame(lines, columns=columns).fillna("")
+
+
+def _line(row: dict[str, Any]) -> dict[str, str]:
+    """A comparison as texts, by column."""
+    reason = f": {row['reason']}" if row["verdict"] == "undecided" else ""
+    interval = "" if pd.isna(row["half_width"]) else f" ± {row['half_width']:.2f}"
+    low, high = row["improvement_low"], row["improvement_high"]
+    return {
+        "Backbone": row["backbone"],
+        "Method": _method(row),
+        "Task": row["task"],
+        "n": str(row["n"]),
+        "A": score_text(row["mean_a"], row["sd_a"]),
+        "B": score_text(row["mean_b"], row["sd_b"]),
+        "A - B": f"{row['difference']:+.2f}{interval}" if row["n"] else "–",
+        "P(A > B)": "–" if pd.isna(low) else f"{row['improvement']:.2f} [{low:.2f}, {high:.2f}]",
+        "p, signs": _p(row["permutation_p"]),
+        "p, Holm": _p(row["p_adjusted"]),
+        "Verdict": _verdict(row) + reason,
+    }
+
+
+def _printed(same: pd.DataFrame, *, named: bool) -> dict[str, str]:
+    """Claims of the same numbers as texts, by column; `named` with the printed backbone."""
+    claim = same.iloc[0]
+    remark = "" if claim["comparable"] else " ≠"
+    needed = "" if pd.isna(claim["seeds_claimed"]) else f" ({claim['seeds_claimed']} seeds)"
+    gain = "–" if pd.isna(claim["claimed"]) else f"{claim['claimed']:+.2f}{remark}{needed}"
+    source = "; ".join(same["source"] + ", " + same["table"])
+    return {
+        "A, print": score_text(claim["printed_a"], nan),
+        "B, print": score_text(claim["printed_b"], nan),
+        "A - B, print": gain,
+        "Source": source + (f" ({claim['printed_on']})" if named else ""),
+    }
 
 
 def _method(row: dict[str, Any]) -> str:
     return f"{row['label']}, {row['setting']}"
 
 
+def _verdict(row: dict[str, Any]) -> str:
+    return f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
+
+
 def _p(value: float) -> str:
     return "–" if pd.isna(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _share(row: dict[str, Any]) -> str:
-    if pd.isna(row["improvement_low"]):
-        return "–"
-    return f"{row['improvement']:.2f} [{row['improvement_low']:.2f}, {row['improvement_high']:.2f}]"
+CAPTION = (
+    "A and B: mean ± standard deviation over the n seeds that both have; A - B: mean of their "
+    "differences with its 95 % t interval; P(A > B): share of the seeds at which A is higher, with "
+    "Wilson's interval; p of the permutation test, which flips signs, and of the paired t test "
+    "after Holm's correction, which decides"
+)
+PRINTED_CAPTION = (
+    "; last the printed numbers, their difference, and the number of seeds that would show such a "
+    "difference"
+)
 
 
 def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
-    """The caption of a table of comparisons; it explains the printed columns only if there are
-    any."""
-    first = frame.to_dict("records")[0]
-    names = _names(frame)
+    """The caption of a table of comparisons."""
+    first, names = frame.to_dict("records")[0], _names(frame)
     ours = f"{'every method on its backbones' if 'Method' in names else _method(first)} (A)"
     ours = ours if "Task" in names else f"{first['task']} of {ours}"
-    text = (
-        f"Suite {suite.name}: {ours} against {first['baseline']} (B), {suite.boards[first['board']].title}. "
-        "A and B: mean ± standard deviation over the n seeds that both have; A - B: mean of their differences with its "
-        "95 % t interval; P(A > B): share of the seeds at which A is higher, with Wilson's interval; p of the "
-        "permutation test, which flips signs, and of the paired t test after Holm's correction, which decides"
-    )
-    legend = COMPARISON_LEGEND
+    title = f"{ours} against {first['baseline']} (B), {suite.boards[first['board']].title}"
+    text, legend = CAPTION, COMPARISON_LEGEND
     if len(claims):
-        text += "; last the printed numbers, their difference, and the number of seeds that would show such a difference"
-        legend += "; ≠ not comparable with ours"
-    return f"{text}. {legend}. {suite.remark_on(frame['backbone'])}".strip()
+        text, legend = text + PRINTED_CAPTION, f"{legend}; ≠ not comparable with ours"
+    remark = suite.remark_on(frame["backbone"])
+    return f"Suite {suite.name}: {title}. {text}. {legend}. {remark}".strip()
 
 
 def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
@@ -133,25 +132,15 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     With several methods, those that are not trained are left out: their differences are so large
     that the gains of the others would not be visible.
     """
-    from matplotlib.lines import Line2D
-
     from bench.report.figures import style
-    from bench.report.figures.style import BLUE, GREY, INK, ORANGE
+    from bench.report.figures.style import BLUE, GREY, INK, ORANGE, key
 
-    seed: dict[str, Any] = {
-        "color": BLUE,
-        "marker": "o",
-        "ms": 4.2,
-        "mew": 0.8,
-        "ls": "",
-        "alpha": 0.6,
-    }
-    claim: dict[str, Any] = {"color": ORANGE, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
-    mean: dict[str, Any] = {"color": INK, "marker": "|", "ms": 7, "mew": 1.4, "lw": 1.2}
+    seed = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.6}
+    claim = {"color": ORANGE, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
+    mean = {"color": INK, "marker": "|", "ms": 7, "mew": 1.4, "lw": 1.2}
     names = _names(frame)
     several, trained = "Method" in names, frame[frame["kind"] == "paired"]
     frame = trained if several and len(trained) else frame
-    panels = dict(list(frame.groupby("backbone", sort=False)))
     first, note = frame.to_dict("records")[0], [suite.remark_on(frame["backbone"])]
     ours = f"every {'trained ' * len(trained[:1])}method" if several else f"{_method(first)},"
     if len(frame) > 1:
@@ -160,36 +149,24 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         note.append("Printed differences are shown for their size only.")
     title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
     scale = f"difference in points ({suite.boards[first['board']].title})"
-    handles = [
-        Line2D([], [], **seed, label="difference at one seed"),
-        Line2D([], [], **mean, label="mean with its 95 % interval"),
-    ]
+    handles = [key("difference at one seed", seed), key("mean with its 95 % interval", mean)]
     if claims["claimed"].notna().any():
-        handles.append(Line2D([], [], **claim, label="printed difference"))
-    counts = [len(rows) for rows in panels.values()]
-    figure, axes = style.panels(counts, title, " ".join(note).strip(), handles, scale)
-    for panel, (backbone, rows) in zip(axes, panels.items(), strict=True):
-        style.heading(panel, backbone)
+        handles.append(key("printed difference", claim))
+    by_row = dict(list(claims.groupby(IDENTITY)["claimed"]))
+    figure, panels = style.panels(frame, title, " ".join(note).strip(), handles, scale)
+    for panel, backbone, rows in panels:
         records = rows.to_dict("records")
         texts = [{"Method": _method(row), "Task": row["task"]} for row in records]
-        style.names(panel, [", ".join(text[name] for name in names) for text in texts])
+        style.rows(panel, backbone, [", ".join(text[name] for name in names) for text in texts])
         panel.axvline(0, color=GREY, lw=1, zorder=1)
         for y, row in enumerate(records):
-            own = claims[
-                (claims[IDENTITY] == pd.Series({name: row[name] for name in IDENTITY})).all(axis=1)
-            ]
-            panel.plot(own["claimed"].dropna(), [y] * own["claimed"].count(), **claim, zorder=2)
+            own = by_row.get(tuple(row[name] for name in IDENTITY), claims["claimed"][:0]).dropna()
+            panel.plot(own, [y] * len(own), **claim, zorder=2)
             panel.plot(row["differences"], [y + 0.16] * row["n"], **seed, zorder=3)
             half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
-            panel.plot(
-                [row["difference"] + end for end in (-half_width, 0, half_width)],
-                [y - 0.1] * 3,
-                **mean,
-                zorder=4,
-            )
-            text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
-            panel.text(1.02, y, text, transform=panel.get_yaxis_transform(), va="center", color=INK,
-                       weight="normal" if row["verdict"] == "undecided" else "bold")  # fmt: skip
+            ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
+            panel.plot(ends, [y - 0.1] * 3, **mean, zorder=4)
+            style.aside(panel, y, _verdict(row), bold=row["verdict"] != "undecided")
     return figure
 
 
@@ -236,13 +213,13 @@ def render_versus(
         texts.append(markdown(table, text))
         if out is None:
             continue
-        write_table(out, stem, rows, table, text)
-        for folder in {out, figures or out}:
-            write_text(folder / f"{stem}_printed.csv", csv(claims[claims["board"] == board]))
         import matplotlib
 
         from bench.report.figures.style import STYLE, save
 
+        write_table(out, stem, rows, table, text)
+        for folder in {out, figures or out}:
+            write_text(folder / f"{stem}_printed.csv", csv(claims[claims["board"] == board]))
         with matplotlib.rc_context(STYLE):
             save(versus_figure(suite, decisive, printed), (figures or out) / stem, rows)
     return "\n".join(texts)

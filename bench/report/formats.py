@@ -1,16 +1,14 @@
 """A table of texts in four formats: CSV, Markdown, LaTeX and HTML.
 
-Markdown and LaTeX are written here rather than by pandas, because foreign text must not break them:
-`DataFrame.to_markdown` escapes neither `|` nor `<`, and `Styler.to_latex(escape="latex")` leaves
-`[` and `*` at the start of a row (which LaTeX reads as arguments of the previous `\\\\`), ligatures
-such as `--`, and characters that pdflatex does not know. tests/report/test_latex.py compiles all of
-these.
+pandas writes them; foreign text is escaped here. `DataFrame.to_markdown` escapes neither `|` nor
+`<`, and `Styler.to_latex(escape="latex")` leaves `[` and `*` at the start of a row (which LaTeX
+reads as arguments of the previous `\\\\`), ligatures such as `--`, and signs that pdflatex does not
+know. tests/report/test_latex.py compiles all of these.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,8 @@ import pandas as pd
 
 from bench.datasets.tasks import TASK_ORDER, is_described, is_probing
 from bench.utils.files import write_text
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def holds_numbers(column: str) -> bool:
@@ -44,48 +44,28 @@ def csv(frame: pd.DataFrame) -> str:
 
 def markdown_text(text: str) -> str:
     """Text for a cell of a Markdown table: one line, with table and HTML syntax escaped."""
-    for sign, written in (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("\n", " ")):
-        text = text.replace(sign, written)
-    return text
+    signs = str.maketrans({"\\": r"\\", "|": r"\|", "&": "&amp;", "<": "&lt;"})
+    return " ".join(text.translate(signs).split())
 
 
 def markdown(frame: pd.DataFrame, caption: str) -> str:
     """A table of texts in Markdown, with its caption above."""
-
-    def line(texts: Iterable[str]) -> str:
-        return "| " + " | ".join(map(markdown_text, texts)) + " |"
-
-    rule = "|" + "---|" * len(frame.columns)
-    return (
-        "\n".join(
-            [caption, "", line(frame.columns), rule, *(line(row) for row in frame.to_numpy())]
-        )
-        + "\n"
-    )
+    texts = frame.map(markdown_text).rename(columns=markdown_text)
+    table = texts.to_markdown(index=False, disable_numparse=True, stralign=None)
+    return f"{caption}\n\n{table}\n"
 
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
 _LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "`": "\\`{}",
-    '"': "\\char34{}",
-    "<": "\\textless{}",
-    ">": "\\textgreater{}",
-    "|": "\\textbar{}",
-    **{
-        sign: f"{{{sign}}}" for sign in "[]*"
-    },  # at the start of a row they would be an argument of the previous \\
-    "±": "$\\pm$",
-    "≈": "$\\approx$",
-    "≠": "$\\neq$",
-    "↓": "$\\downarrow$",
-    "↑": "$\\uparrow$",
-    "×": "$\\times$",
-    "–": "\\textendash{}",
-}
+    # At the start of a row these would be an argument of the previous \\.
+    **{sign: f"{{{sign}}}" for sign in "[]*"},
+    "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
+    "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
+    "`": "\\`{}", '"': "\\char34{}",
+    "±": "$\\pm$", "≈": "$\\approx$", "≠": "$\\neq$", "↓": "$\\downarrow$", "↑": "$\\uparrow$",
+    "×": "$\\times$", "–": "\\textendash{}",
+}  # fmt: skip
 
 
 def latex_text(text: str) -> str:
@@ -99,64 +79,44 @@ def latex_text(text: str) -> str:
     return re.sub("-(?=-)", "-{}", "".join(map(written, signs)))
 
 
+# A table is scaled down to fit a page.
+_FIT = """\
+\\resizebox*{!}{\\ifdim\\totalheight>.8\\textheight.8\\textheight\\else\\totalheight\\fi}{%
+\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%
+\\begin{tabular}"""
+
+
 def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
-    """A table of texts in LaTeX, scaled down to fit a page; needs the packages booktabs and
-    graphicx."""
-
-    def line(texts: Iterable[str]) -> str:
-        return " & ".join(map(latex_text, texts)) + " \\\\"
-
-    columns = "".join("r" if holds_numbers(name) else "l" for name in frame.columns)
-    lines = [
-        "\\begin{table}",
-        "\\centering",
-        f"\\caption{{{latex_text(caption)}}}",
-        f"\\label{{tab:{label}}}",
-        "\\resizebox*{!}{\\ifdim\\totalheight>.8\\textheight.8\\textheight\\else\\totalheight\\fi}{%",
-        "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
-        f"\\begin{{tabular}}{{{columns}}}",
-        "\\toprule",
-        line(frame.columns),
-        "\\midrule",
-        *(line(row) for row in frame.to_numpy()),
-        "\\bottomrule",
-        "\\end{tabular}}}",
-        "\\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
+    """A table of texts in LaTeX; needs the packages booktabs and graphicx."""
+    texts = frame.style.hide().format(latex_text).format_index(latex_text, axis="columns")
+    text = texts.to_latex(
+        column_format="".join("r" if holds_numbers(name) else "l" for name in frame.columns),
+        caption=latex_text(caption), label=f"tab:{label}",
+        hrules=True, position_float="centering",
+    )  # fmt: skip
+    return text.replace("\\begin{tabular}", _FIT).replace("\\end{tabular}", "\\end{tabular}}}")
 
 
 @cache
 def templates() -> jinja2.Environment:
     """The environment of the templates of tables and page, with autoescaping."""
-    folder = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
-    return jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-
-
-def html_parts(frame: pd.DataFrame, caption: str) -> dict[str, Any]:
-    """The variables of the template of a table."""
-    numeric = [holds_numbers(name) for name in frame.columns]
-    return {
-        "caption": caption,
-        "columns": list(frame.columns),
-        "rows": frame.to_numpy().tolist(),
-        "numeric": numeric,
-    }
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def html(frame: pd.DataFrame, caption: str) -> str:
     """A table of texts as an HTML element, with every text escaped."""
-    return templates().get_template("table.html").render(table=html_parts(frame, caption))
+    columns = {name: holds_numbers(name) for name in frame.columns}
+    template = templates().get_template("table.html")
+    return template.render(caption=caption, columns=columns, rows=frame.to_numpy().tolist())
 
 
 def write_table(
     out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str
 ) -> None:
-    """Write a table in four formats: `numbers` as CSV, the texts `shown` as Markdown, LaTeX and
-    HTML."""
+    """Write `numbers` as CSV, and the texts `shown` as Markdown, LaTeX and HTML."""
+    page = "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption)
     write_text(out / f"{stem}.csv", csv(numbers))
     write_text(out / f"{stem}.md", markdown(shown, caption))
     write_text(out / f"{stem}.tex", latex(shown, caption, stem))
-    write_text(
-        out / f"{stem}.html", "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption)
-    )
+    write_text(out / f"{stem}.html", page)

@@ -1,19 +1,17 @@
-"""The page of a suite: a folder that works from disk, with every printed number, its verdict, and
-the runs behind."""
+"""The page of a suite: a folder that works from disk, with every printed number and its runs."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from bench.report import page_data
 from bench.report.figures import board_stem
-from bench.report.formats import templates
+from bench.report.formats import TEMPLATES, templates
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, write_text
@@ -33,27 +31,14 @@ def _pictures(figures: Path) -> dict[str, dict[str, Any]]:
     pictures = {}
     for path in sorted(figures.glob("*.png")):
         width, height = _png_size(path)
-        address = f"figures/{quote(path.stem)}"
         others = [kind for kind in ("pdf", "csv") if path.with_suffix(f".{kind}").is_file()]
-        pictures[path.stem] = {
-            "address": address,
-            "width": width,
-            "height": height,
-            "others": others,
-        }
+        picture = {"address": f"figures/{quote(path.stem)}", "width": width, "height": height}
+        pictures[path.stem] = picture | {"others": others}
     return pictures
 
 
-def _copy_figures(figures: Path, pictures: Mapping[str, Mapping[str, Any]], out: Path) -> None:
-    for stem, picture in pictures.items():
-        for kind in ("png", *picture["others"]):
-            with atomic_file(out / f"{stem}.{kind}") as temporary:
-                shutil.copyfile(figures / f"{stem}.{kind}", temporary)
-
-
 def render_page(suite_dir: Path, figures: Path, out: Path) -> None:
-    """Write `index.html`, `page.css`, `page.js` and `figures/` into `out`. Other files in `out` are
-    kept.
+    """Write `index.html`, `page.css`, `page.js` and `figures/` into `out`; other files there stay.
 
     Args:
         suite_dir: folder of the suite; the page links to its scores and tables.
@@ -64,31 +49,28 @@ def render_page(suite_dir: Path, figures: Path, out: Path) -> None:
         UserError: files of the suite or its figures are missing or damaged, or `out` cannot be
             written.
     """
-    suite_dir, figures, out = Path(suite_dir), Path(figures), Path(out)
     suite = read_suite(suite_dir)
     pictures = _pictures(figures)
-    if board_stem("sts") not in pictures:
-        raise UserError(
-            f"{figures / board_stem('sts')}.png does not exist; render the figures of this suite first"
-        )
+    first = figures / f"{board_stem('sts')}.png"
+    if first.stem not in pictures:
+        raise UserError(f"{first} does not exist; render the figures of this suite first")
 
     def relative(name: str) -> str:
         return quote(Path(os.path.relpath(suite_dir / name, out)).as_posix())
 
     context = page_data.context(suite, scores=relative("scores"))
-    beside_tables = {
-        board[name] for board in context["boards"] for name in ("figure", "comparison")
-    }
-    beside_tables |= {section["stem"] for section in context["sections"]}
-    text = templates().get_template("page.html").render(
-        **context,
-        pictures=pictures,
-        other_pictures=[stem for stem in pictures if stem not in beside_tables],
-        tables=relative("tables"),
-    )  # fmt: skip
-    _copy_figures(figures, pictures, out / "figures")
+    boards, sections = context["boards"], context["sections"]
+    beside_tables = {board[name] for board in boards for name in ("figure", "comparison")}
+    beside_tables |= {section["stem"] for section in sections}
+    others = [stem for stem in pictures if stem not in beside_tables]
+    page = templates().get_template("page.html")
+    text = page.render(
+        **context, pictures=pictures, other_pictures=others, tables=relative("tables")
+    )
+    for stem, picture in pictures.items():
+        for name in (f"{stem}.{kind}" for kind in ("png", *picture["others"])):
+            with atomic_file(out / "figures" / name) as temporary:
+                shutil.copyfile(figures / name, temporary)
     for name in ("page.css", "page.js"):
-        write_text(
-            out / name, (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
-        )
+        write_text(out / name, (TEMPLATES / name).read_text(encoding="utf-8"))
     write_text(out / "index.html", text)

@@ -1,9 +1,8 @@
-"""Tables as CSV, Markdown, LaTeX and HTML: every printed table with our scores, and the suite's own
-leaderboards."""
+"""The tables of a suite: every printed table with our scores, and its own leaderboards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +32,7 @@ METRICS = {
 
 
 def score_text(mean: float, sd: float, digits: int = 2) -> str:
-    """Mean and standard deviation as `75.11 ± 0.84`; `75.11` without an sd (NaN), a dash without a
-    mean."""
+    """`75.11 ± 0.84`; without an sd (NaN) `75.11`, without a mean a dash."""
     if pd.isna(mean):
         return "–"
     return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
@@ -55,95 +53,83 @@ def row_name(method: str, variant: str) -> str:
 def origin(quoted_from: Iterable[str]) -> str:
     """Origin of a printed row: "quoted", "origin unknown", or empty for the paper's own numbers."""
     sources = set(quoted_from)
-    if sources == {"unknown"}:
-        return "origin unknown"
-    return "" if "" in sources else "quoted"
+    return "origin unknown" if sources == {"unknown"} else "" if "" in sources else "quoted"
+
+
+_LEADERBOARD = {
+    "backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"
+}  # fmt: skip
 
 
 def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
     """A `leaderboard` as texts."""
-    names = {
-        "backbone": "Backbone",
-        "label": "Method",
-        "setting": "Setting",
-        "corpus": "Corpus",
-        "n": "n",
-    }
-    shown = board[list(names)].astype(str).rename(columns=names)
+    shown = board[list(_LEADERBOARD)].astype(str).rename(columns=_LEADERBOARD)
     tasks = [name for name in board.columns if f"{name} sd" in board.columns]
     for task in tasks[:1] if tasks[1:] == ["Avg"] else tasks:  # no average of a single task
-        columns = (board[name] for name in (task, f"{task} sd", f"{task} n", "n"))
-        shown[task] = [
-            score_text(mean, sd) + seeds_text(n, of)
-            for mean, sd, n, of in zip(*columns, strict=True)
-        ]
+        scores = board[[task, f"{task} sd", f"{task} n", "n"]].itertuples(index=False, name=None)
+        shown[task] = [score_text(mean, sd) + seeds_text(n, of) for mean, sd, n, of in scores]
     if board["remark"].any():
         shown["Remark"] = board["remark"]
-    return shown if len(set(board["corpus"]) - {""}) > 1 else shown.drop(columns="Corpus")
+    return shown if several_corpora(board) else shown.drop(columns="Corpus")
+
+
+def several_corpora(board: pd.DataFrame) -> bool:
+    return len(set(board["corpus"]) - {""}) > 1
+
+
+def tasks_of(table: pd.DataFrame) -> list[str]:
+    """The tasks of a printed table in the usual order, unknown ones first."""
+    order = {task: place for place, task in enumerate(TASK_ORDER)}
+    return sorted(table["task"].unique(), key=lambda task: order.get(task, -1))
+
+
+def printed_rows(table: pd.DataFrame) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The rows of a printed table: name, split if there are several, and cells by task."""
+    label = ["method", "backbone", "variant", "split"]
+    splits = table["split"].nunique() > 1
+    for (method, _, variant, split), row in table.groupby(label, sort=False, dropna=False):
+        cells = {cell.task: cell for cell in row.itertuples(index=False)}
+        yield row_name(method, variant), f" {split}" if splits and split else "", cells
+
+
+def digits_of(cell: Any) -> int:
+    return 0 if cell.metric == "best_step" else 2
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells of one printed table as texts: a line per printed row, followed by our lines, one
-    per setting."""
-    tasks = sorted(
-        table["task"].unique(),
-        key=lambda task: TASK_ORDER.index(task) if task in TASK_ORDER else -1,
-    )
-    multiple_splits = table["split"].nunique() > 1
+    """A printed table as texts: a line per printed row, followed by ours, one per setting."""
+    tasks = tasks_of(table)
     both_ways = set(DIRECTIONS) <= set(table["metric"])
     lines = []
-    for (method, backbone, variant, split), group in table.groupby(
-        ["method", "backbone", "variant", "split"], sort=False, dropna=False
-    ):
-        row = list(group.itertuples(index=False))
-        by_task = {cell.task: cell for cell in row}
-        last = by_task.get(tasks[-1], row[-1])
-        name = row_name(method, variant)
+    for name, split, row in printed_rows(table):
+        last = row.get(tasks[-1]) or [*row.values()][-1]
         if both_ways and last.metric in DIRECTIONS:
             name += f", {DIRECTIONS[last.metric]}"
-        head = {
-            "Backbone": backbone,
-            "Method": f"{name} {split}".strip() if multiple_splits else name,
-        }
-        lines += _row_lines(head, by_task, last)
-    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"]).fillna(
-        ""
-    )
-    return shown.rename(
-        columns={"Line": "", "Verdict": f"Verdict ({tasks[-1]})" if len(tasks) > 1 else "Verdict"}
-    )
+        lines += _row_lines({"Backbone": last.backbone, "Method": name + split}, row, last)
+    verdict = f"Verdict ({tasks[-1]})" if len(tasks) > 1 else "Verdict"
+    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"])
+    return shown.fillna("").rename(columns={"Line": "", "Verdict": verdict})
 
 
-def _row_lines(head: dict[str, str], by_task: dict[str, Any], last: Any) -> list[dict[str, str]]:
-    """The lines of one printed row: printed numbers, ours, and ours in the other setting.
-
-    Args:
-        head: backbone and method.
-        by_task: the row's cells.
-        last: the cell whose verdict is shown.
-    """
-    digits = 0 if last.metric == "best_step" else 2
-    scored = any(cell.n > 0 for cell in by_task.values()) or last.verdict == "diverged"
+def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dict[str, str]]:
+    """The lines of one printed row (cells by task), with the verdict of `last`: printed numbers,
+    ours, and ours in the other setting."""
+    digits, cells = digits_of(last), row.items()
+    scored = any(cell.n > 0 for cell in row.values()) or last.verdict == "diverged"
     verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"
     if last.verdict in ("not run", "inconclusive", "diverged"):
         verdict += f": {last.reason}"
-    source = ", ".join(
-        filter(None, ["printed", origin(cell.quoted_from for cell in by_task.values())])
-    )
-    printed = {task: f"{cell.printed:.{digits}f}" for task, cell in by_task.items()}
-    lines = [head | {"Line": source} | printed | {"Verdict": "" if scored else verdict}]
+    source = filter(None, ["printed", origin(cell.quoted_from for cell in row.values())])
+    lines = [head | {"Line": ", ".join(source), "Verdict": "" if scored else verdict}]
+    lines[0] |= {task: f"{cell.printed:.{digits}f}" for task, cell in cells}
     if scored:
-        ours = {
-            task: f"{score_text(cell.mean, cell.sd, digits)} {VERDICT_SYMBOLS[cell.verdict]}"
-            for task, cell in by_task.items()
-        }
-        setting = last.run.partition("@")[2]
-        lines.append({"Line": f"ours, {setting}, n = {last.n}"} | ours | {"Verdict": verdict})
+        ours = {"Line": f"ours, {last.run.partition('@')[2]}, n = {last.n}", "Verdict": verdict}
+        for task, cell in cells:
+            score = score_text(cell.mean, cell.sd, digits)
+            ours[task] = f"{score} {VERDICT_SYMBOLS[cell.verdict]}"
+        lines.append(ours)
     if last.other_n:
-        other = {
-            task: score_text(cell.other_mean, cell.other_sd, digits)
-            for task, cell in by_task.items()
-        }
+        other = {task: score_text(cell.other_mean, cell.other_sd, digits) for task, cell in cells}
         lines.append({"Line": f"ours, {last.other_setting}, n = {last.other_n}"} | other)
     return lines
 
@@ -152,7 +138,8 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
     """The caption of a printed table, without the legend of the verdicts."""
     source, name = table.iloc[0][["source", "table"]]
     metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
-    text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured (mean ± standard deviation over n seeds)."
+    text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured "
+    text += "(mean ± standard deviation over n seeds)."
     if (table["split"] != table["ours_split"]).any():
         stated, ours = (" and ".join(table[name].unique()) for name in ("split", "ours_split"))
         text += f" Printed as of the {stated} sets; ours are of the {ours} sets."
@@ -164,10 +151,8 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
 
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
     """The caption of one of the suite's own tables."""
-    text = (
-        f"Suite {suite.name}: {suite.boards[name].title}, mean ± standard deviation over n seeds."
-    )
-    return f"{text} {suite.remark_on(board['backbone'])}".strip()
+    title = f"{suite.boards[name].title}, mean ± standard deviation over n seeds"
+    return f"Suite {suite.name}: {title}. {suite.remark_on(board['backbone'])}".strip()
 
 
 def leaderboards(suite: SuiteResults) -> dict[str, pd.DataFrame]:
@@ -187,22 +172,17 @@ def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def render_tables(suite_dir: Path, out: Path) -> None:
-    """Write the leaderboards (`sts`, ...) and every printed table in four formats, and `cells.csv`,
-    into `out`.
+    """Write leaderboards and printed tables in four formats, and `cells.csv`, into `out`.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
-    out = Path(out)
     suite = read_suite(suite_dir)
     all_cells = cells(suite)
     write_text(out / "cells.csv", csv(all_cells))
     for name, board in leaderboards(suite).items():
-        numbers = board.drop(columns="run_ids")
-        write_table(
-            out, name, numbers, shown_leaderboard(board), leaderboard_caption(suite, name, board)
-        )
+        caption = leaderboard_caption(suite, name, board)
+        write_table(out, name, board.drop(columns="run_ids"), shown_leaderboard(board), caption)
     for stem, table in printed_tables(all_cells).items():
-        write_table(
-            out, stem, table, shown_table(table), f"{captioned(suite, table)} {VERDICT_LEGEND}."
-        )
+        caption = f"{captioned(suite, table)} {VERDICT_LEGEND}."
+        write_table(out, stem, table, shown_table(table), caption)

@@ -12,8 +12,8 @@ Files:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +24,10 @@ from bench.utils.errors import UserError, did_you_mean
 
 FOLDER = Path(__file__).parent
 
-COLUMNS = [
-    "source",
-    "table",
-    "method",
-    "backbone",
-    "variant",
-    "task",
-    "split",
-    "metric",
-    "value",
-    "quoted_from",
-]
-LABEL = [
-    "source",
-    "table",
-    "method",
-    "backbone",
-    "variant",
-]  # the columns that recipes.yaml matches on
-RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason"]  # the columns that it adds
+# The columns that recipes.yaml matches on, those of all tables, and those that recipes.yaml adds.
+LABEL = ["source", "table", "method", "backbone", "variant"]
+COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
+RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason"]
 # Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers
 # speak of uniformity as a quality, while ours is the loss: a printed drop of uniformity is a rise
 # of the loss.
@@ -65,21 +49,13 @@ SOURCES = {
 }
 
 
-def _files() -> list[Path]:
-    """The files of printed tables, whose names start with their paper."""
-    return sorted(path for path in FOLDER.glob("*.csv") if path.stem.partition("_")[0] in SOURCES)
+def _once(read: Callable[[], pd.DataFrame]) -> Callable[[], pd.DataFrame]:
+    """Read once; each caller gets a copy of its own."""
+    cached = cache(read)
+    return wraps(read)(lambda: cached().copy())
 
 
-@cache
-def _printed() -> pd.DataFrame:
-    tables = [
-        pd.read_csv(path, dtype=dict.fromkeys(COLUMNS, str), keep_default_na=False)
-        for path in _files()
-    ]
-    numbers = pd.concat(tables, ignore_index=True)[COLUMNS]
-    return numbers.astype({"value": float})
-
-
+@_once
 def printed() -> pd.DataFrame:
     """Every number of the papers, in the order of print, one per row.
 
@@ -87,17 +63,19 @@ def printed() -> pd.DataFrame:
         The columns `COLUMNS`. `value` is a float, as printed (scores in points). The others are
         text, empty if nothing is printed.
     """
-    return _printed().copy()
+    # The files of printed tables have names that start with their paper.
+    paths = [path for path in FOLDER.glob("*.csv") if path.stem.partition("_")[0] in SOURCES]
+    text = dict.fromkeys(COLUMNS, str)
+    tables = [pd.read_csv(path, dtype=text, keep_default_na=False) for path in sorted(paths)]
+    return pd.concat(tables, ignore_index=True)[COLUMNS].astype({"value": float})
 
 
 def _matches(entry: Mapping[str, Any], row: Mapping[str, str]) -> bool:
-    for name in LABEL:
-        wanted = entry.get(name)
-        if wanted is not None and row[name] not in (
-            wanted if isinstance(wanted, list) else [wanted]
-        ):
-            return False
-    return True
+    wanted = {name: entry[name] for name in LABEL if name in entry}
+    return all(
+        row[name] in (values if isinstance(values, list) else [values])
+        for name, values in wanted.items()
+    )
 
 
 def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
@@ -121,29 +99,14 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
             raise UserError(f"{path.name}: {entry} must have either 'run' or 'reason'")
         if "minus" in entry and "run" not in entry:
             raise UserError(f"{path.name}: {entry} has 'minus' without 'run'")
-        if entry.get("reason", content["reasons"][0]) not in content["reasons"]:
-            raise UserError(
-                f"{path.name}: unknown reason {entry['reason']!r}{did_you_mean(entry['reason'], content['reasons'])}"
-            )
+        reason, reasons = entry.get("reason"), content["reasons"]
+        if reason not in (None, *reasons):
+            near = did_you_mean(reason, reasons)
+            raise UserError(f"{path.name}: unknown reason {reason!r}{near}")
     return content["entries"]
 
 
-@cache
-def _mapped() -> pd.DataFrame:
-    numbers = _printed()
-    entries = load_recipes()
-    labels = numbers[LABEL].drop_duplicates().to_dict("records")
-    recipes = []
-    for label in labels:
-        matches = [entry for entry in entries if _matches(entry, label)]
-        if len(matches) != 1:
-            raise UserError(
-                f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match"
-            )
-        recipes.append(label | {name: matches[0].get(name, "") for name in RECIPE})
-    return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
-
-
+@_once
 def mapped() -> pd.DataFrame:
     """`printed()` with the run that each number is compared with.
 
@@ -156,18 +119,21 @@ def mapped() -> pd.DataFrame:
     Raises:
         UserError: a printed row does not match exactly one entry of `recipes.yaml`.
     """
-    return _mapped().copy()
+    numbers, entries = printed(), load_recipes()
+    recipes = []
+    for label in numbers[LABEL].drop_duplicates().to_dict("records"):
+        matches = [entry for entry in entries if _matches(entry, label)]
+        if len(matches) != 1:
+            found = f"{len(matches)} entries match {label}"
+            raise UserError(f"recipes.yaml: {found}; exactly one must match")
+        recipes.append(label | {name: matches[0].get(name, "") for name in RECIPE})
+    return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
 
 
 @cache
 def _spreads() -> dict[tuple[str, str, str], float]:
-    seeds = pd.read_csv(FOLDER / "seeds.csv")
-    spread = (
-        seeds[seeds.metric == "spearman"]
-        .groupby(["backbone", "task", "split"])["value"]
-        .std(ddof=1)
-    )
-    return {key: float(value) for key, value in spread.items()}
+    seeds = pd.read_csv(FOLDER / "seeds.csv").query("metric == 'spearman'")
+    return seeds.groupby(["backbone", "task", "split"])["value"].std(ddof=1).to_dict()
 
 
 def prior_sd(backbone: str, task: str, split: str = "test") -> float | None:
@@ -179,15 +145,11 @@ def prior_sd(backbone: str, task: str, split: str = "test") -> float | None:
     return _spreads().get((backbone, task, split))
 
 
-@cache
-def _curves() -> pd.DataFrame:
-    return pd.read_csv(FOLDER / "curves.csv")
-
-
+@_once
 def curves() -> pd.DataFrame:
     """The released training logs, one row per step, method, backbone and dev set; `value` is in
     points.
 
     Columns: `source`, `method`, `backbone`, `step`, `task`, `split`, `metric`, `value`.
     """
-    return _curves().copy()
+    return pd.read_csv(FOLDER / "curves.csv")

@@ -1,6 +1,4 @@
-"""The hyper-parameters of the training loop: their defaults, their ranges, and conversion from text
-and YAML.
-"""
+"""The hyper-parameters of the training loop: defaults, ranges, conversion from text and YAML."""
 
 from __future__ import annotations
 
@@ -26,29 +24,28 @@ class Recipe:
     corpus: str | None = None  # the method's own corpus; None: the suite's
     sentences: int | None = None  # number of leading lines of the corpus; None: all
     max_length: int = 32  # tokens, special tokens included
-    pooler: str = (
-        "cls_mlp"  # used in training; `cls_mlp` is scored as `cls_before_pooler`, others unchanged
-    )
+    pooler: str = "cls_mlp"  # in training; `cls_mlp` is scored as `cls_before_pooler`
     dropout: float | None = None  # hidden and attention dropout; None: the backbone's own
     weight_decay: float = 0.0
     optimiser: str = "adamw"  # or "rmsprop"
     epsilon: float = 1e-8  # of the optimiser
     bias_correction: bool = True  # of AdamW; BERT's original optimiser has none
-    schedule: str = "linear"  # decay to 0; or "constant", or "blocks" of falling rates (docs/methods.md#ct-bert)
+    schedule: str = "linear"  # to 0; or "constant", or falling "blocks" (docs/methods.md#ct-bert)
     warmup: float = 0.0  # fraction of the steps
     clip: float = 1.0  # maximum gradient norm
-    precision: str = (
-        "mixed"  # float16 autocast on a GPU and float32 on a CPU; or "bfloat16", "float32" on both
-    )
+    precision: str = "mixed"  # float16 on a GPU, float32 on a CPU; or "bfloat16", "float32" on both
     select_on: str = "STS-B"  # dev sets whose mean Spearman selects the checkpoint, joined by "+"
     select_every: int = 125  # optimiser steps between two selections
     patience: int | None = None  # selections without improvement before stopping early; None: never
     threads: int = 1  # CPU threads; sums of floats depend on it
     layers: int | None = None  # train only the first layers of the backbone; None: all
     scored_layers: int | None = None  # score with only the first trained layers; None: all
-    dimension: int | None = (
-        None  # output width of the training head, which is then scored; None: not scored
-    )
+    dimension: int | None = None  # width of the training head, then scored; None: not scored
+
+    @property
+    def selection(self) -> list[str]:
+        """The tasks of `select_on`."""
+        return self.select_on.split("+")
 
     @property
     def identified(self) -> dict[str, Any]:
@@ -63,33 +60,27 @@ class Recipe:
 # Fields added after the first release. At their default they are not part of an identity, so older
 # runs keep their ids.
 _LATER = (
-    "optimiser",
-    "epsilon",
-    "bias_correction",
-    "schedule",
-    "layers",
-    "scored_layers",
-    "dimension",
-)
+    "optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension",
+)  # fmt: skip
 
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {
     "pooler": (
-        "cls_mlp",
-        "cls_before_pooler",
-        "avg",
-        "avg_top2",
-        "avg_first_last",
-        "avg_embedding_last",
+        "cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last",
     ),
     "precision": ("mixed", "bfloat16", "float32"),
     "optimiser": ("adamw", "rmsprop"),
     "schedule": ("linear", "constant", "blocks"),
-}
+}  # fmt: skip
 _COUNTS = (
-    "batch_size", "epochs", "max_length", "select_every", "threads", "sentences", "patience", "layers",
-    "scored_layers", "dimension",
+    "batch_size", "epochs", "max_length", "select_every", "threads", "sentences", "patience",
+    "layers", "scored_layers", "dimension",
 )  # fmt: skip
+_FRACTIONS = {"learning_rate": None, "weight_decay": None, "warmup": 1, "dropout": 1}  # below this
+_TYPE_NAMES = {
+    "bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text",
+    "None": "none",
+}  # fmt: skip
 
 
 def convert(value: Any, annotation: str, name: str) -> Any:
@@ -103,10 +94,11 @@ def convert(value: Any, annotation: str, name: str) -> Any:
         UserError: the value cannot be converted.
     """
     kinds = [kind.strip() for kind in annotation.split("|")]
+    needed = " or ".join(_TYPE_NAMES.get(kind, kind) for kind in kinds)
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
         if "None" in kinds:
             return None
-        raise UserError(f"'{name}' cannot be empty; give {_type_names(kinds)}")
+        raise UserError(f"'{name}' cannot be empty; give {needed}")
     try:
         if "bool" in kinds:
             if isinstance(value, bool):
@@ -122,18 +114,7 @@ def convert(value: Any, annotation: str, name: str) -> Any:
             return float(value)
         return str(value)
     except (KeyError, ValueError, TypeError, OverflowError):
-        raise UserError(f"'{name}' should be {_type_names(kinds)}, not '{value}'") from None
-
-
-def _type_names(kinds: list[str]) -> str:
-    words = {
-        "bool": "true or false",
-        "int": "a whole number",
-        "float": "a number",
-        "str": "a text",
-        "None": "none",
-    }
-    return " or ".join(words.get(kind, kind) for kind in kinds)
+        raise UserError(f"'{name}' should be {needed}, not '{value}'") from None
 
 
 def format_value(value: Any) -> str:
@@ -163,29 +144,20 @@ def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
 def check_recipe(recipe: Recipe) -> None:
     """Raise `UserError` where a field is out of range."""
     for name, choices in _RECIPE_CHOICES.items():
-        if getattr(recipe, name) not in choices:
-            raise UserError(
-                f"unknown {name} '{getattr(recipe, name)}'{did_you_mean(getattr(recipe, name), choices)}"
-            )
+        if (value := getattr(recipe, name)) not in choices:
+            raise UserError(f"unknown {name} '{value}'{did_you_mean(value, choices)}")
     if recipe.clip <= 0:
         raise UserError(f"'clip' should be above 0, not {recipe.clip}; a large value never clips")
-    for name in _COUNTS:
-        value, bound = (
-            getattr(recipe, name),
-            3 if name == "max_length" else 1,
-        )  # [CLS], one token, [SEP]
-        if value is not None and value < bound:
-            raise UserError(f"'{name}' should be at least {bound}, not {value}")
-        if value is not None and value > (most := MAX_THREADS if name == "threads" else MAX_COUNT):
-            raise UserError(f"'{name}' should be at most {most}, not {value}")
     if recipe.epsilon <= 0:
         raise UserError(f"'epsilon' should be above 0, not {recipe.epsilon}")
-    for name, upper in {
-        "learning_rate": None,
-        "weight_decay": None,
-        "warmup": 1,
-        "dropout": 1,
-    }.items():
+    for name in _COUNTS:
+        value = getattr(recipe, name)
+        least = 3 if name == "max_length" else 1  # [CLS], one token, [SEP]
+        most = MAX_THREADS if name == "threads" else MAX_COUNT
+        if value is not None and not least <= value <= most:
+            bound = f"at least {least}" if value < least else f"at most {most}"
+            raise UserError(f"'{name}' should be {bound}, not {value}")
+    for name, upper in _FRACTIONS.items():
         value = getattr(recipe, name)
         if value is not None and (value < 0 or (upper and value >= upper)):
             span = f"at least 0 and below {upper}" if upper else "at least 0"
@@ -194,7 +166,7 @@ def check_recipe(recipe: Recipe) -> None:
         raise UserError(
             f"'dimension' needs the training head of pooler 'cls_mlp'; '{recipe.pooler}' has none"
         )
-    tasks = recipe.select_on.split("+")
+    tasks = recipe.selection
     if duplicates := [task for task in tasks if tasks.count(task) > 1]:
         raise UserError(f"'select_on' names '{duplicates[0]}' twice; keep one")
     for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
@@ -63,21 +63,19 @@ def resolve(
     parsed, setting = parse(text)
     parsed = [parsed[0], *sorted(parsed[1:], key=lambda part: part[0])]
     classes = [method_class(name) for name, _ in parsed]
-    host, host_keys = classes[0], parsed[0][1]
+    host = classes[0]
     setting = _choose_setting(text, setting, classes)
-    chosen_backbone = _choose_backbone(host, backbone_name)
-    merged = _merge_recipe(host, host_keys, recipe, setting, chosen_backbone)
-    parts = _build_parts(text, parsed, setting, chosen_backbone, merged)
-    labels = [part.label for part in parts]
+    chosen = _choose_backbone(host, backbone_name)
+    merged = _merge_recipe(host, parsed[0][1], recipe, setting, chosen)
+    parts = _build_parts(text, parsed, setting, chosen, merged)
     own_corpus = merged.final.corpus is not None and merged.final.corpus == merged.own.corpus
-    if own_corpus and host.own_corpus_note:
-        labels[0] += f" ({host.own_corpus_note})"
+    note = f" ({host.own_corpus_note})" if own_corpus and host.own_corpus_note else ""
     return Run(
         text="+".join(part.spelling for part in parts),
         setting=setting,
-        label=" + ".join(labels),
+        label=" + ".join([parts[0].label + note, *(part.label for part in parts[1:])]),
         parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
-        backbone=chosen_backbone,
+        backbone=chosen,
         corpus=merged.final.corpus or corpus,
         data=data,
         seed=seed if host.trained else None,
@@ -124,16 +122,14 @@ def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
     Raises:
         UserError: the syntax is wrong, or the setting is unknown.
     """
-    without_pairs = re.sub(r"\[[^][]*\]", "", text)
-    if re.search(r"[][]", without_pairs):
+    if re.search(r"[][]", re.sub(r"\[[^][]*\]", "", text)):
         raise UserError(f"'{text}' has an unmatched bracket; write method[key=value,...]")
     body, *rest = re.split(_OUTSIDE_BRACKETS.format("@"), text.strip(), maxsplit=1)
     setting = rest[0] if rest else None
     if setting not in (None, *SETTINGS):
         raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
-    return [
-        _parse_part(part, text) for part in re.split(_OUTSIDE_BRACKETS.format(r"\+"), body)
-    ], setting
+    parts = re.split(_OUTSIDE_BRACKETS.format(r"\+"), body)
+    return [_parse_part(part, text) for part in parts], setting
 
 
 def _parse_part(part: str, text: str) -> tuple[str, Keys]:
@@ -178,9 +174,7 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
 
 
 def _setting_rows(cls: type[Method], setting: str, backbone_name: str) -> dict[str, Any]:
-    """Hyper-parameters and recipe fields that a setting of a method has for a backbone (else for
-    BERT base).
-    """
+    """The hyper-parameters and recipe fields of a setting for a backbone, else for BERT base."""
     table = cls.official if setting == "official" else cls.paper
     assert table is not None
     rows = table.get(backbone_name, table.get("bert-base-uncased", {}))
@@ -196,64 +190,46 @@ class _Merged:
 
     Attributes:
         own: recipe of the method's setting.
-        of_suite: fields that the suite sets.
-        of_text: fields that the text of the run sets.
-        final: `own`, overridden by `of_suite`, overridden by `of_text`.
+        final: `own`, overridden by the suite, overridden by the text.
+        shown_of_text: fields of the text that differ from the method's own.
+        changed_by_suite: fields of the suite that differ from it and that the text does not
+            override.
     """
 
     own: Recipe
-    of_suite: Mapping[str, Any]
-    of_text: Mapping[str, Any]
     final: Recipe
-
-    @property
-    def shown_of_text(self) -> dict[str, Any]:
-        """Fields of the text that differ from the method's own."""
-        return {
-            key: value for key, value in self.of_text.items() if value != getattr(self.own, key)
-        }
-
-    @property
-    def changed_by_suite(self) -> dict[str, Any]:
-        """Fields of the suite that differ from the method's own and that the text does not
-        override.
-        """
-        return {
-            key: value
-            for key, value in self.of_suite.items()
-            if key not in self.of_text and value != getattr(self.own, key)
-        }
+    shown_of_text: dict[str, Any]
+    changed_by_suite: dict[str, Any]
 
 
 def _merge_recipe(
     host: type[Method], keys: Keys, suite_recipe: Mapping[str, Any], setting: str, chosen: Backbone
 ) -> _Merged:
     rows = _setting_rows(host, setting, chosen.name)
-    own = {key: value for key, value in rows.items() if key in RECIPE_FIELDS}
+    own = Recipe(**{key: value for key, value in rows.items() if key in RECIPE_FIELDS})
     of_suite = convert_recipe(suite_recipe)
-    hyper_names = {item.name for item in fields(host.Hyper)}
-    recipe_keys = {
-        key: value for key, value in keys.items() if key in RECIPE_FIELDS and key not in hyper_names
-    }
-    of_text = convert_recipe(recipe_keys) if host.trained else {}
+    recipe_keys = RECIPE_FIELDS.keys() - {item.name for item in fields(host.Hyper)}
+    given = {key: value for key, value in keys.items() if key in recipe_keys}
+    of_text = convert_recipe(given) if host.trained else {}
     layers = {**of_suite, **of_text}.get("layers")
-    for given in (of_suite, of_text):
-        _drop_idle_cuts(given, host, chosen, layers)
-    final = Recipe(**{**own, **of_suite, **of_text})
+    for cuts in (of_suite, of_text):
+        _drop_idle_cuts(cuts, host, chosen, layers)
+    final = replace(own, **{**of_suite, **of_text})
     check_recipe(final)
     _check_cuts(final, host, chosen)
-    return _Merged(Recipe(**own), of_suite, of_text, final)
+
+    def changes(given: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in given.items() if value != getattr(own, key)}
+
+    of_suite_alone = {key: of_suite[key] for key in of_suite if key not in of_text}
+    return _Merged(own, final, changes(of_text), changes(of_suite_alone))
 
 
 def _drop_idle_cuts(
     given: dict[str, Any], host: type[Method], chosen: Backbone, layers: int | None
 ) -> None:
-    """Set cuts that change nothing to None: all layers kept, or a method that trains no
-    transformer.
-
-    Args:
-        given: recipe fields, changed in place.
-        layers: how many layers are trained; None for all.
+    """Set cuts to None that change nothing: all `layers` kept (None: the backbone's), or a method
+    that trains no transformer.
     """
     can_cut = host.trained and chosen.kind == "transformer"
     depth = chosen.shape.depth
@@ -263,18 +239,17 @@ def _drop_idle_cuts(
 
 
 def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
-    """Raise `UserError` for a cut that the backbone is too shallow for or that the method's scoring
-    ignores.
-    """
+    """Raise `UserError` for a cut that the backbone is too shallow for or that scoring ignores."""
     depth = chosen.shape.depth
     if recipe.layers and recipe.layers > depth:
         raise UserError(
-            f"'layers' is {recipe.layers}, but '{chosen.name}' has {depth}; omit it to keep all layers"
+            f"'layers' is {recipe.layers}, but '{chosen.name}' has {depth}; "
+            "omit it to keep all layers"
         )
     if recipe.scored_layers and recipe.scored_layers > (recipe.layers or depth):
         raise UserError(
-            f"'scored_layers' is {recipe.scored_layers}, but only {recipe.layers or depth} are trained; "
-            f"omit it to score with all of them"
+            f"'scored_layers' is {recipe.scored_layers}, but only {recipe.layers or depth} are "
+            "trained; omit it to score with all of them"
         )
     if (host.encoder, host.encoders) != (Method.encoder, Method.encoders):
         for name in ("scored_layers", "dimension"):
@@ -289,9 +264,7 @@ def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of a run: hyper-parameters as requested, and as clamped to the backbone and
-    identified.
-    """
+    """A part of a run: hyper-parameters as requested, and as clamped to the backbone."""
 
     cls: type[Method]
     requested: Any
@@ -304,85 +277,81 @@ class _Part:
 def _build_parts(
     text: str, parsed: Sequence[tuple[str, Keys]], setting: str, chosen: Backbone, merged: _Merged
 ) -> list[_Part]:
-    """All parts of a run, checked for being compatible with each other."""
+    """All parts of a run, checked for being compatible with each other.
+
+    Raises:
+        UserError: a method refuses its hyper-parameters or the other parts.
+    """
     host, shape = method_class(parsed[0][0]), cut_shape(chosen, merged.final)
-    parts = []
-    for position, (name, keys) in enumerate(parsed):
-        cls = method_class(name)
-        defaults = _setting_rows(cls, setting, chosen.name)
-        hyper_keys = _convert_keys(cls, keys, host=host if position else None)
-        recipe_keys = {} if position else merged.shown_of_text
-        parts.append(
-            _build_part(text, cls, hyper_keys, recipe_keys, defaults, shape, is_host=position == 0)
-        )
     try:
+        parts: list[_Part] = []
+        for name, keys in parsed:
+            cls, is_host = method_class(name), not parts
+            rows = _setting_rows(cls, setting, chosen.name)
+            given = _convert_keys(cls, keys, host, is_host)
+            recipe_keys = merged.shown_of_text if is_host else {}
+            parts.append(_build_part(cls, given, recipe_keys, rows, shape, is_host))
         refuse_composition([(part.cls, part.requested) for part in parts])
     except Refusal as refusal:
         raise UserError(f"'{text}' cannot be run: {refusal}") from None
     return parts
 
 
-def _convert_keys(cls: type[Method], keys: Keys, host: type[Method] | None) -> dict[str, Any]:
-    """The hyper-parameters among the keys of one part, with their types.
-
-    Args:
-        host: the first part; None if `cls` is the first part, whose keys may be recipe fields too.
-    """
+def _convert_keys(
+    cls: type[Method], keys: Keys, host: type[Method], is_host: bool
+) -> dict[str, Any]:
+    """The hyper-parameters among the keys of a part, with their types. Others are recipe fields."""
     annotations = {item.name: type_name(item.type) for item in fields(cls.Hyper)}
     converted: dict[str, Any] = {}
     for key, value in keys.items():
         if key in annotations:
             converted[key] = convert(value, annotations[key], key)
         elif not (key in RECIPE_FIELDS and cls.trained):
-            valid = [*annotations, *(RECIPE_FIELDS if host is None and cls.trained else ())]
+            valid = [*annotations, *(RECIPE_FIELDS if is_host and cls.trained else ())]
             raise UserError(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, valid)}")
-        elif host is not None:
+        elif not is_host:
             raise UserError(
-                f"'{key}' is a recipe field, which only the first method may set; set it in '{host.name}[...]'"
+                f"'{key}' is a recipe field, which only the first method may set; "
+                f"set it in '{host.name}[...]'"
             )
     return converted
 
 
 def _build_part(
-    text: str,
     cls: type[Method],
     given: Mapping[str, Any],
     recipe_keys: Mapping[str, Any],
     rows: Mapping[str, Any],
     shape: Shape,
-    *,
     is_host: bool,
 ) -> _Part:
     """Clamp the hyper-parameters of one part to the backbone, then spell and label them.
 
     Args:
+        cls: the method.
         given: hyper-parameters that the text sets.
         recipe_keys: recipe fields to spell with this part.
         rows: hyper-parameters and recipe fields of the method's setting.
+        shape: dimensions of the backbone.
+        is_host: whether this is the first part.
     """
     names = {item.name for item in fields(cls.Hyper)}
     defaults = {key: value for key, value in rows.items() if key in names}
     requested = cls.Hyper(**{**defaults, **given})
-    try:
-        cls.check(requested)
-        clamped = cls.clamp_to_backbone(requested, shape)
-        skip = cls.skip(clamped, shape)
-    except Refusal as refusal:
-        raise UserError(f"'{text}' cannot be run: {refusal}") from None
-    hyper = asdict(clamped)
-    if not is_host:  # fields that the host decides are no part of an ingredient's identity
-        hyper = {key: value for key, value in hyper.items() if key not in host_fields(cls)}
-    shown: dict[str, Any] = {}
-    for (
-        key
-    ) in given:  # a key without effect on this backbone is not spelled, so equal runs have one name
+    cls.check(requested)
+    clamped = cls.clamp_to_backbone(requested, shape)
+    skip = cls.skip(clamped, shape)
+    decided = () if is_host else host_fields(cls)  # by the host: not part of the identity
+    hyper = {key: value for key, value in asdict(clamped).items() if key not in decided}
+
+    def has_effect(key: str) -> bool:
         others = {other: value for other, value in given.items() if other != key}
-        if cls.clamp_to_backbone(cls.Hyper(**{**defaults, **others}), shape) != clamped:
-            shown[key] = getattr(clamped, key)
-    shown |= recipe_keys
-    return _Part(
-        cls, requested, hyper, skip, _spell(cls.name, shown), _label(cls, requested, clamped, shown)
-    )
+        return cls.clamp_to_backbone(cls.Hyper(**{**defaults, **others}), shape) != clamped
+
+    # A key without effect on this backbone is not spelled, so that equal runs have one name.
+    shown = {key: getattr(clamped, key) for key in given if has_effect(key)} | dict(recipe_keys)
+    label = _label(cls, requested, clamped, shown)
+    return _Part(cls, requested, hyper, skip, _spell(cls.name, shown), label)
 
 
 def _spell(name: str, shown: Mapping[str, Any]) -> str:
@@ -392,16 +361,12 @@ def _spell(name: str, shown: Mapping[str, Any]) -> str:
 
 def _label(cls: type[Method], requested: Any, clamped: Any, shown: Mapping[str, Any]) -> str:
     """The method's title and what differs from its setting, with a note on clamped values."""
-    always = {
-        item.name: getattr(clamped, item.name)
-        for item in fields(clamped)
-        if item.metadata.get("label")
-    }
-    never = {item.name for item in fields(clamped) if item.metadata.get("label") is False}
+    marks = {item.name: item.metadata.get("label") for item in fields(clamped)}
+    always = {name: getattr(clamped, name) for name, mark in marks.items() if mark}
     notes = {
         key: f"{key}={format_value(value)}"
         for key, value in {**always, **shown}.items()
-        if key not in never
+        if marks.get(key) is not False
     }
     for item in fields(requested):
         before, after = getattr(requested, item.name), getattr(clamped, item.name)

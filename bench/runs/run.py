@@ -65,9 +65,7 @@ class Run:
 
     @property
     def shape(self) -> Shape:
-        """Backbone dimensions after the recipe's cuts: layers kept, and width of the scored
-        vectors.
-        """
+        """Backbone dimensions after the recipe's cuts."""
         return cut_shape(self.backbone, self.recipe)
 
     @property
@@ -93,12 +91,9 @@ class Run:
             "data": self.data,
         }
         # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
-        if files := {
-            name: corpus_fingerprint(name)
-            for name in self.corpora
-            if "/" in name and name != self.corpus
-        }:
-            identity["corpora"] = files
+        paths = [name for name in self.corpora if "/" in name and name != self.corpus]
+        if paths:
+            identity["corpora"] = {name: corpus_fingerprint(name) for name in paths}
         if self.backbone != NO_BACKBONE:
             identity["backbone"] = self.backbone.fingerprint
         if self.trained:
@@ -146,15 +141,8 @@ class Run:
     @property
     def arguments(self) -> list[str]:
         """Command-line arguments that `resolve` turns into this run again."""
-        words = [
-            f"{self.text}@{self.setting}",
-            "--backbone",
-            self.backbone.reference,
-            "--corpus",
-            self.corpus,
-            "--data",
-            self.data,
-        ]
+        words = [f"{self.text}@{self.setting}", "--backbone", self.backbone.reference]
+        words += ["--corpus", self.corpus, "--data", self.data]
         if self.seed is not None:
             words += ["--seed", str(self.seed)]
         if self.trained and self.recipe_changes:
@@ -164,9 +152,9 @@ class Run:
 
     def build(self) -> Method:
         """Instantiate the method, composed of all parts."""
-        parts = [
-            (method_class(name), method_class(name).Hyper(**hyper)) for name, _, hyper in self.parts
-        ]
+        classes = [method_class(name) for name, _, _ in self.parts]
+        hypers = [hyper for _, _, hyper in self.parts]
+        parts = [(cls, cls.Hyper(**hyper)) for cls, hyper in zip(classes, hypers, strict=True)]
         return compose(parts, self.shape)
 
 
@@ -188,11 +176,9 @@ def _part_identity(name: str, version: int, hyper: Mapping[str, Any]) -> list[An
         for item in fields(method_class(name).Hyper)
         if item.metadata.get("later")
     }
-    identified = {
-        key: value for key, value in hyper.items() if key not in later or value != later[key]
-    }
+    identified = {key: v for key, v in hyper.items() if key not in later or v != later[key]}
     origin = method_origin(name)
-    return [name, version, identified, origin.sha256] if origin else [name, version, identified]
+    return [name, version, identified, *([origin.sha256] if origin else [])]
 
 
 def corpus_fingerprint(name: str) -> str:
@@ -205,6 +191,7 @@ def corpus_fingerprint(name: str) -> str:
         return name
     if not Path(name).is_file():
         raise UserError(
-            f"corpus '{name}' is not a file; give a text file with one sentence a line, or a corpus by name"
+            f"corpus '{name}' is not a file; "
+            "give a text file with one sentence a line, or a corpus by name"
         )
     return sha256_file(Path(name))

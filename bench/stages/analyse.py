@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -38,18 +38,16 @@ REPEATS = 100  # GS-InfoNCE, figure 1
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
 POOL = 8192  # sentences that batches are drawn from, each encoded once
 
-TOKEN_WORDS = range(
-    8, 15
-)  # words of the compared sentence; SSCL does not give that of its figure 5
+TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not give that of figure 5
 
 MEMORY = 1024  # L of IS-CSE
 RETRIEVED = 3  # IS-CSE, table 9
 MEMORY_QUERIES = 2  # IS-CSE, table 9
 QUERY_WORDS = 4  # minimal length of a query: words of the shorter query in table 9
 READING = (
-    "The memory of a training is not kept: these are the last sentences of its order up to the selected step, the "
-    "batch of that step included, as the selected encoder gives them, without dropout and training head. Queries are "
-    f"the newest sentences of {QUERY_WORDS} words or more."
+    "The memory of a training is not kept: these are the last sentences of its order up to the "
+    "selected step, the batch of that step included, as the selected encoder gives them, without "
+    f"dropout and training head. Queries are the newest sentences of {QUERY_WORDS} words or more."
 )
 
 NEAREST = 5  # sentences per query
@@ -57,25 +55,17 @@ NEAREST_QUERIES = 3
 
 
 class NotApplicable(UserError):
-    """An analysis does not apply to this Encoder or data; the message is the reason, in one
-    sentence."""
+    """An analysis does not apply to this Encoder or data; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """The inputs of an analysis in addition to the Encoder.
-
-    Attributes:
-        run: the run of the Encoder.
-        suite: the suite's folder.
-        device: torch device.
-        best_step: the step whose weights were selected; None without training.
-    """
+    """The inputs of an analysis in addition to the Encoder."""
 
     run: Run
     suite: Path
     device: str = "cpu"
-    best_step: int | None = None
+    best_step: int | None = None  # the step whose weights were selected; None without training
 
     @cached_property
     def context(self) -> RunContext:
@@ -91,12 +81,7 @@ class Material:
 
     @cached_property
     def splits(self) -> dict[str, sts.Subset]:
-        """The pairs of STS-B by split, for the splits that the data has, and "all" of them
-        together.
-
-        Raises:
-            NotApplicable: the data has no STS-B.
-        """
+        """The pairs of STS-B by split that the data has, and "all"; `NotApplicable` without any."""
         splits = {task.split: task.subsets[0] for task in self.tasks}
         if not splits:
             raise NotApplicable(f"the data of '{self.run.data}' has no {TASK}")
@@ -111,25 +96,16 @@ class Material:
 
     @property
     def test(self) -> sts.Subset:
-        """The test pairs of STS-B.
-
-        Raises:
-            NotApplicable: the data has none.
-        """
+        """The test pairs of STS-B; `NotApplicable` if the data has none."""
         if "test" not in self.splits:
             raise NotApplicable(f"{TASK} of '{self.run.data}' has no test pairs")
         return self.splits["test"]
 
     def vectors(self, encoder: Encoder, sentences: Sequence[str], where: str) -> np.ndarray:
-        """Return vectors as they are scored, float32 (n, d).
+        """Return vectors of n sentences as they are scored, float32 (n, d).
 
         A transform that is fitted on each task is fitted on these sentences. Each sentence is
-        encoded once for all analyses.
-
-        Args:
-            encoder: the Encoder.
-            sentences: n sentences.
-            where: describes the sentences, for messages.
+        encoded once for all analyses. `where` describes the sentences in messages.
 
         Raises:
             UserError: a vector is not finite.
@@ -171,12 +147,10 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
 
 
 def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return alignment and uniformity in three forms; an alignment is None if no pair is
-    positive."""
+    """Return alignment (None if no pair is positive) and uniformity in three forms."""
     parts = {name: pairs for name, pairs in material.splits.items() if name != "train"}
-    return {
-        TASK: {name: _alignment(encoder, material, pairs, name) for name, pairs in parts.items()}
-    }
+    results = {name: _alignment(encoder, material, pairs, name) for name, pairs in parts.items()}
+    return {TASK: results}
 
 
 def _alignment(
@@ -202,11 +176,7 @@ def _alignment(
 
 def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return SetSim between neighbouring layers and TokSim of each layer, on both sides of the test
-    pairs.
-
-    Raises:
-        NotApplicable: the Encoder is not a transformer with two special tokens per sentence, or no
-            test sentence has two tokens.
+    pairs. The Encoder is a transformer with two special tokens per sentence.
     """
     transformer = _transformer(encoder)
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
@@ -220,9 +190,8 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
         tokens, pool=geometry.layer_similarities, width=4 * depth + 2
     )
     (similarities,) = look_up(f"{TASK} test, layers", [sentences], lambda _: similarities)
-    several = np.array(
-        [len(row) > 3 for row in tokens]
-    )  # one token and two special ones form no pair
+    # One token and two special ones form no pair.
+    several = np.array([len(row) > 3 for row in tokens])
     if not several.any():
         raise NotApplicable(f"no test sentence of {TASK} has two tokens")
     first, mean, without, whole = np.split(
@@ -246,25 +215,17 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
 def tokens(encoder: Encoder, material: Material, sentence: str | None = None) -> dict[str, Any]:
     """Return the cosines of all tokens of one sentence in the last layer, special tokens included.
 
-    Args:
-        encoder: the Encoder.
-        material: its run and data.
-        sentence: by default the first test sentence, in the order of the file, with 8 to 14 words.
-
-    Raises:
-        NotApplicable: the Encoder is not a transformer, or no sentence has 8 to 14 words.
+    The sentence is by default the first test sentence, in the order of the file, with 8 to 14
+    words. The Encoder is a transformer.
     """
     transformer = _transformer(encoder)
     if sentence is None:
-        texts = (
-            text
-            for pair in zip(material.test.first, material.test.second, strict=True)
-            for text in pair
-        )
+        texts = chain(*zip(material.test.first, material.test.second, strict=True))
         sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
     if sentence is None:
         raise NotApplicable(
-            f"no test sentence of {TASK} has {TOKEN_WORDS.start} to {TOKEN_WORDS.stop - 1} words to compare"
+            f"no test sentence of {TASK} has {TOKEN_WORDS.start} to {TOKEN_WORDS.stop - 1} words "
+            "to compare"
         )
     (row,) = transformer.tokenize([sentence])
     pieces = [transformer.tokenizer.decode([token]).strip() for token in row]
@@ -295,11 +256,7 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return the largest cosines within random batches of the run's corpus, and with as many
     Gaussian vectors.
 
-    Draws depend only on the size and the repeat, so runs on one corpus are compared on the same
-    batches.
-
-    Raises:
-        NotApplicable: the corpus has fewer distinct sentences than the smallest batch.
+    Draws depend only on the size and the repeat, so that runs on one corpus have the same batches.
     """
     corpus = material.run.corpus
     sentences = material.context.sentences(corpus)
@@ -310,7 +267,8 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     sizes = [size for size in SIZES if size <= len(pool)]
     if not sizes:
         raise NotApplicable(
-            f"corpus '{corpus}' has {len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}"
+            f"corpus '{corpus}' has {len(pool)} distinct sentences, "
+            f"fewer than a batch of {SIZES[0]}"
         )
     vectors = geometry.unit(
         material.tensor(material.vectors(encoder, pool, f"corpus '{corpus}'"))
@@ -351,12 +309,7 @@ def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return what the newest sentences would retrieve from IS-CSE's memory at the selected step
-    (`READING`).
-
-    Raises:
-        NotApplicable: nothing was trained, or items are not single sentences.
-    """
+    """Return what the newest sentences would retrieve from IS-CSE's memory (`READING`)."""
     run, step = material.run, material.best_step
     if not run.trained or step is None:
         raise NotApplicable(
@@ -373,9 +326,8 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
     for batch in islice(batches(len(sentences), run.recipe, run.seed), step):
         rows.extend(batch)
     texts = [sentences[row] for row in rows]
-    newest = (
-        place for place in reversed(range(len(texts))) if len(texts[place].split()) >= QUERY_WORDS
-    )
+    places = reversed(range(len(texts)))
+    newest = (place for place in places if len(texts[place].split()) >= QUERY_WORDS)
     vectors = material.vectors(encoder, texts, f"corpus '{run.corpus}'")
     return {
         "query": [
@@ -396,9 +348,8 @@ def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
     pairs = material.test
     texts = list(dict.fromkeys(pairs.first + pairs.second))
     vectors = material.vectors(encoder, texts, f"{TASK} test")
-    queries = [
-        pairs.first[len(pairs.first) * part // NEAREST_QUERIES] for part in range(NEAREST_QUERIES)
-    ]
+    parts = range(NEAREST_QUERIES)
+    queries = [pairs.first[len(pairs.first) * part // NEAREST_QUERIES] for part in parts]
     return {
         "queries": [
             {"sentence": text, "found": _closest(texts, vectors, texts.index(text), NEAREST)}

@@ -29,15 +29,8 @@ from bench.utils.errors import UserError
 
 # Set inside our own lease, for the commands that a job starts, and inside an allocation of SLURM,
 # PBS and Torque, LSF, Flux, OAR and Grid Engine.
-ALLOCATED = (
-    "SENTBENCH_LEASE",
-    "SLURM_JOB_ID",
-    "PBS_JOBID",
-    "LSB_JOBID",
-    "FLUX_JOB_ID",
-    "OAR_JOB_ID",
-    "SGE_TASK_ID",
-)
+SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "OAR_JOB_ID", "SGE_TASK_ID")
+ALLOCATED = ("SENTBENCH_LEASE", *SCHEDULERS)
 POLL = 0.5  # seconds between two attempts to lock
 MESSAGE = 60.0  # seconds between two messages while waiting
 
@@ -45,8 +38,7 @@ _held: set[int] = set()
 
 
 def _close_inherited() -> None:
-    """Close inherited locks in a forked child, so that it cannot keep a lease beyond its job. (Exec
-    closes them.)"""
+    """Close the locks in a forked child, which would keep them beyond its job. Exec closes them."""
     for descriptor in _held:
         with suppress(OSError):
             os.close(descriptor)
@@ -79,18 +71,15 @@ def listed() -> list[str]:
         return []
     if answer.returncode != 0:
         raise UserError(
-            f"nvidia-smi fails ({output.splitlines()[-1:]}); repair it, or set CUDA_VISIBLE_DEVICES= for the CPU"
+            f"nvidia-smi fails ({output.splitlines()[-1:]}); repair it, "
+            "or set CUDA_VISIBLE_DEVICES= for the CPU"
         )
-    rows = sorted(
-        (int(index), uuid.strip())
-        for index, _, uuid in (line.partition(",") for line in answer.stdout.splitlines())
-    )
-    return [uuid for _, uuid in rows]
+    rows = [line.split(",") for line in answer.stdout.splitlines()]
+    return [uuid.strip() for _, uuid in sorted(rows, key=lambda row: int(row[0]))]
 
 
 def visible() -> list[str]:
-    """Return the devices that this process may use: those listed, filtered and ordered by
-    CUDA_VISIBLE_DEVICES if set.
+    """Return the devices that this process may use, in the order of CUDA_VISIBLE_DEVICES if set.
 
     The variable holds indices, UUIDs or prefixes of UUIDs. As for CUDA, it ends at the first entry
     that matches no device. Indices are nvidia-smi's; on a machine with different GPUs, CUDA uses
@@ -128,14 +117,14 @@ def lease_folder() -> Path:
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        owned = all(
-            os.lstat(path).st_uid == os.getuid() and stat.S_ISDIR(os.lstat(path).st_mode)
-            for path in ((folder,) if "SENTBENCH_LEASES" in os.environ else (folder.parent, folder))
-        )
+        paths = (folder,) if "SENTBENCH_LEASES" in os.environ else (folder.parent, folder)
+        stats = [os.lstat(path) for path in paths]
     except OSError as error:
         raise UserError(
-            f"cannot use {folder} for device leases ({error.strerror}); name a folder in SENTBENCH_LEASES"
+            f"cannot use {folder} for device leases ({error.strerror}); "
+            "name a folder in SENTBENCH_LEASES"
         ) from None
+    owned = all(one.st_uid == os.getuid() and stat.S_ISDIR(one.st_mode) for one in stats)
     if not owned:
         raise UserError(
             f"{folder} belongs to another user; name a folder for device leases in SENTBENCH_LEASES"
@@ -147,8 +136,7 @@ def _take(path: Path) -> int | None:
     """Lock a file without waiting; return its descriptor, or None if another job holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        # The file may have been deleted between the two calls; a lock on a deleted file excludes
-        # nobody.
+        # A lock on a file that was deleted between the two calls would exclude nobody.
         if (
             lock_descriptor(descriptor, blocking=False)
             and os.stat(path).st_ino == os.fstat(descriptor).st_ino
@@ -172,24 +160,18 @@ def _wait(devices: list[str], poll: float) -> tuple[str, int]:
                 return uuid, descriptor
         waited = time.monotonic() - started
         if waited >= next_message:
-            print(
-                f"waiting for a GPU: all {len(devices)} are leased ({waited:.0f} s)",
-                file=sys.stderr,
-                flush=True,
-            )
+            message = f"waiting for a GPU: all {len(devices)} are leased ({waited:.0f} s)"
+            print(message, file=sys.stderr, flush=True)
             next_message = waited + MESSAGE
         time.sleep(poll)
 
 
 @contextmanager
 def lease(poll: float = POLL) -> Iterator[str]:
-    """Hold one device during the block, waiting until one is free.
+    """Hold one device during the block, waiting until one is free (looking every `poll` seconds).
 
     It must be entered before the process first uses CUDA, since it sets CUDA_VISIBLE_DEVICES to the
     UUID of the leased device during the block.
-
-    Args:
-        poll: seconds between two attempts.
 
     Yields:
         "cpu", immediately, if no device may be used; else "cuda".
@@ -211,10 +193,8 @@ def lease(poll: float = POLL) -> Iterator[str]:
     try:
         yield "cuda"
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in before.items() if value is not None})
         _held.discard(descriptor)
         os.close(descriptor)

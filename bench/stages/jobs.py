@@ -47,13 +47,12 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     except (UserError, OSError):
         raise
     except FAILURES as error:
-        if not (
-            places := [origin.place for name, _, _ in run.parts if (origin := method_origin(name))]
-        ):
+        origins = [origin for name, _, _ in run.parts if (origin := method_origin(name))]
+        if not origins:
             raise
         raise UserError(
             f"training {run.text} failed ({describe_error(error)}); "
-            f"find the error with: python -m bench check-method {places[0]}"
+            f"find the error with: python -m bench check-method {origins[0].place}"
         ) from error
 
 
@@ -81,13 +80,7 @@ def score_run(
     encoder, read = run_encoder(run, suite, device), read_tasks(tasks, data)
     if "sha256" not in described["data"]:  # run by hand, without the stamps of a workflow
         described["data"] |= paths.data_sums(data)
-    common = {
-        "source": "sentbench",
-        "method": run.text,
-        "backbone": run.backbone.name,
-        "variant": run.setting,
-        "seed": run.seed,
-    }
+    common = _common(run.text, run.backbone.name, run.setting, run.seed)
     work = paths.scoring_folder(suite, run.id)
     records = score_encoder(encoder, read, mode, device, work)
     described |= {
@@ -97,6 +90,14 @@ def score_run(
     }
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
+
+
+def _common(
+    method: str, backbone: str, variant: str | None = None, seed: int | None = None
+) -> Record:
+    """Return what all records of an encoder have."""
+    names = {"source": "sentbench", "method": method, "backbone": backbone}
+    return {**names, "variant": variant, "seed": seed}
 
 
 def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: str) -> None:
@@ -124,11 +125,7 @@ def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: 
 
 def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[str, Any]:
     """Return the provenance of a run's results: the run, its data and corpora with their sums, and
-    its outcome.
-
-    Args:
-        run, suite, device: as for `score_run`.
-        read: corpora that are read now, not only by the training.
+    its outcome. The corpora `read` are read now, not only by the training.
     """
     name = manifest(paths.data_folder(run.data, suite))["name"]
     described: dict[str, Any] = {"run": run.describe(), "data": {"name": name}}
@@ -139,24 +136,20 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
         described["data"]["name"] = name
     ended = _ended(run, suite)
     described["outcome"] = ended["outcome"]
-    described["corpora"] = list(
-        _corpora(run, suite, read if ended["outcome"]["status"] == "finished" else (), ended)
-    )
+    is_finished = ended["outcome"]["status"] == "finished"
+    described["corpora"] = list(_corpora(run, suite, read if is_finished else (), ended))
     return described | provenance(device, torch.get_num_threads())
 
 
 def _corpora(
     run: Run, suite: Path, read: Sequence[str], ended: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the sums of corpora: from the workflow's stamps, from the file if it is read now, or
-    from the training.
-
-    Earlier versions recorded only the training corpus.
+    """Yield the sums of corpora: from the workflow's stamps, the file if it is read, or the
+    training (whose earlier versions recorded only the training corpus).
     """
     trained = ended.get("provenance", {})
-    recorded = dict(
-        zip(run.corpora, trained.get("corpora") or [trained.get("corpus")], strict=False)
-    )
+    sums = trained.get("corpora") or [trained.get("corpus")]
+    recorded = dict(zip(run.corpora, sums, strict=False))
     for name in dict.fromkeys((*run.corpora, *read)):
         stamp = paths.corpus_stamp(suite, name)
         if stamp.is_file():
@@ -192,14 +185,9 @@ def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
 def planned(
     plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return every `parts`-th entry of a plan, from number `part` on, ordered by seed.
+    """Return every `parts`-th entry of a plan from number `part` on, of those in `only` if any.
 
-    In this order an interrupted suite has some seeds of each method.
-
-    Args:
-        plan: the content of plan.json.
-        part, parts: which share of the entries, 1 <= part <= parts.
-        only: ids of runs; empty takes all.
+    They are ordered by seed, so that an interrupted suite has some seeds of each method.
 
     Raises:
         UserError: the plan is invalid, or has no run with such an id.
@@ -226,8 +214,7 @@ def run_plan(
 ) -> Iterator[Run]:
     """Train, score and analyse planned runs in this process and yield each when it is complete.
 
-    Results that exist are not repeated. This serves machines without Snakemake, and runs so small
-    that starting a process costs more than the run.
+    Results that exist are not repeated. The jobs of the workflow do this, and machines without it.
 
     Args:
         suite: the suite's folder, which has its world, backbones and inputs.
@@ -250,8 +237,7 @@ def run_plan(
 
 
 def _ended(run: Run, suite: Path) -> dict[str, Any]:
-    """Return outcome and provenance of a run's training; a run without training counts as
-    finished."""
+    """Return how a run's training ended; a run without one counts as finished."""
     if run.skip:
         return {"outcome": {"status": "skipped", "reason": run.skip}}
     if not run.trained:
@@ -345,30 +331,20 @@ def evaluate(
         raise UserError(f"--out {out} exists and is not a regular file; name another")
     if work.is_symlink() or (work.exists() and not _left_by_evaluation(work)):
         raise UserError(
-            f"{work} was not written by an earlier evaluation and would be deleted; name another --out"
+            f"{work} was not written by an earlier evaluation and would be deleted; "
+            "name another --out"
         )
     started, encoder = time.monotonic(), model.load(device)
     data_identity = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
-    described: dict[str, Any] = model.describe() | {
-        "data": data_identity,
-        "mode": mode,
-        "tasks": task_sums(tasks),
-    }
-    described |= {"encoder": encoder.identity} | provenance(device, torch.get_num_threads())
+    described: dict[str, Any] = model.describe() | {"data": data_identity, "mode": mode}
+    described |= {"tasks": task_sums(tasks), "encoder": encoder.identity}
+    described |= provenance(device, torch.get_num_threads())
     if not again and out.is_file():
         written, records = read_scores(out)
         if all(written.get(key) == value for key, value in described.items() if key != "date"):
             return records
-    name = ",".join(
-        [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
-    )
-    common = {
-        "source": "sentbench",
-        "method": f"encoder[{name}]",
-        "backbone": model.name,
-        "variant": None,
-        "seed": None,
-    }
+    options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
+    common = _common(f"encoder[{','.join(options)}]", model.name)
     try:
         records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
     except BaseException:
@@ -381,12 +357,9 @@ def evaluate(
 
 
 def _left_by_evaluation(work: Path) -> bool:
-    """Return whether a folder holds only vectors and records of finished tasks, so that it may be
-    deleted."""
-    if not (work / "vectors").is_dir():
-        return False
+    """Return whether a folder has only vectors and records of tasks, so that it may be deleted."""
     files = [path.relative_to(work) for path in work.rglob("*") if not path.is_dir()]
-    return all(
+    return (work / "vectors").is_dir() and all(
         path.name in VECTOR_FILES
         if path.parts[:-1] == ("vectors",)
         else len(path.parts) == 2 and path.suffix == ".json"

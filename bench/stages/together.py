@@ -30,8 +30,8 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
     Raises:
         UserError: one failed; its own message is on stderr.
     """
-    processes: list[subprocess.Popen[bytes]] = []
-    words, environment = [sys.executable, "-m", "bench"], _shared_threads(max(1, len(commands)))
+    count, processes = len(commands), list[subprocess.Popen[bytes]]()
+    words, environment = [sys.executable, "-m", "bench"], _shared_threads(max(1, count))
     try:
         for command in commands:
             processes.append(
@@ -44,31 +44,26 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
         for process in processes:
             process.wait()
         raise
-    for status in statuses:
-        if status < 0:
-            name = signal.Signals(-status).name
-            raise UserError(
-                f"one of {len(processes)} processes was killed by {name}; start again to resume its runs"
-            )
-        if status not in (0, EXIT_TEMPFAIL):
-            raise UserError(
-                f"one of {len(processes)} processes failed; fix the error that it printed and start again"
-            )
+    if (status := min(statuses, default=0)) < 0:
+        name = signal.Signals(-status).name
+        raise UserError(
+            f"one of {count} processes was killed by {name}; start again to resume its runs"
+        )
+    if set(statuses) - {0, EXIT_TEMPFAIL}:
+        raise UserError(
+            f"one of {count} processes failed; fix the error that it printed and start again"
+        )
     return max(statuses, default=0)
 
 
 def _shared_threads(count: int) -> dict[str, str]:
-    """Return the environment with the job's thread counts (OMP_NUM_THREADS etc.) divided by
-    `count`."""
-
-    def shared(name: str, value: str) -> str:
-        return (
-            str(max(1, int(value) // count))
-            if name.endswith("_NUM_THREADS") and value.isdecimal()
-            else value
-        )
-
-    return {name: shared(name, value) for name, value in os.environ.items()}
+    """Return the environment with the job's thread counts (OMP_NUM_THREADS etc.) divided."""
+    shared = {
+        name: str(max(1, int(value) // count))
+        for name, value in os.environ.items()
+        if name.endswith("_NUM_THREADS") and value.isdecimal()
+    }
+    return {**os.environ, **shared}
 
 
 def _follow_parent() -> None:

@@ -36,11 +36,7 @@ _UNFINISHED = re.compile(r"\d{8}\.unsummed|\.\d{8}\.unsummed\..*\.part")  # left
 
 def interval() -> float:
     """Return the seconds between checkpoints: SENTBENCH_CHECKPOINT_SECONDS if set; 0 saves after
-    every step.
-
-    Raises:
-        UserError: the variable is not a number of at least 0.
-    """
+    every step."""
     word = os.environ.get("SENTBENCH_CHECKPOINT_SECONDS", str(INTERVAL))
     try:
         seconds = float(word)
@@ -65,17 +61,11 @@ class Checkpoints:
     """The checkpoints of one training, in a folder of their own."""
 
     def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
-        """Name the folder; nothing is read or written yet.
-
-        Args:
-            folder: where the files are.
-            origin: identifies the training, as plain data; checkpoints of another one are refused.
-        """
+        """Name the folder, and the training by plain data: checkpoints of others are refused."""
         self.folder, self.origin = folder, json.loads(json.dumps(origin))
         self._interval, self._last = interval(), time.monotonic()
 
     def due(self) -> bool:
-        """Return whether the last checkpoint, or the start, is long enough ago."""
         return time.monotonic() - self._last >= self._interval
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
@@ -84,17 +74,13 @@ class Checkpoints:
         Args:
             step: number of steps taken.
             state: tensors, contiguous and without shared memory, and plain data, by name.
-
-        Raises:
-            UserError: the disk is full, or the folder cannot be written.
         """
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         facts = {name: value for name, value in state.items() if name not in tensors}
         unsummed = self.folder / f"{step:08d}.unsummed"
+        metadata = {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
         with atomic_file(unsummed) as part:
-            save_file(
-                tensors, part, {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
-            )
+            save_file(tensors, part, metadata)
         path = self.folder / f"{step:08d}-{sha256_file(unsummed)}.safetensors"
         with disk_errors(path):
             os.replace(unsummed, path)
@@ -113,14 +99,10 @@ class Checkpoints:
         for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:
                 return self._read(path)
-            print(f"{path} is damaged and was deleted", file=sys.stderr, flush=True)
+            warn(f"{path} is damaged and was deleted")
             path.unlink()
         if files:
-            print(
-                f"no checkpoint in {self.folder} is intact; the training starts over",
-                file=sys.stderr,
-                flush=True,
-            )
+            warn(f"no checkpoint in {self.folder} is intact; the training starts over")
         return None
 
     def _read(self, path: Path) -> Checkpoint:
@@ -128,17 +110,21 @@ class Checkpoints:
             metadata = {name: json.loads(text) for name, text in file.metadata().items()}
             if other := list(_differences(metadata["origin"], self.origin)):
                 raise UserError(
-                    f"{path} is of another training: {', '.join(other)}; move its folder away, or name another suite"
+                    f"{path} is of another training: {', '.join(other)}; "
+                    "move its folder away, or name another suite"
                 )
-            # Copies: a tensor mapped from the file may be slower to read, and is invalid without
-            # the file.
+            # Copies: a mapped tensor may be slower to read, and is invalid without the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
         return Checkpoint(path, tensors | metadata["facts"])
 
 
+def warn(message: str) -> None:
+    """Print a line to stderr at once."""
+    print(message, file=sys.stderr, flush=True)
+
+
 def forget(folder: Path) -> None:
-    """Delete all checkpoints in a folder, finished or not, and the folder itself if it is then
-    empty."""
+    """Delete all checkpoints in a folder, finished or not, and then the folder if it is empty."""
     with suppress(OSError):  # the folder is missing, holds other files, or is read-only
         for path in (*_files(folder, _NAME), *_files(folder, _UNFINISHED)):
             path.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import contextlib
 import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,7 @@ from methods.projection import Affine
 
 class Head(nn.Sequential):
     """SimCSE's training head: a dense layer with tanh, shared by all views
-    (docs/methods.md#vectors).
-
-    Weights are drawn from N(0, 0.02); the bias is 0.
-
-    Args:
-        width: size of the input.
-        seed: the run's seed.
-        dimension: size of the output; None takes `width`.
-    """
+    (docs/methods.md#vectors); weights from N(0, 0.02), bias 0."""
 
     def __init__(self, width: int, seed: int, dimension: int | None = None) -> None:
         dense = nn.Linear(width, dimension or width)
@@ -51,13 +44,8 @@ class Head(nn.Sequential):
 
 
 def first_layers(model: Any, count: int) -> Any:
-    """Return a transformer of the first `count` layers of `model`, sharing its weights.
-
-    Call it after `model` was moved to its device.
-
-    Raises:
-        UserError: the layers of `model` are not a list of modules.
-    """
+    """Return a transformer of the first `count` layers of `model`, sharing its weights; call it
+    after `model` was moved to its device."""
     weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     cut = copy.deepcopy(model, weights)  # new modules, the same tensors
     depth = model.config.num_hidden_layers
@@ -83,26 +71,22 @@ class RunContext:
         self.seed, self.shape = run.seed or 0, run.shape
         self.work = Work()
         self._known: dict[str, list[int]] = {}
-        self._others: dict[
-            str, list[str]
-        ] = {}  # transforms check their corpus before the training and use it after
+        # Transforms check their corpus before the training and use it after.
+        self._others: dict[str, list[str]] = {}
         self._files: dict[str, Path] = {}
 
     def corpus_file(self, name: str) -> Path:
-        """Return the file of a corpus; one that is derived from the data is created on first
-        use."""
+        """Return the file of a corpus; one derived from the data is created on first use."""
         if name not in self._files:
             self._files[name] = paths.corpus_file(name, self.suite, self.run.data)
         return self._files[name]
 
     @property
     def corpus(self) -> Path:
-        """Return the file of the training corpus."""
         return self.corpus_file(self.run.corpus)
 
     @cached_property
     def data(self) -> Path:
-        """The data folder."""
         return paths.data_folder(self.run.data, self.suite)
 
     # Corpora
@@ -123,9 +107,8 @@ class RunContext:
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
         if max_length is None:
             max_length = longest_input(self.backbone, self.tokenizer)
-        return self.tokenizer(
-            list(sentences), truncation=True, max_length=max_length, padding=False
-        )["input_ids"]
+        tokenize = self.tokenizer
+        return tokenize(list(sentences), truncation=True, max_length=max_length)["input_ids"]
 
     @cached_property
     def _sentences(self) -> list[str]:
@@ -167,9 +150,8 @@ class RunContext:
         """The training head of `cls_mlp`; the identity for other poolers."""
         if self.run.recipe.pooler != "cls_mlp":
             return nn.Identity()
-        return Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension).to(
-            self.device
-        )
+        head = Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension)
+        return head.to(self.device)
 
     @cached_property
     def scored_backbone(self) -> Any:
@@ -179,35 +161,26 @@ class RunContext:
 
     def modules(self) -> list[nn.Module]:
         """Return the modules that are trained in addition to the method itself."""
-        return (
-            [self.backbone, self.training_head] if self.run.backbone.kind == "transformer" else []
-        )
+        transformer = self.run.backbone.kind == "transformer"
+        return [self.backbone, self.training_head] if transformer else []
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         if fresh is None:
             return copy.deepcopy(self.backbone)
         with torch.random.fork_rng(devices=[]):
             seed_torch(stream_seed(self.seed, fresh))
-            return type(self.backbone)(
-                copy.deepcopy(self.backbone.config), add_pooling_layer=False
-            ).to(self.device)
+            config = copy.deepcopy(self.backbone.config)
+            return type(self.backbone)(config, add_pooling_layer=False).to(self.device)
 
     def masked_language_head(self) -> nn.Module:
         return load_language_head(self._folder, self.backbone).to(self.device)
 
     def states(
-        self,
-        tokens: Tokens,
-        model: nn.Module | None = None,
-        *,
-        first_only: bool = False,
-        **inputs: Any,
+        self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
     ) -> tuple[States, Tensor]:
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
         with self.autocast():
-            states = forward(
-                model or self.backbone, batch, first_only=first_only, work=self.work, **inputs
-            )
+            states = forward(model or self.backbone, batch, work=self.work, **inputs)
         return states, batch.mask
 
     def head(self, vectors: Tensor) -> Tensor:
@@ -224,7 +197,7 @@ class RunContext:
         whole: bool = False,
     ) -> Views:
         named = {name: list(lists) for name, lists in (extras or {}).items()}
-        rows = [*views, *(tokens for lists in named.values() for tokens in lists)]
+        rows = [*views, *chain.from_iterable(named.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
         first_only = self.run.evaluation_pooler in FIRST_ONLY and not whole
         tokens = [row[i] for i in range(len(views[0])) for row in rows]
@@ -237,16 +210,13 @@ class RunContext:
             vectors = self.head(pooled)
             return [vectors[row :: len(rows)] for row in range(len(rows))]
 
-        vectors = all_at(len(states) - 1)
-        remaining = iter(vectors[len(views) :])
+        vectors, count = all_at(len(states) - 1), len(views)
+        remaining = iter(vectors[count:])
         by_name = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
-        return Views(
-            vectors[: len(views)], lambda layer: all_at(layer)[: len(views)], by_name, states
-        )
+        return Views(vectors[:count], lambda layer: all_at(layer)[:count], by_name, states)
 
     def autocast(self) -> Any:
-        """Return the autocast of the recipe's precision: float16 for "mixed" on a GPU, bfloat16, or
-        none."""
+        """Return the autocast of the recipe's precision; "mixed" is float16, on a GPU only."""
         kind, precision = self.device.partition(":")[0], self.run.recipe.precision
         if precision == "bfloat16":
             return torch.autocast(kind, dtype=torch.bfloat16)
@@ -276,8 +246,7 @@ class RunContext:
         )
 
     def remember(self, sentences: Sequence[str]) -> None:
-        """Tokenize sentences once that this run's Encoders encode repeatedly: those of the dev
-        set."""
+        """Tokenize sentences once that this run's Encoders encode often: those of the dev set."""
         if self.run.backbone.kind == "transformer":
             encoder = self._join(self.backbone, self.run.evaluation_pooler)
             self._known.update(zip(sentences, encoder.tokenize(sentences), strict=True))

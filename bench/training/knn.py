@@ -29,18 +29,10 @@ UNIT = 2.0**-24  # relative error of one float32 operation
 
 
 def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.ndarray:
-    """Return the `count` nearest other rows of each row by cosine, nearest first.
+    """Return the `count` nearest other rows of each row by cosine, nearest first: int64 (n, count).
 
     Cosines are computed in float64 and rounded to 1e-12; ties are ordered by row. A row of zeros
-    has cosine 0 with every other row.
-
-    Args:
-        vectors: (n, d) of any float type; may be a `numpy.memmap`.
-        count: neighbours per row, 1 to n - 1.
-        device: torch device of the products.
-
-    Returns:
-        int64 (n, count).
+    has cosine 0 with every other row. Vectors (n, d) are of any float type, or a `numpy.memmap`.
 
     Raises:
         UserError: `count` is out of range, or a vector is not finite.
@@ -69,14 +61,8 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
 
 
 class _Table:
-    """The rows to search.
-
-    Attributes:
-        scale: 1 / length of each row, 0 for a row of zeros; float64.
-        mean: m, of all unit vectors; float64.
-        centred: c_j of each row; float32.
-        bias: m c_j of each row; float32.
-    """
+    """The rows to search: 1 / length of each (`scale`, 0 for a row of zeros) and m (`mean`) in
+    float64, c_j (`centred`) and m c_j (`bias`) in float32."""
 
     def __init__(self, vectors: np.ndarray, device: str) -> None:
         rows, width = vectors.shape
@@ -136,11 +122,8 @@ class _Table:
         cosines, rows = _nearest_first(torch.cat(pieces) * self.scale[rows].squeeze(2), rows, count)
         # A row outside the candidates scores at most as much as the last of them, plus the error of
         # d products and sums.
-        error = (
-            (self.centred.shape[1] + 4)
-            * UNIT
-            * (self.lengths[queries] * self.lengths.max() + self.bias.abs().max())
-        )
+        size = self.lengths[queries] * self.lengths.max() + self.bias.abs().max()
+        error = (self.centred.shape[1] + 4) * UNIT * size
         reach = scores[:, -1].double() + error + own @ self.mean + 10.0**-DECIMALS
         return rows, (cosines[:, -1] > reach) | (wanted == others)
 
@@ -151,12 +134,10 @@ class _Table:
         for block in self.blocks:
             products = own @ self.unit(block).T
             _set_own(products, queries, block)
-            indices = torch.arange(block.start, block.stop, device=self.device).expand(
-                len(queries), -1
-            )
-            cosines, rows = _nearest_first(
-                torch.cat([cosines, products], dim=1), torch.cat([rows, indices], dim=1), count
-            )
+            indices = torch.arange(block.start, block.stop, device=self.device)
+            indices = indices.expand(len(queries), -1)
+            joined = torch.cat([cosines, products], dim=1), torch.cat([rows, indices], dim=1)
+            cosines, rows = _nearest_first(*joined, count)
         return rows
 
 

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from filelock import lock_descriptor
@@ -20,11 +19,7 @@ class Log:
     run."""
 
     def __init__(self, path: Path) -> None:
-        """Open a log, or create it.
-
-        Raises:
-            UserError: it cannot be written, or another process is training the run.
-        """
+        """Open or create a log; `UserError` if another process is training the run."""
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,34 +35,21 @@ class Log:
     def __enter__(self) -> Log:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
         return os.fstat(self._file.fileno()).st_size
 
     def cut(self, size: int) -> None:
-        """Truncate the log to `size` bytes."""
         self._file.truncate(size)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Append a row atomically.
-
-        Raises:
-            UserError: the disk is full.
-        """
+        """Append a row atomically."""
         line, size = json.dumps(row).encode() + b"\n", self.size
         with disk_errors(self.path):
-            if self._file.write(line) < len(
-                line
-            ):  # unbuffered, so a short write is noticed at once
+            if self._file.write(line) < len(line):  # unbuffered: a short write is noticed at once
                 self.cut(size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -8,7 +8,6 @@ it, and a training that resumes from a checkpoint gives the same bits as one wit
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from bench.models.load import save_encoder
 from bench.models.roofline import peak, record
 from bench.results.provenance import provenance, task_sums
 from bench.runs.run import Run
-from bench.training.checkpoint import Checkpoint, Checkpoints, forget
+from bench.training.checkpoint import Checkpoint, Checkpoints, forget, warn
 from bench.training.context import RunContext
 from bench.training.log import Log
 from bench.training.optimiser import make_optimiser, set_learning_rate
@@ -65,8 +64,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         device: "cpu" or "cuda".
 
     Returns:
-        The content of `outcome.json`: `{"run", "outcome": {"status": "finished" | "diverged" |
-        "skipped", ...}, "provenance"}`.
+        The content of `outcome.json`: `run`, `outcome` and `provenance`.
 
     Raises:
         UserError: the run cannot be trained, another process is training it, its checkpoints are of
@@ -74,17 +72,14 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         Stopped: a signal arrived (`bench.utils.interrupts`).
     """
     outcome_file, checkpoints = folder / "outcome.json", folder / "checkpoints"
-    if (
-        outcome_file.is_file()
-        and read_json(outcome_file)["outcome"]["status"] == "finished"
-        and not (folder / "encoder").is_dir()
-    ):
-        _warn(f"{folder / 'encoder'} is gone; training {run.id} again")
+    done = outcome_file.is_file() and read_json(outcome_file)["outcome"]["status"] == "finished"
+    if done and not (folder / "encoder").is_dir():
+        warn(f"{folder / 'encoder'} is gone; training {run.id} again")
         outcome_file.unlink()
     if run.skip and not outcome_file.is_file():
-        outcome = {"status": "skipped", "reason": run.skip}
-        described = {"run": run.describe(), "outcome": outcome}
-        write_json(outcome_file, described | {"provenance": provenance(device, run.recipe.threads)})
+        skipped: dict[str, Any] = {"outcome": {"status": "skipped", "reason": run.skip}}
+        skipped["provenance"] = provenance(device, run.recipe.threads)
+        write_json(outcome_file, {"run": run.describe()} | skipped)
     if not outcome_file.is_file():
         with Log(folder / "log.jsonl") as log:
             if not outcome_file.is_file():  # another process may have finished it in the meantime
@@ -105,9 +100,8 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
     checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
-    training = Training(
-        run, context, {key: value for key, value in described.items() if key != "date"}
-    )
+    origin = {key: value for key, value in described.items() if key != "date"}
+    training = Training(run, context, origin)
     _resume(training, checkpoints, log)
     try:
         _run_steps(training, checkpoints, log)
@@ -127,18 +121,17 @@ def _resume(training: Training, checkpoints: Checkpoints, log: Log) -> None:
     name, checkpoint = training.run.id, checkpoints.newest()
     if checkpoint and checkpoint.state["log"] > log.size:
         step = checkpoint.state["done"]
-        _warn(f"{log.path} has lost rows since the checkpoint of step {step}; {name} starts over")
+        warn(f"{log.path} has lost rows since the checkpoint of step {step}; {name} starts over")
         forget(checkpoints.folder)
         checkpoint = None
     log.cut(checkpoint.state["log"] if checkpoint else 0)
     if checkpoint:
         training.load(checkpoint)
-        _warn(f"{name} resumes after step {training.state.step} of {training.total}")
+        warn(f"{name} resumes after step {training.state.step} of {training.total}")
 
 
 def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
-    """Run the remaining steps and log each; save a checkpoint when one is due or a signal
-    arrived."""
+    """Run and log the remaining steps; save checkpoints when due and after a signal."""
     name, state, items, began = training.run.id, training.state, 0, time.monotonic()
     with Progress(training.total, name, "step", state.step) as progress, interrupts.defer_signals():
         for batch in training.batches():
@@ -150,9 +143,8 @@ def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
             for row in training.sync():
                 log.write(row)
                 best = f", best dev {state.best['dev']:.2f}" if state.best else ""
-                progress.advance(
-                    note=f"loss {row['loss']:.4f}{best}, {items / (time.monotonic() - began):.0f} items/s"
-                )
+                speed = items / (time.monotonic() - began)
+                progress.advance(note=f"loss {row['loss']:.4f}{best}, {speed:.0f} items/s")
             if signal or due:
                 checkpoints.save(state.step, state.state_dict() | {"log": log.sync()})
             if signal:
@@ -162,27 +154,14 @@ def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
 
 
 class Training:
-    """A training in progress.
-
-    Attributes:
-        state: what its steps change.
-        schedule: its batches and learning rates.
-        dev: the tasks that select the best model.
-        modules: backbone, training head and method.
-        weights: the parameters that are trained.
-    """
+    """A training in progress."""
 
     def __init__(self, run: Run, context: RunContext, origin: dict[str, Any]) -> None:
-        """Prepare a training at step 0.
-
-        Args:
-            run: a run with a seed.
-            context: its inputs and backbone.
-            origin: code, versions, device and corpus of this process.
+        """Prepare a training at step 0; `origin` is code, versions, device and corpus.
 
         Raises:
-            UserError: the method refuses the corpus or the backbone, or one of them or the dev set
-                is missing or invalid.
+            UserError: the method refuses the corpus or the backbone, or an input is missing or
+                invalid.
         """
         assert run.seed is not None
         recipe = run.recipe
@@ -194,12 +173,12 @@ class Training:
             raise UserError(f"'{run.text}' cannot be trained: {refusal}") from None
         self.dev = [sts.read(task, context.data, "dev") for task in recipe.select_on.split("+")]
         context.remember(sentences(self.dev))
+        # Backbone, training head and method.
         self.modules = nn.ModuleList([*context.modules(), self.method]).to(context.device)
         self.weights = [weight for weight in self.modules.parameters() if weight.requires_grad]
         optimiser = make_optimiser(self.weights, recipe)
-        scaler = torch.amp.GradScaler(
-            enabled=recipe.precision == "mixed" and context.device != "cpu"
-        )
+        scaled = recipe.precision == "mixed" and context.device != "cpu"
+        scaler = torch.amp.GradScaler(enabled=scaled)
         self.state = TrainingState(self.modules, optimiser, scaler, context.work, origin)
         sync_every = SYNC_EVERY[context.device.partition(":")[0]]
         self.schedule = Schedule(recipe, self.method.items(context), run.seed, sync_every)
@@ -208,23 +187,17 @@ class Training:
 
     @property
     def total(self) -> int:
-        """Number of steps of the whole training."""
         return self.schedule.total
 
     def batches(self) -> Iterator[list[int]]:
-        """Yield the batches of the remaining steps, until the last one or until patience is used
-        up."""
+        """Yield the batches of the remaining steps, until patience is used up."""
         for batch in self.schedule.batches(self.state.step):
             if self.schedule.is_exhausted(self.state.since_best):
                 return
             yield batch
 
     def step(self, batch: Sequence[int]) -> None:
-        """Take one optimiser step; `sync` reports its loss.
-
-        Raises:
-            UserError: memory is full.
-        """
+        """Take one optimiser step; `sync` reports its loss."""
         with self._memory_errors(self.state.step + 1, batch):
             self._step(batch)
 
@@ -250,8 +223,7 @@ class Training:
         self._unread.append((row, loss.detach(), norm, batch))
 
     def should_sync(self) -> bool:
-        """Return whether to call `sync` now: enough steps are unread, a selection is due, or this
-        was the last step."""
+        """Return whether to call `sync` now, see `Schedule.should_sync`."""
         return self.schedule.should_sync(self.state.step, len(self._unread), bool(self.state.best))
 
     def sync(self) -> Iterator[dict[str, Any]]:
@@ -261,7 +233,6 @@ class Training:
 
         Raises:
             Diverged: a loss, a gradient or the vectors are not finite, or all vectors are equal.
-            UserError: memory is full.
         """
         unread, self._unread = self._unread, []
         for row, loss, norm, batch in unread:
@@ -272,16 +243,14 @@ class Training:
             # turned the gradient into zeros or NaN.
             if not self.state.scaler.is_enabled() and not math.isfinite(norm.item()):
                 raise Diverged(f"the gradient's norm became {norm.item()}", row["step"], batch)
-            if row["step"] == self.state.step and self.schedule.should_select(
-                row["step"], bool(self.state.best)
-            ):
+            last, selected = row["step"] == self.state.step, bool(self.state.best)
+            if last and self.schedule.should_select(row["step"], selected):
                 with self._memory_errors(row["step"], batch):
                     self._select(row, batch)
             yield row
 
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
-        """Score the method's Encoders on the dev set, add the scores to a log row, and keep the
-        best."""
+        """Score the method's Encoders on dev, add the scores to a log row, and keep the best."""
         self.state.since_best += 1
         for place, encoder in enumerate(self.method.encoders(self.context)):
             vectors = encoded(encoder, self.dev)
@@ -289,68 +258,50 @@ class Training:
                 records = score_tasks(encoder, self.dev, vectors)
             except UserError as error:  # vectors that are not finite, or all equal
                 raise Diverged(str(error), row["step"], batch) from None
-            scores = {
-                record["task"]: record["value"]
-                for record in records
-                if record["aggregation"] == "all"
-            }
+            kept = [record for record in records if record["aggregation"] == "all"]
+            scores = {record["task"]: record["value"] for record in kept}
             value = sum(scores.values()) / len(scores)
             row["dev" if place == 0 else f"dev_{place + 1}"] = scores
             self.state.keep_best(value, row["step"], place)
             if place == 0:
-                geometry = _geometry(self.dev, vectors, self.context.device)
-                row |= geometry
-                self.state.curve.append(
-                    {"step": row["step"], "loss": row["loss"], "dev": value} | geometry
-                )
+                row |= (geometry := _geometry(self.dev, vectors, self.context.device))
+                point = {"step": row["step"], "loss": row["loss"], "dev": value}
+                self.state.curve.append(point | geometry)
 
     def finish(self, folder: Path) -> dict[str, Any]:
-        """Write the best Encoder to a folder and return the `outcome` of `train`.
-
-        Raises:
-            UserError: the folder cannot be written.
-        """
+        """Write the best Encoder to a folder and return the `outcome` of `train`."""
         state, recipe = self.state, self.run.recipe
         state.load_best()
         self.modules.eval()
         encoder = self.method.encoders(self.context)[state.best["place"]]
         save_encoder(self.method.finish(encoder, self.context), folder)
-        ended = {
+        seconds, width = state.seconds, self.run.backbone.shape.width or 768
+        reached = peak(self.context.device, recipe.precision, recipe.threads, width)
+        count = sum(weight.numel() for weight in self.weights)
+        moments = 1 if recipe.optimiser == "rmsprop" else 2
+        return {
             "status": "finished",
             "steps": state.step,
             "best_step": state.best["step"],
             "best_dev": state.best["dev"],
+            "seconds": seconds,
+            "work": record(self.context.work, count, state.step, seconds, reached, moments),
+            "curve": state.curve,
         }
-        seconds = state.seconds
-        reached = peak(
-            self.context.device,
-            recipe.precision,
-            recipe.threads,
-            self.run.backbone.shape.width or 768,
-        )
-        count, moments = (
-            sum(weight.numel() for weight in self.weights),
-            1 if recipe.optimiser == "rmsprop" else 2,
-        )
-        work = record(self.context.work, count, state.step, seconds, reached, moments)
-        return ended | {"seconds": seconds, "work": work, "curve": state.curve}
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Load the state of a checkpoint.
-
-        Raises:
-            UserError: its tensors are not those of this code.
-        """
+        """Load a checkpoint; `UserError` if its tensors are not those of this code."""
         try:
             elsewhere = self.state.load_state_dict(checkpoint.state)
         except (RuntimeError, ValueError, KeyError):
             raise UserError(
-                f"{checkpoint.path} does not match the tensors of '{self.run.text}' in this version of the code; "
-                "delete its folder to start over"
+                f"{checkpoint.path} does not match the tensors of '{self.run.text}' in this "
+                "version of the code; delete its folder to start over"
             ) from None
         if elsewhere:
-            _warn(
-                f"{self.run.id}: earlier steps ran with other code, versions or devices; outcome.json lists them"
+            warn(
+                f"{self.run.id}: earlier steps ran with other code, versions or devices; "
+                "outcome.json lists them"
             )
 
     @contextmanager
@@ -359,41 +310,36 @@ class Training:
         try:
             yield
         except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
-            if isinstance(error, MemoryError) or any(
-                words in str(error) for words in OUT_OF_MEMORY
-            ):
+            full = any(words in str(error) for words in OUT_OF_MEMORY)
+            if full or isinstance(error, MemoryError):
                 raise UserError(
-                    f"memory is full at step {step} of {self.run.id}, in a batch of {self._size(batch)}; set a "
-                    "smaller batch_size or max_length (which makes it another run), or use a larger device"
+                    f"memory is full at step {step} of {self.run.id}, in a batch of "
+                    f"{self._size(batch)}; set a smaller batch_size or max_length (which makes it "
+                    "another run), or use a larger device"
                 ) from error
             raise
 
     def _size(self, batch: Sequence[int]) -> str:
-        """Return a batch's size for a message: sentences and tokens, or items that only the method
-        can count."""
+        """Return a batch's size for a message: its tokens where an item is a sentence."""
         if type(self.method).items is not Method.items or self.run.backbone.kind != "transformer":
             return f"{len(batch)} items"
         sentences = self.context.sentences()
-        tokens = self.context.tokenize(
-            [sentences[row] for row in batch], self.run.recipe.max_length
-        )
+        texts = [sentences[row] for row in batch]
+        tokens = self.context.tokenize(texts, self.run.recipe.max_length)
         return f"{len(batch)} sentences with {sum(map(len, tokens))} word pieces"
 
 
 def _geometry(dev: Sequence[sts.StsTask], vectors: Vectors, device: str) -> dict[str, float | None]:
-    """Return alignment and uniformity of the dev pairs, for figures; the vectors are computed
-    already."""
+    """Return alignment and uniformity of the dev pairs, for figures."""
+
+    def joined(arrays: Iterator[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.concatenate(list(arrays))).to(device)
+
     pairs = [subset for task in dev for subset in task.subsets]
-    first = torch.from_numpy(np.concatenate([vectors(subset.first) for subset in pairs])).to(device)
-    second = torch.from_numpy(np.concatenate([vectors(subset.second) for subset in pairs])).to(
-        device
-    )
-    gold = torch.from_numpy(np.concatenate([subset.gold for subset in pairs])).to(device)
+    first = joined(vectors(subset.first) for subset in pairs)
+    second = joined(vectors(subset.second) for subset in pairs)
+    gold = joined(subset.gold for subset in pairs)
     return {
         "alignment": alignment(first, second, gold),
         "uniformity": uniformity(torch.cat([first, second])),
     }
-
-
-def _warn(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

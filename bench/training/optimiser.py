@@ -31,16 +31,10 @@ def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Opt
 def set_learning_rate(
     optimiser: torch.optim.Optimizer, index: int, rate: float, recipe: Recipe
 ) -> None:
-    """Set the learning rate of one step.
+    """Set the learning rate of the step after `index` others.
 
     Without `bias_correction` (BERT's own optimiser), AdamW gets the rate, epsilon and decay that
     cancel its bias correction at this step.
-
-    Args:
-        optimiser: of `make_optimiser`.
-        index: number of steps before this one.
-        rate: the learning rate.
-        recipe: its `optimiser`, `epsilon`, `weight_decay` and `bias_correction` are used.
     """
     epsilon, decay = recipe.epsilon, recipe.weight_decay
     if recipe.optimiser == "adamw" and not recipe.bias_correction:

@@ -14,30 +14,13 @@ from torch import Tensor, nn
 from bench.models.packed_forward import Work
 
 # Keys in checkpoint files. "done" is the step, "here" the origin of this process.
-_PLAIN = {
-    "done": "step",
-    "best": "best",
-    "since_best": "since_best",
-    "curve": "curve",
-    "seconds": "seconds",
-}
-_PLAIN |= {"here": "origin", "earlier": "earlier"}
+_PLAIN = {name: name for name in ("best", "since_best", "curve", "seconds", "earlier")}
+_PLAIN |= {"done": "step", "here": "origin"}
 _RESTORED = ("done", "best", "since_best", "curve", "earlier")
 
 
 class TrainingState:
-    """Weights, optimiser, selection and counters of a training.
-
-    Attributes:
-        step: number of steps taken.
-        best: the best Encoder so far: its `dev` score, the `step` it was selected at and its
-            `place` among the method's Encoders. Empty before the first selection.
-        best_weights: the weights of that step, on the CPU.
-        since_best: selections since then.
-        curve: loss, dev score and geometry at each selection.
-        earlier: code, versions and devices of earlier processes that ran some of the steps, if they
-            differ from `origin`.
-    """
+    """Weights, optimiser, selection and counters of a training."""
 
     def __init__(
         self,
@@ -47,23 +30,17 @@ class TrainingState:
         work: Work,
         origin: Mapping[str, Any],
     ) -> None:
-        """Start at step 0.
-
-        Args:
-            modules: all weights and buffers.
-            optimiser: of these weights.
-            scaler: of the loss.
-            work: counter of floating-point operations.
-            origin: code, versions, device and corpus of this process.
-        """
+        """Start at step 0; `origin` is code, versions, device and corpus of this process."""
         self.modules, self.optimiser, self.scaler, self.work = modules, optimiser, scaler, work
         self.origin = dict(origin)
-        self.step = 0
+        self.step = 0  # number of steps taken
+        # The best Encoder: its `dev` score, the `step` it was selected at and its `place` among the
+        # method's Encoders, empty before the first selection; and the weights, on the CPU.
         self.best: dict[str, Any] = {}
         self.best_weights: dict[str, Tensor] = {}
-        self.since_best = 0
-        self.curve: list[dict[str, Any]] = []
-        self.earlier: list[dict[str, Any]] = []
+        self.since_best = 0  # selections since then
+        self.curve: list[dict[str, Any]] = []  # loss, dev score and geometry at each selection
+        self.earlier: list[dict[str, Any]] = []  # other `origin`s that ran some of the steps
         self._started = time.monotonic()
 
     @property
@@ -72,17 +49,14 @@ class TrainingState:
         return round(time.monotonic() - self._started, 2)
 
     def keep_best(self, score: float, step: int, place: int) -> None:
-        """Copy the present weights if `score` is the best so far; ties keep the earlier one.
-
-        Source: docs/methods.md#selection.
-        """
+        """Copy the present weights if `score` is the best so far; ties keep the earlier one
+        (docs/methods.md#selection)."""
         if not self.best or score > self.best["dev"]:
             self.best = {"dev": score, "step": step, "place": place}
             self.best_weights = _copy(self.modules)
             self.since_best = 0
 
     def load_best(self) -> None:
-        """Load the best weights into the modules."""
         self.modules.load_state_dict(self.best_weights)
 
     def state_dict(self) -> dict[str, Any]:
@@ -106,11 +80,8 @@ class TrainingState:
         return tensors | plain | {"scaler": self.scaler.state_dict(), "work": asdict(self.work)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
-        """Load what `state_dict` returned.
-
-        Returns:
-            Whether its last steps ran with other code, versions or devices; `earlier` then lists
-            them.
+        """Load what `state_dict` returned. Return whether its last steps ran with other code,
+        versions or devices, which `earlier` then lists.
 
         Raises:
             RuntimeError, ValueError, KeyError: the tensors do not match those of the modules.
@@ -141,7 +112,5 @@ class TrainingState:
 
 
 def _copy(module: nn.Module) -> dict[str, Tensor]:
-    """Return a copy of a module's state_dict on the CPU."""
-    return {
-        name: tensor.detach().to("cpu", copy=True) for name, tensor in module.state_dict().items()
-    }
+    state = module.state_dict()
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}

@@ -22,7 +22,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Suggest the closest match of `word` in `known`, or return "" if there is none.
 
     A run with other keys or another setting is preferred to another method. A word also matches the
-    initials of a name.
+    initials of a name, and its beginning. A name with another first letter must be much alike.
 
     >>> suggestion("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'?"
@@ -30,13 +30,18 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     "; did you mean 'dclr[epochs=1]'?"
     >>> suggestion("lr", ["learning_rate", "pooler"])
     "; did you mean 'learning_rate'?"
-    >>> suggestion("", ["paper", "official"])
-    ''
+    >>> suggestion("", ["paper", "official"]), suggestion("score", ["more"])
+    ('', '')
     """
     names = {name.lower(): name for name in sorted(known)}
-    same = [name for name in names if _bare(word.lower()) in (_bare(name), _initials(name))]
-    close = difflib.get_close_matches(word.lower(), same or names, n=1, cutoff=0.0 if same else 0.5)
-    return f"; did you mean '{names[close[0]]}'?" if close else ""
+    word = word.lower()
+    same = [name for name in names if _bare(word) in (_bare(name), _initials(name))]
+    same = same or [name for name in names if len(word) > 2 and name.startswith(word)]
+    alike = [name for name in names if name.lstrip("-")[:1] == word.lstrip("-")[:1]]
+    for candidates, cutoff in ((same, 0.0), (alike, 0.6), (names, 0.8)):
+        if close := difflib.get_close_matches(word, candidates, n=1, cutoff=cutoff):
+            return f"; did you mean '{names[close[0]]}'?"
+    return ""
 
 
 def _bare(run: str) -> str:

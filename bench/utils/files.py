@@ -192,8 +192,10 @@ def read_json(path: Path) -> Any:
             f"{path} does not exist; check the path, or run the command that writes it first"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else why
         raise UserError(
-            f"{path} is not a readable JSON file ({error}); "
+            f"{path} is not a readable JSON file ({why}); "
             "fix it, or move it away and create it again"
         ) from None
 

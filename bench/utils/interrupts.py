@@ -19,8 +19,8 @@ class Stopped(BaseException):
     """A signal stops the work. Not an `Exception`, so that no handler swallows it (as
     KeyboardInterrupt)."""
 
-    def __init__(self, name: str, kept: str = "finished work is kept") -> None:
-        super().__init__(f"stopped by {name}: {kept}, start again to resume")
+    def __init__(self, name: str, kept: str = "") -> None:
+        super().__init__(f"stopped by {name}" + (kept and f": {kept}"))
 
 
 def pending_signal() -> str | None:

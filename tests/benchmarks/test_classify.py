@@ -1,9 +1,7 @@
-"""What SentEval's classifiers cost: all heads of a task at once, against the literal loop, on the
-same vectors.
+"""What SentEval's classifiers cost: all heads of a task at once, against the literal loop.
 
-Features are Gaussian classes that overlap, in the real tasks' numbers and 384 dimensions, so no
-data are needed. The literal loop runs a fixed sample of heads (the first fold at every weight
-decay) and is scaled to all of them.
+Features are overlapping Gaussian classes, in the real tasks' numbers and 384 dimensions. The
+literal loop runs the first fold at every weight decay, and is scaled to all heads.
 """
 
 from __future__ import annotations
@@ -51,24 +49,17 @@ def report() -> Iterator[None]:
     if not COSTS:
         return
     print(f"\n{'':6}{'literal s':>12}{'engine s':>12}{'floor s':>10}{'times faster':>14}")
-    everything = Cost(
-        *(
-            sum(getattr(cost, name) for cost in COSTS.values())
-            for name in ("literal", "engine", "floor")
-        )
-    )
+    parts = zip(*(vars(cost).values() for cost in COSTS.values()), strict=True)
+    everything = Cost(*map(sum, parts))
     for name, cost in {**COSTS, "all": everything}.items():
         ratio = cost.literal / cost.engine
         print(f"{name:6}{cost.literal:12.1f}{cost.engine:12.1f}{cost.floor:10.1f}{ratio:14.1f}")
-    print(
-        f"threads {torch.get_num_threads()}; floor: multiplications and additions alone, at this machine's matrix speed"
-    )
+    print(f"threads {torch.get_num_threads()}; floor: operations at this machine's matrix speed")
 
 
 @pytest.fixture(scope="module")
 def speed() -> float:
-    """Floating-point operations a second of a large product of matrices, with the threads of this
-    run."""
+    """Floating-point operations a second of a large product of matrices."""
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
     a @ b
     started = time.perf_counter()
@@ -103,10 +94,8 @@ def literal_seconds(name: str, features: np.ndarray, labels: np.ndarray) -> floa
     for decay in decays:
         literal.Head(features.shape[1], classes, decay, literal.TEST_MODE).fit(*train, dev)
     each = (time.perf_counter() - started) / len(decays)
-    heads = {"nested": 410, "kfold": 41, "split": 5}[
-        kind
-    ]  # the original trains the best of SST2 a second time
-    return each * heads
+    # The original trains the best head of SST2 a second time.
+    return each * {"nested": 410, "kfold": 41, "split": 5}[kind]
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -117,9 +106,7 @@ def test_heads_at_once(benchmark, name: str, speed: float, monkeypatch: pytest.M
     few = Part(data.features[:872], data.labels[:872])
     steps = 0
 
-    def counted(
-        inputs: torch.Tensor, targets: torch.Tensor, classes: int, folds: list[Fold], *more, **named
-    ):
+    def counted(inputs, targets, classes: int, folds: list[Fold], *more, **named):
         nonlocal steps
         fitted = plain(inputs, targets, classes, folds, *more, **named)
         for fold, found in zip(folds, fitted, strict=True):
@@ -130,13 +117,12 @@ def test_heads_at_once(benchmark, name: str, speed: float, monkeypatch: pytest.M
     monkeypatch.setattr(protocols, "fit", counted)
 
     def run() -> protocols.Result:
+        rest = classes, MODES["test"], lambda heads: None
         if kind == "nested":
-            return protocols.nested(data, classes, MODES["test"], lambda heads: None)
+            return protocols.nested(data, *rest)
         if kind == "kfold":
-            return protocols.kfold(data, few, classes, MODES["test"], lambda heads: None)
-        return protocols.split(
-            {"train": data, "dev": few, "test": few}, classes, MODES["test"], lambda heads: None
-        )
+            return protocols.kfold(data, few, *rest)
+        return protocols.split({"train": data, "dev": few, "test": few}, *rest)
 
     benchmark.pedantic(run, rounds=1)
     floor = 2 * 2 * steps * features.shape[1] * classes / speed  # forward and backward

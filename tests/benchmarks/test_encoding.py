@@ -1,5 +1,4 @@
-"""What encoding costs: each distinct sentence once, batched by length, against SentEval's way on
-the same text."""
+"""What encoding costs: each distinct sentence once, batched by length, against SentEval's way."""
 
 from __future__ import annotations
 
@@ -41,9 +40,8 @@ def as_senteval(encoder: TransformerEncoder, tasks: list[sts.StsTask]) -> np.nda
                 for start in range(0, len(side), 128):
                     tokens = encoder.tokenize(side[start : start + 128])
                     batch = Batch.of(tokens, encoder.tokenizer.pad_token_id)
-                    states = encoder.model(
-                        input_ids=batch.ids, attention_mask=batch.mask
-                    ).last_hidden_state
+                    out = encoder.model(input_ids=batch.ids, attention_mask=batch.mask)
+                    states = out.last_hidden_state
                     weights = batch.mask.unsqueeze(-1).float()
                     vectors.append(((states * weights).sum(1) / weights.sum(1)).numpy())
     return np.concatenate(vectors)
@@ -58,18 +56,10 @@ def test_distinct_sentences_once(
     distinct = sentences(tasks)
     ours = benchmark.pedantic(encoder.encode, (distinct,), rounds=3, warmup_rounds=1)
     rows = {sentence: row for row, sentence in enumerate(distinct)}
-    sides = [
-        text
-        for task in tasks
-        for subset in task.subsets
-        for side in (subset.first, subset.second)
-        for text in side
-    ]
+    subsets = [subset for task in tasks for subset in task.subsets]
+    sides = [text for subset in subsets for text in (*subset.first, *subset.second)]
     np.testing.assert_allclose(ours[[rows[text] for text in sides]], theirs, atol=1e-4)
-    benchmark.extra_info["sentences"] = len(sides)
-    benchmark.extra_info["distinct"] = len(distinct)
-    if benchmark.stats:  # none where benchmarks are switched off
-        benchmark.extra_info["times faster"] = round(seconds / benchmark.stats["median"], 2)
-        print(
-            f"\nencoding: {benchmark.extra_info['times faster']} times faster than both sides in file order"
-        )
+    faster = round(seconds / benchmark.stats["median"], 2)
+    benchmark.extra_info |= {"sentences": len(sides), "distinct": len(distinct)}
+    benchmark.extra_info["times faster"] = faster
+    print(f"\nencoding: {faster} times faster than both sides in file order")

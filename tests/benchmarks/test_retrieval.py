@@ -1,10 +1,7 @@
-"""What exact nearest neighbours cost: seconds against the multiplications alone, memory, and how
-both grow.
+"""What exact nearest neighbours cost: seconds against the multiplications alone, and memory.
 
-Vectors are normal around a common direction, as an untrained backbone's are. Of one million rows a
-whole search takes
-hours on a processor: a fixed number of queries is searched among all of them and scaled by the
-number of rows.
+Vectors are normal around a common direction, as an untrained backbone's are. Of a million rows a
+whole search takes hours on a processor, so a sample of queries is searched and scaled.
 """
 
 from __future__ import annotations
@@ -43,25 +40,20 @@ def report() -> Iterator[None]:
     yield
     if not COSTS:
         return
-    print(
-        f"\n{'rows':>10}{'seconds':>10}{'floor s':>10}{'ratio':>8}{'MB more':>10}{'us a row':>10}{'ns a pair':>11}"
-    )
+    names = ("rows", "seconds", "floor s", "ratio", "MB more", "us a row", "ns a pair")
+    print("\n" + "".join(f"{name:>11}" for name in names))
     for cost in COSTS:
-        print(
-            f"{cost.rows:10,}{cost.seconds:10.1f}{cost.floor:10.1f}{cost.seconds / cost.floor:8.2f}{cost.peak:10.0f}"
-            f"{cost.seconds / cost.rows * 1e6:10.1f}{cost.seconds / cost.rows**2 * 1e9:11.2f}"
-            + ("" if cost.measured else f"   of {SAMPLE} queries, scaled")
-        )
-    print(
-        f"{WIDTH} dimensions, {COUNT} neighbours, threads {torch.get_num_threads()}; "
-        "floor: multiplications and additions alone, at this machine's matrix speed"
-    )
+        told = (cost.rows, cost.seconds, cost.floor, cost.seconds / cost.floor, cost.peak)
+        told += (cost.seconds / cost.rows * 1e6, cost.seconds / cost.rows**2 * 1e9)
+        note = "" if cost.measured else f"   of {SAMPLE} queries, scaled"
+        print("".join(f"{number:11,.2f}" for number in told) + note)
+    print(f"{WIDTH} dimensions, {COUNT} neighbours, threads {torch.get_num_threads()}")
+    print("floor: multiplications and additions alone, at this machine's matrix speed")
 
 
 @pytest.fixture
 def speed(benchmark) -> float:
-    """Floating-point operations a second of a large product of matrices, now, with the threads of
-    this run."""
+    """Floating-point operations a second of a large product of matrices, now."""
     a, b = torch.randn(2048, WIDTH), torch.randn(16384, WIDTH)
     a @ b.T
     times = []
@@ -82,8 +74,7 @@ def vectors(rows: int) -> np.ndarray:
 
 
 class Memory:
-    """MB that the process held at most beside what it held at the start; nan where the system does
-    not tell."""
+    """MB held at most beside what was held at the start; nan where the system does not tell."""
 
     def __init__(self) -> None:
         with contextlib.suppress(OSError):
@@ -120,7 +111,6 @@ def test_a_sample_of_a_million_rows(benchmark, speed: float) -> None:
     once = time.perf_counter() - started
     certain = benchmark.pedantic(table.search, (torch.arange(SAMPLE), COUNT), rounds=1)[1]
     seconds = once + benchmark.stats["median"] * MILLION / SAMPLE
-    COSTS.append(
-        Cost(MILLION, seconds, 2 * MILLION**2 * WIDTH / speed, memory.more(), measured=False)
-    )
+    floor = 2 * MILLION**2 * WIDTH / speed
+    COSTS.append(Cost(MILLION, seconds, floor, memory.more(), measured=False))
     benchmark.extra_info |= vars(COSTS[-1]) | {"undecided": int((~certain).sum())}

@@ -1,9 +1,7 @@
-"""What a training costs, selection included, against what people use: on one backbone, same
-sentences, batch, steps.
+"""What a training costs, selection included, against what people use on the same inputs.
 
-Sides take turns, and medians count. The official program selects every 125 steps; here each side
-takes fewer steps and selects after the last, and both are put together as 125 steps and one
-selection. Threads are the same on all sides.
+Sides take turns with the same threads, and medians count. The official program selects every 125
+steps; here each side takes fewer steps and selects after the last, which gives 125 + 1.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -35,10 +34,8 @@ EVERY = 125  # steps between two official selections
 # (docs/methods.md#optimisation).
 CASES = {"toy-bert": (60, 3, 1e-3), "wiki-minilm": (20, 1, 3e-5)}
 LAST = 5  # steps whose losses are compared
-APART = (
-    0.06,
-    5.0,
-)  # losses, and dev scores in points, by which sides with draws of their own may differ
+# Losses, and dev scores in points, by which sides with draws of their own may differ.
+APART = (0.06, 5.0)
 
 
 @dataclass
@@ -52,11 +49,9 @@ class Cost:
 
     def cycle(self, busy: bool = False) -> float:
         """Seconds of what lies between the ends of two official selections."""
-        return (
-            EVERY * self.step_busy + self.selection_busy
-            if busy
-            else EVERY * self.step + self.selection
-        )
+        if busy:
+            return EVERY * self.step_busy + self.selection_busy
+        return EVERY * self.step + self.selection
 
 
 COSTS: dict[tuple[str, str], dict[str, Cost]] = {}
@@ -66,32 +61,22 @@ COSTS: dict[tuple[str, str], dict[str, Cost]] = {}
 def report() -> Iterator[None]:
     yield
     for (name, precision), sides in COSTS.items():
-        print(
-            f"\n{name}, {precision:22}{'s a step':>10}{'selection':>11}{'125 + 1':>9}{'times ours':>12}",
-            end="",
-        )
-        print(f"{'processor s':>13}{'times ours':>12}{'loss':>8}{'dev':>7}")
+        names = ["s a step", "selection", "125 + 1", "times ours", "processor s", "times ours"]
+        print(f"\n{name}, {precision:20}", *(f"{cell:>11}" for cell in (*names, "loss", "dev")))
         ours = sides["ours"]
         for side, cost in sides.items():
-            selects = cost.selection > 0
-            times, busy = (
-                (cost.cycle() / ours.cycle(), cost.cycle(True) / ours.cycle(True))
-                if selects
-                else (cost.step / ours.step, cost.step_busy / ours.step_busy)
-            )
-            print(f"{side:34}{cost.step:10.3f}", end="")
-            print(
-                f"{cost.selection:11.2f}{cost.cycle():9.1f}" if selects else f"{'none':>11}{'':9}",
-                end="",
-            )
-            print(f"{times:12.2f}{cost.step_busy:13.3f}{busy:12.2f}{cost.loss:8.4f}{cost.dev:7.2f}")
+            if cost.selection > 0:
+                times = cost.cycle() / ours.cycle(), cost.cycle(True) / ours.cycle(True)
+            else:  # steps alone are compared
+                times = cost.step / ours.step, cost.step_busy / ours.step_busy
+            found = (cost.step, cost.selection, cost.cycle(), times[0], cost.step_busy, times[1])
+            print(f"{side:30}", *(f"{number:11.3f}" for number in (*found, cost.loss, cost.dev)))
     print(f"threads {THREADS}; medians of sides in turn; load {os.getloadavg()[0]:.1f}")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A backbone's name and folder, a corpus, the data to select on, and a suite's folder that may
-    be written to."""
+    """A backbone, a corpus, the data to select on, and a suite's folder that may be written to."""
 
     name: str
     backbone: Path
@@ -105,9 +90,8 @@ def toy(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """The shipped toy backbone on the embedded world."""
     suite = tmp_path_factory.mktemp("suite")
     (suite / "world").symlink_to(world)
-    return Case(
-        "toy-bert", backbone("toy-bert").folder(), world / "world.txt", suite / "world", suite
-    )
+    folder = backbone("toy-bert").folder()
+    return Case("toy-bert", folder, world / "world.txt", suite / "world", suite)
 
 
 @pytest.fixture(params=CASES)
@@ -117,9 +101,8 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     data, models = (Path(os.environ.get(name, "unset")) for name in ("BENCH_DATA", "BENCH_MODELS"))
     if not (models / request.param).is_dir():
         pytest.skip(f"BENCH_MODELS holds no {request.param}")
-    return Case(
-        request.param, models / request.param, corpus_path("wiki1m_fallback", data), data, tmp_path
-    )
+    corpus = corpus_path("wiki1m_fallback", data)
+    return Case(request.param, models / request.param, corpus, data, tmp_path)
 
 
 def ours(
@@ -152,28 +135,19 @@ def ours(
 @pytest.mark.usefixtures("global_state")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_against_what_people_use(
-    benchmark: Any,
-    case: Case,
-    precision: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    benchmark: Any, case: Case, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if precision == "bfloat16" and not torch.cpu.get_capabilities().get("avx512_bf16"):
         pytest.skip("this processor has no products in bfloat16")
     torch.set_num_threads(THREADS)
     steps, rounds, rate = CASES[case.name]
     sentences = read_sentences(case.corpus, steps * rivals.BATCH)
-    found: dict[str, list[rivals.Training]] = {
-        "plain recipe": [],
-        "sentence-transformers": [],
-        "ours": [],
-    }
+    found = {"plain recipe": [], "sentence-transformers": [], "ours": []}
     seeds = iter(range(1, rounds + 1))
 
     def others() -> tuple[tuple[rivals.Setting], dict[str, Any]]:
-        setting = rivals.Setting(
-            case.backbone, sentences, case.data, rate, precision, seed=next(seeds)
-        )
+        inputs = case.backbone, sentences, case.data
+        setting = rivals.Setting(*inputs, rate, precision, seed=next(seeds))
         found["plain recipe"].append(rivals.plain_recipe(setting))
         found["sentence-transformers"].append(rivals.sentence_transformers(setting))
         return (setting,), {}
@@ -189,11 +163,8 @@ def test_against_what_people_use(
     for place, limit in enumerate(APART):
         values = [(each.loss, each.dev)[place] for each in COSTS[case.name, precision].values()]
         assert max(values) - min(values) < limit, values
-    assert all(
-        fmean(each.losses[-LAST:]) < each.losses[0] / 2
-        for trainings in found.values()
-        for each in trainings
-    )
+    for each in chain(*found.values()):
+        assert fmean(each.losses[-LAST:]) < each.losses[0] / 2
 
 
 def cost(trainings: list[rivals.Training]) -> Cost:

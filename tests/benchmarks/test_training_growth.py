@@ -1,10 +1,8 @@
-"""How the cost of a step of SimCSE grows with sentences, batch, layers and width, and how far it is
-above its floor.
+"""How the cost of a step of SimCSE grows with sentences, batch, layers and width, above its floor.
 
 Backbones have random weights. The floor is that of the matrix products alone, at the rate of a
-product that does nothing else. Floor and ratio are in the processor's seconds, of all threads
-together, which another program's load hardly changes. Written to results/benchmarks/, and as a
-figure to figures/benchmarks/.
+product that does nothing else; it and the ratio are in processor's seconds, which other programs
+hardly change. Written to results/benchmarks/, and as a figure to figures/benchmarks/.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -45,25 +44,9 @@ def report() -> Iterator[None]:
     yield
     if not ROWS:
         return
-    names = [
-        "axis",
-        "value",
-        "tokens",
-        "step_ms",
-        "processor_ms",
-        "token_us",
-        "floor_ms",
-        "ratio",
-        "whole_s",
-    ]
-    lines = [",".join(f"{row[name]:.4g}" if isinstance(row[name], float) else str(row[name]) for name in names)
-             for row in ROWS]  # fmt: skip
-    write_text(
-        ROOT / "results" / "benchmarks" / "training-growth.csv",
-        "\n".join([",".join(names), *lines]) + "\n",
-    )
-    print("\n" + "".join(f"{name:>13}" for name in names))
-    for line in lines:
+    table = pd.DataFrame(ROWS).to_csv(index=False, float_format="%.4g", lineterminator="\n")
+    write_text(ROOT / "results" / "benchmarks" / "training-growth.csv", table)
+    for line in ("", *table.splitlines()):
         print("".join(f"{cell:>13}" for cell in line.split(",")))
     print(f"threads {THREADS}, load {os.getloadavg()[0]:.1f}; beside the axis: {BASE}")
     if len(ROWS) == len(POINTS):
@@ -72,7 +55,6 @@ def report() -> Iterator[None]:
 
 def draw() -> None:
     import matplotlib as mpl
-    import pandas as pd
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator
 
@@ -80,28 +62,22 @@ def draw() -> None:
 
     frame = pd.DataFrame(ROWS)
     kinds = [("processor_ms", "step, processor", 0), ("floor_ms", "its floor", 1)]
-    handles = [
-        Line2D([], [], label=label, marker=style.MARKS[i], **style.LINES[i])
-        for _, label, i in kinds
-    ]
+    looks = [{"marker": style.MARKS[i], **style.LINES[i]} for *_, i in kinds]
+    pairs = list(zip(kinds, looks, strict=True))
+    handles = [Line2D([], [], label=label, **look) for (_, label, _), look in pairs]
+    beside = ", ".join(f"{v} {k}" for k, v in BASE.items())
     note = (
-        f"Processor's time of {THREADS} threads; random weights, float32; beside the axis: "
-        + ", ".join(f"{v} {k}" for k, v in BASE.items())
+        f"Processor's time, {THREADS} threads; random weights, float32; beside the axis: {beside}"
     )
+    title = "What a step of a training costs"
     with mpl.rc_context(style.STYLE):
-        figure, axes = style.grid(
-            "What a step of a training costs", note, handles, columns=2, rows=2, height=1.7
-        )
+        figure, axes = style.grid(title, note, handles, count=4, columns=2, height=1.7)
         for panel, axis in zip(axes, CURVES, strict=True):
             rows = frame[frame.axis == axis]
-            for column, _, i in kinds:
-                panel.plot(rows.value, rows[column], marker=style.MARKS[i], ms=4, **style.LINES[i])
-            panel.set(
-                xscale="log",
-                yscale="log",
-                xlabel=axis,
-                ylabel="ms" if axis in ("sentences", "layers") else None,
-            )
+            for (column, *_), look in pairs:
+                panel.plot(rows.value, rows[column], ms=4, **look)
+            unit = "ms" if axis in ("sentences", "layers") else None
+            panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=unit)
             panel.set_xticks(CURVES[axis], [str(value) for value in CURVES[axis]])
             panel.minorticks_off()
             panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -115,12 +91,8 @@ def backbone(folder: Path, layers: int, width: int) -> Any:
 
     tokenizer = _bert_tokenizer()
     shape = {"hidden_size": width, "num_hidden_layers": layers, "intermediate_size": 4 * width}
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        num_attention_heads=width // 32,
-        max_position_embeddings=64,
-        **shape,
-    )
+    shape |= {"num_attention_heads": width // 32, "max_position_embeddings": 64}
+    config = BertConfig(vocab_size=len(tokenizer), **shape)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         BertModel(config, add_pooling_layer=False).save_pretrained(folder)
@@ -141,31 +113,16 @@ def speed(rows: int, width: int) -> float:
 
 @pytest.mark.usefixtures("global_state")
 @pytest.mark.parametrize(("axis", "value"), POINTS)
-def test_growth(
-    benchmark: Any,
-    axis: str,
-    value: int,
-    tmp_path: Path,
-    tiny_data: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_growth(benchmark, axis: str, value: int, tmp_path: Path, tiny_data: Path, monkeypatch):
     at = BASE | {axis: value}
     config, tokenizer = backbone(tmp_path / "random-bert", at["layers"], at["width"])
     corpus = tmp_path / "corpus.txt"
     sentences = make_sentences(at["sentences"], seed=3, lengths=(8, 24))
     corpus.write_text("".join(f"{line}\n" for line in sentences))
-    recipe = {
-        "batch_size": at["batch"],
-        "select_every": 10**6,
-        "precision": "float32",
-        "threads": THREADS,
-    }
-    inputs = {
-        "backbone_name": str(tmp_path / "random-bert"),
-        "corpus": str(corpus),
-        "data": str(tiny_data),
-    }
-    run = resolve("simcse", **inputs, seed=1, recipe=recipe)
+    recipe = {"batch_size": at["batch"], "select_every": 10**6, "precision": "float32"}
+    recipe |= {"threads": THREADS}
+    inputs = {"corpus": str(corpus), "data": str(tiny_data), "seed": 1, "recipe": recipe}
+    run = resolve("simcse", backbone_name=str(tmp_path / "random-bert"), **inputs)
     ends: list[tuple[float, float]] = []
     write = Log.write
 
@@ -177,21 +134,13 @@ def test_growth(
     benchmark.pedantic(train, (run, tmp_path, tmp_path / "run"), rounds=1)
     # The last step selects, the first one is a start.
     step, busy = (median(b[i] - a[i] for a, b in pairwise(ends[:-1])) for i in (0, 1))
-    lengths = [
-        len(row) for row in tokenizer(sentences, truncation=True, max_length=32)["input_ids"]
-    ] * 2
+    ids = tokenizer(sentences, truncation=True, max_length=32)["input_ids"]
+    lengths = [len(row) for row in ids] * 2
     tokens = sum(lengths) / len(ends)
     # Forward, and twice that backward.
     least = 3 * forward_flop(config, lengths, True) / len(ends) / speed(round(tokens), at["width"])
-    ROWS.append(
-        {
-            "axis": axis,
-            "value": value,
-            "tokens": round(tokens),
-            "step_ms": 1e3 * step,
-            "processor_ms": 1e3 * busy,
-        }
-        | {"token_us": 1e6 * busy / tokens, "floor_ms": 1e3 * least, "ratio": busy / least}
-        | {"whole_s": ends[-1][0] - ends[0][0]}
-    )
+    row = {"axis": axis, "value": value, "tokens": round(tokens), "step_ms": 1e3 * step}
+    row |= {"processor_ms": 1e3 * busy, "token_us": 1e6 * busy / tokens}
+    row |= {"floor_ms": 1e3 * least, "ratio": busy / least, "whole_s": ends[-1][0] - ends[0][0]}
+    ROWS.append(row)
     benchmark.extra_info |= ROWS[-1]

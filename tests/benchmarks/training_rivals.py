@@ -1,10 +1,8 @@
-"""Two ways in which people train SimCSE today, each at its best on a processor, for
-`test_training.py` to measure.
+"""Two ways in which people train SimCSE today, each at its best on a processor.
 
 `plain_recipe` is the way of the released SimCSE program on today's transformers: its Trainer, a
 collator that pads, and SentEval's evaluation for selection. `sentence_transformers` is that
-library's own trainer and loss. Neither logs nor saves; what their users' programs do not do, they
-are not given to do.
+library's own trainer and loss. Neither logs nor saves.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -46,19 +45,13 @@ DEV = ("STS-B", "SICK-R")
 
 @dataclass(frozen=True)
 class Setting:
-    """What every side is given.
-
-    Attributes:
-        backbone, data: folders.
-        steps: of one epoch over `sentences`, after the last of which there is a selection.
-        precision: "float32" or "bfloat16".
-    """
+    """What every side is given: one epoch over the sentences, and a selection after it."""
 
     backbone: Path
     sentences: Sequence[str]
     data: Path
     rate: float
-    precision: str
+    precision: str  # "float32" or "bfloat16"
     seed: int = 1
 
     @property
@@ -68,24 +61,18 @@ class Setting:
 
 @dataclass
 class Training:
-    """What one training took and came to.
+    """What one training took and came to."""
 
-    Attributes:
-        ends: at the end of each step the time and the processor's time, in seconds, and whether it
-            had selected.
-        dev: mean Spearman x 100 on the dev sets at the end.
-    """
-
+    # At each step's end: seconds, the processor's seconds, whether it had selected.
     ends: list[tuple[float, float, bool]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
-    dev: float = float("nan")
+    dev: float = float("nan")  # mean Spearman x 100 on the dev sets at the end
 
     def end(self, selected: bool = False) -> None:
         self.ends.append((time.perf_counter(), time.process_time(), selected))
 
     def step(self, busy: bool = False) -> float:
-        """Seconds of a step without selection, the median of all but the first; with `busy` the
-        processor's."""
+        """Seconds of a step without selection, the median but for the first; or the processor's."""
         return median(self._seconds(False, busy))
 
     def selection(self, busy: bool = False) -> float:
@@ -93,16 +80,11 @@ class Training:
         return median(self._seconds(True, busy)) - self.step(busy)
 
     def _seconds(self, selected: bool, busy: bool) -> list[float]:
-        return [
-            b[busy] - a[busy]
-            for a, b in zip(self.ends, self.ends[1:], strict=False)
-            if b[2] == selected
-        ]
+        return [b[busy] - a[busy] for a, b in pairwise(self.ends) if b[2] == selected]
 
 
 def arguments(setting: Setting, folder: str, **others: Any) -> dict[str, Any]:
-    """What both trainers are told. Batches are made in the process itself: a worker would take a
-    core from training."""
+    """What both trainers are told. Batches are made in the process: a worker would take a core."""
     return {
         "output_dir": folder,
         "num_train_epochs": 1,
@@ -114,11 +96,9 @@ def arguments(setting: Setting, folder: str, **others: Any) -> dict[str, Any]:
         "use_cpu": True,
         "seed": setting.seed,
         "report_to": "none",
-        "save_strategy": "no",
-        "eval_strategy": "no",
-        "logging_strategy": "no",
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
+        **{f"{what}_strategy": "no" for what in ("save", "eval", "logging")},
     } | others
 
 
@@ -134,14 +114,12 @@ def dev_score(
 
 
 class SimCSE(nn.Module):
-    """A backbone's [CLS] through a dense layer and tanh; InfoNCE between the two views of each
-    sentence."""
+    """A backbone's [CLS] through a dense layer and tanh; InfoNCE between a sentence's two views."""
 
     def __init__(self, backbone: Path, losses: list[float]) -> None:
         super().__init__()
-        self.encoder = AutoModel.from_pretrained(
-            backbone, add_pooling_layer=False, dtype=torch.float32
-        )
+        options = {"add_pooling_layer": False, "dtype": torch.float32}
+        self.encoder = AutoModel.from_pretrained(backbone, **options)
         width = self.encoder.config.hidden_size
         self.head = nn.Linear(width, width)
         nn.init.normal_(self.head.weight, std=0.02)
@@ -173,8 +151,7 @@ class Steps(TrainerCallback):
 
 
 def plain_recipe(setting: Setting) -> Training:
-    """The released program's training: sentences tokenized ahead, each twice in a batch, padded to
-    the longest.
+    """The released program's training: sentences tokenized ahead, each twice in a padded batch.
 
     Its selection encodes both sides of every pair of all splits, in file order (SentEval sorts
     STS12-16 alone). Their cosines are taken at once here, not one by one as there.
@@ -195,9 +172,8 @@ def plain_recipe(setting: Setting) -> Training:
     def vectors(texts: Sequence[str]) -> np.ndarray:
         found = []
         for start in range(0, len(texts), EVALUATED):
-            batch = tokenizer(
-                list(texts[start : start + EVALUATED]), padding=True, return_tensors="pt"
-            )
+            part = list(texts[start : start + EVALUATED])
+            batch = tokenizer(part, padding=True, return_tensors="pt")
             found.append(model.cls(**batch).float())
         return torch.cat(found).numpy()
 
@@ -228,27 +204,20 @@ class Recorded(MultipleNegativesRankingLoss):
 
 
 def sentence_transformers(setting: Setting) -> Training:
-    """The library's documented way: a table of pairs, [CLS] pooling, its ranking loss; it selects
-    nothing."""
+    """The library's documented way: pairs, [CLS] pooling, its ranking loss; it selects nothing."""
     torch.manual_seed(setting.seed)
-    # In float32 like the others: it would take the type that the files happen to have, and half
-    # precision crawls here.
-    backbone = Transformer(
-        str(setting.backbone), max_seq_length=LENGTH, model_kwargs={"dtype": torch.float32}
-    )
-    model = SentenceTransformer(
-        modules=[backbone, Pooling(backbone.get_embedding_dimension(), "cls")], device="cpu"
-    )
-    rows = datasets.Dataset.from_dict(
-        {"anchor": list(setting.sentences), "positive": list(setting.sentences)}
-    )
+    # In float32 like the others: it would take the files' type, and half precision crawls here.
+    options = {"max_seq_length": LENGTH, "model_kwargs": {"dtype": torch.float32}}
+    backbone = Transformer(str(setting.backbone), **options)
+    pooling = Pooling(backbone.get_embedding_dimension(), "cls")
+    model = SentenceTransformer(modules=[backbone, pooling], device="cpu")
+    texts = list(setting.sentences)
+    rows = datasets.Dataset.from_dict({"anchor": texts, "positive": texts})
     training = Training()
     with tempfile.TemporaryDirectory() as folder:
         told = SentenceTransformerTrainingArguments(**arguments(setting, folder))
-        loss = Recorded(model, training.losses)
-        SentenceTransformerTrainer(
-            model, told, rows, loss=loss, callbacks=[Steps(training)]
-        ).train()
+        more = {"loss": Recorded(model, training.losses), "callbacks": [Steps(training)]}
+        SentenceTransformerTrainer(model, told, rows, **more).train()
     model.eval()
     training.dev = dev_score(setting.data, lambda texts: model.encode(list(texts)))
     return training

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,44 +14,35 @@ import pytest
 from bench.cli import main
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import read_scores
+from bench.utils.interrupts import Stopped
 
 
 @pytest.fixture
 def run_words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
     """What names a run on the tiny backbone, behind the method."""
-    recipe = ["--recipe", "batch_size=8", "select_every=2"]
-    return [
-        "--backbone",
-        str(tiny_bert),
-        "--corpus",
-        str(tiny_corpus),
-        "--data",
-        str(tiny_data),
-        "--seed",
-        "1",
-        *recipe,
-    ]
+    words = f"--backbone {tiny_bert} --corpus {tiny_corpus} --data {tiny_data} --seed 1"
+    return [*words.split(), "--recipe", "batch_size=8", "select_every=2"]
+
+
+Evaluate = Callable[..., int]
+
+
+@pytest.fixture
+def evaluate(tiny_bert: Path, tiny_data: Path) -> Evaluate:
+    """Evaluate the tiny backbone."""
+
+    def run(out: Path, *words: str) -> int:
+        common = ["--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]
+        return main(["evaluate", str(tiny_bert), *common, *words])
+
+    return run
 
 
 def test_evaluate_prints_a_table_and_writes_records(
-    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "scores.json"
-    assert (
-        main(
-            [
-                "evaluate",
-                str(tiny_bert),
-                "--pooler",
-                "avg",
-                "--data",
-                str(tiny_data),
-                "--out",
-                str(out),
-            ]
-        )
-        == 0
-    )
+    assert evaluate(out) == 0
     provenance, records = read_scores(out)
     by_cell = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
     assert {task for task, split, _ in by_cell if split == "test"} == {*STS_TASKS, "Avg"}
@@ -64,9 +56,8 @@ def test_evaluate_prints_a_table_and_writes_records(
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == [*STS_TASKS, "Avg"]
     assert printed[1].split()[:2] == ["spearman", "test"]
-    assert printed[1].split()[2:] == [
-        f"{by_cell[task, 'test', 'all']:.2f}" for task in (*STS_TASKS, "Avg")
-    ]
+    values = [f"{by_cell[task, 'test', 'all']:.2f}" for task in (*STS_TASKS, "Avg")]
+    assert printed[1].split()[2:] == values
 
 
 def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Path) -> None:
@@ -132,7 +123,7 @@ def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
             "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?",
         ),
         ("simcse[batch_size=0]", "'batch_size' should be at least 1, not 0"),
-        ("sscl[layer=-1]", "'sscl' needs layer >= 1, or 0 for no negatives, not -1"),
+        ("sscl[layer=-1]", "'sscl' needs layer >= 0, not -1"),
     ],
 )
 def test_a_mistaken_run_is_one_sentence(
@@ -155,12 +146,10 @@ def test_a_mistaken_run_is_one_sentence(
 def test_a_seed_that_cannot_be_is_one_sentence(
     seed: str, run_words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (
-        main(["train", "simcse", *run_words, "--seed", seed, "--suite", str(tmp_path / "suite")])
-        == 2
-    )
+    words = [*run_words, "--seed", seed, "--suite", str(tmp_path / "suite")]
+    assert main(["train", "simcse", *words]) == 2
     assert capsys.readouterr().err == (
-        f"error: --seed is '{seed}'; seeds are whole numbers from 0 to 2**63 - 1\n"
+        f"error: --seed is '{seed}'; write a whole number from 0 to {2**63 - 1}\n"
     )
     assert not (tmp_path / "suite").exists()
 
@@ -173,7 +162,8 @@ def test_a_suite_without_a_name_is_one_sentence(
 ) -> None:
     assert main([*command, "--suite", ""]) == 2
     assert capsys.readouterr().err == (
-        "error: --suite is empty; name the suite's folder, results/<suite>, or . for the working folder\n"
+        "error: --suite is empty; name the suite's folder, results/<suite>, or . for the working "
+        "folder\n"
     )
 
 
@@ -195,14 +185,9 @@ def test_a_mistaken_evaluation_is_one_sentence(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = {
-        "--pooler": "avg",
-        "--tasks": "sts",
-        "--data": str(tiny_data),
-        "--out": str(tmp_path / "x.json"),
-    }
-    model = change.get("model", str(tiny_bert))
-    options |= {key: value for key, value in change.items() if key != "model"}
+    options = {"--pooler": "avg", "--data": str(tiny_data), "--out": str(tmp_path / "x.json")}
+    options |= {"model": str(tiny_bert)} | change
+    model = options.pop("model")
     assert main(["evaluate", model, *(word for pair in options.items() for word in pair)]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
@@ -230,82 +215,44 @@ def test_without_a_world_it_is_said_how_to_make_one(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suite = tmp_path / "suite"
-    words = [
-        "--backbone",
-        "toy-bert",
-        "--corpus",
-        "world",
-        "--data",
-        "world",
-        "--suite",
-        str(suite),
-    ]
-    assert main([*command, *words]) == 2
+    words = f"--backbone toy-bert --corpus world --data world --suite {suite}"
+    assert main([*command, *words.split()]) == 2
     assert capsys.readouterr().err == (
-        f"error: {suite} has no embedded world; make it with: python -m bench world --out {suite / 'world'}\n"
+        f"error: {suite} has no embedded world; "
+        f"make it with: python -m bench world --out {suite / 'world'}\n"
     )
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_no_permission_is_one_sentence(
-    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "locked").mkdir(mode=0o555)
     out = tmp_path / "locked" / "x.json"
-    assert (
-        main(
-            [
-                "evaluate",
-                str(tiny_bert),
-                "--pooler",
-                "avg",
-                "--data",
-                str(tiny_data),
-                "--out",
-                str(out),
-            ]
-        )
-        == 2
-    )
+    assert evaluate(out) == 2
     assert "cannot write" in capsys.readouterr().err
 
 
 def test_output_below_a_file_is_one_sentence(
-    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / "x.json"
-    assert (
-        main(
-            [
-                "evaluate",
-                str(tiny_bert),
-                "--pooler",
-                "avg",
-                "--data",
-                str(tiny_data),
-                "--out",
-                str(out),
-            ]
-        )
-        == 2
-    )
+    assert evaluate(out) == 2
     assert capsys.readouterr().err.startswith(f"error: cannot write {out}")
 
 
 def test_no_task_is_a_mistake(
-    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "scores.json"
-    words = ["--data", str(tiny_data), "--tasks", ",", "--out", str(out)]
-    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", *words]) == 2
+    assert evaluate(out, "--tasks", ",") == 2
     assert "--tasks names no task" in capsys.readouterr().err
     assert not out.exists()
 
 
 def test_a_full_disk_is_one_sentence(
-    tiny_bert: Path,
-    tiny_data: Path,
+    evaluate: Evaluate,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -314,10 +261,10 @@ def test_a_full_disk_is_one_sentence(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("bench.evaluation.embedding_store.VectorStore._append", full)
-    words = ["--data", str(tiny_data), "--tasks", "STS-B", "--out", str(tmp_path / "scores.json")]
-    assert main(["evaluate", str(tiny_bert), "--pooler", "avg", *words]) == 2
+    assert evaluate(tmp_path / "scores.json", "--tasks", "STS-B") == 2
     assert capsys.readouterr().err.endswith(
-        "No space left on device; free some space and run the same command again; finished work is kept\n"
+        "No space left on device; free some space and "
+        "run the same command again to continue from what is finished\n"
     )
 
 
@@ -326,7 +273,7 @@ def test_a_full_disk_is_one_sentence(
     [
         ("{}", "this is not a plan (it lacks 'runs')"),
         ("{", "--json is not JSON: Expecting property name"),
-        ("[" * 100_000, "--json is not JSON: maximum recursion depth exceeded"),
+        ("[" * 100_000, "--json is nested too deeply; use fewer levels"),
         ('{"runs": [null]}', "this is not a plan ('runs' has another form)"),
         (
             '{"runs": [{"id": "a", "method": "simcse", "setting": "paper", "seed": "1"}]}',
@@ -345,10 +292,8 @@ def test_a_recipe_field_given_twice_is_refused(
     run_words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["train", "simcse", *run_words, "--suite", "s"]
-    words[words.index("--recipe") + 1 : words.index("--recipe") + 1] = [
-        "batch_size=4",
-        "batch_size=2",
-    ]
+    place = words.index("--recipe") + 1
+    words[place:place] = ["batch_size=4", "batch_size=2"]
     assert main(words) == 2
     assert "--recipe has 'batch_size' twice; keep one" in capsys.readouterr().err
 
@@ -372,3 +317,17 @@ def test_a_model_is_looked_for_before_data_are_fetched(
     ):
         assert main(["evaluate", *words, "--out", str(tmp_path / "o.json")]) == 2
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "resumes"), [("runs", True), ("world", False)])
+def test_an_interrupt_says_whether_work_is_kept(
+    command: str, resumes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(words: list[str]) -> None:
+        raise Stopped("SIGTERM")
+
+    monkeypatch.setattr("bench.cli.program.run", stop)
+    assert main([command]) == 75
+    error = capsys.readouterr().err
+    assert error.startswith("stopped by SIGTERM; run the same command again")
+    assert ("continue from what is finished" in error) == resumes

@@ -13,17 +13,24 @@ from typing import Any
 
 import pytest
 
-import bench.__main__
+from bench.__main__ import main as main_of_module
 from bench.cli import main
 from bench.cli.program import CONTEXT, commands
+from bench.utils.version import __version__
 
 ROOT = Path(__file__).parents[2]
 RUN = ["simcse", "--backbone", "b", "--corpus", "c", "--data", "d", "--suite", "s"]
+OUT = ["--suite", "s", "--out", "o"]
 
 
 def parsed(*words: str) -> dict[str, Any]:
     """The values that a command line gives to its command."""
     return commands().commands[words[0]].make_context(words[0], list(words[1:]), **CONTEXT).params
+
+
+def bench(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command, env = [sys.executable, "-m", "bench", *words], os.environ | environment
+    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -32,53 +39,25 @@ def parsed(*words: str) -> dict[str, Any]:
         (["score", *RUN], "tasks", ["sts"]),
         (["score", *RUN, "--tasks", "STS12", "TREC", "MR"], "tasks", ["STS12", "TREC", "MR"]),
         (["score", *RUN, "--tasks", "STS12", "TREC", "--mode", "dev"], "tasks", ["STS12", "TREC"]),
-        (
-            ["score", *RUN[1:], "--tasks", "STS12", "TREC", "--", "simcse"],
-            "tasks",
-            ["STS12", "TREC"],
-        ),
+        (["score", *RUN[1:], "--tasks", "STS12", "MR", "--", "simcse"], "tasks", ["STS12", "MR"]),
         (["score", *RUN, "--tasks=STS12"], "tasks", ["STS12"]),
-        (
-            ["score", *RUN, "--tasks", "STS12", "--tasks", "TREC", "MR"],
-            "tasks",
-            ["STS12", "TREC", "MR"],
-        ),
-        (
-            ["score", *RUN, "--tasks", "a b", "", "wörld", "x=y"],
-            "tasks",
-            ["a b", "", "wörld", "x=y"],
-        ),
-        (
-            ["train", *RUN, "--recipe", "learning_rate=-1", "note=--x"],
-            "recipe",
-            ["learning_rate=-1", "note=--x"],
-        ),
+        (["score", *RUN, "--tasks", "MR", "--tasks", "CR", "TREC"], "tasks", ["MR", "CR", "TREC"]),
+        (["score", *RUN, "--tasks", "a b", "", "ö", "x=y"], "tasks", ["a b", "", "ö", "x=y"]),
+        (["train", *RUN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
         (["train", *RUN, "--recipe"], "recipe", []),
         (["train", *RUN, "--recipe", "--seed", "1"], "recipe", []),
-        (["fetch", "data", "senteval", "--tasks", "--suite", "s", "--out", "o"], "tasks", []),
-        (
-            ["fetch", "data", "senteval", "--tasks", "sts", "--suite", "s", "--out", "o"],
-            "tasks",
-            ["sts"],
-        ),
-        (
-            ["analyse", *RUN, "--analyses", "alignment", "layers"],
-            "analyses",
-            ["alignment", "layers"],
-        ),
+        (["fetch", "data", "senteval", "--tasks", *OUT], "tasks", []),
+        (["fetch", "data", "senteval", "--tasks", "sts", *OUT], "tasks", ["sts"]),
+        (["analyse", *RUN, "--analyses", "memory", "layers"], "analyses", ["memory", "layers"]),
         (["runs", "--suite", "s"], "stages", ["train", "score", "analyse"]),
         (["runs", "--stages", "train", "score", "--suite", "s"], "stages", ["train", "score"]),
         (["evaluate", "m", "n", "--out", "o"], "model", ["m", "n"]),
         (["evaluate", "--out", "o", "m", "-1", "-x y"], "model", ["m", "-1", "-x y"]),
-        (
-            ["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--tasks"],
-            "model",
-            ["m", "--tasks"],
-        ),
+        (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
         (["verify", "a.json", "--device", "cpu"], "result", [Path("a.json")]),
         (["coverage", "--suite", "a", "b", "--out", "o.md"], "suite", [Path("a"), Path("b")]),
     ],
-)
+)  # fmt: skip
 def test_a_list_option_takes_words_up_to_the_next_option(
     words: list[str], name: str, values: list[Any]
 ) -> None:
@@ -109,55 +88,31 @@ def test_an_option_takes_its_value(words: list[str], name: str, value: object) -
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (
-            ["train", "simcse", "--bakbone", "b"],
-            "unknown option --bakbone; did you mean '--backbone'?",
-        ),
+        (["train", "m", "--bakbone", "b"], "unknown option --bakbone; did you mean '--backbone'"),
         (["train", "simcse", "-x"], "unknown option -x; see python -m bench train --help"),
         (["train", "--s", "x"], "--s could mean --suite or --seed; write more of it"),
         (["train"], "missing argument 'METHOD'; see python -m bench train --help"),
         (["train", *RUN[:-2]], "missing option '--suite'; see python -m bench train --help"),
-        (
-            ["train", *RUN, "two"],
-            "got unexpected extra argument(s) (two); see python -m bench train --help",
-        ),
-        (
-            ["score", *RUN, "--tasks"],
-            "--tasks needs a value; if it begins with '-', write --tasks=VALUE",
-        ),
+        (["train", *RUN, "two"], "unexpected extra argument(s) (two); see python -m bench train"),
+        (["score", *RUN, "--tasks"], "needs a value; if it begins with '-', write --tasks=VALUE"),
         (["score", *RUN, "--tasks", "--mode", "dev"], "--tasks needs a value; if it begins with"),
         (["runs", "--suite", "s", "--only"], "--only needs a value; if it begins with"),
-        (
-            ["compare", "--suite", "s", "--baseline", "b", "--method"],
-            "--method needs a value; if it begins with",
-        ),
+        (["compare", "--suite", "s", "--baseline", "b", "--method"], "--method needs a value"),
         (["evaluate", "m", "--pooler", "--out", "o"], "--pooler needs a value; if it begins with"),
-        (
-            ["score", *RUN, "--mode", "tset"],
-            "invalid value for '--mode': 'tset' is unknown; did you mean 'test'?",
-        ),
+        (["score", *RUN, "--mode", "tset"], "'--mode': 'tset' is unknown; did you mean 'test'"),
         (["analyse", *RUN, "--analyses", "layer"], "'layer' is unknown; did you mean 'layers'?"),
-        (
-            ["fetch", "corpsu", "x", "--suite", "s", "--out", "o"],
-            "'corpsu' is unknown; did you mean 'corpus'?",
-        ),
-        (["timing", "toy", "--steps", "x"], "invalid value for '--steps': "),
+        (["fetch", "corpsu", "x", *OUT], "'corpsu' is unknown; did you mean 'corpus'?"),
+        (["timing", "toy", "--steps", "x"], "--steps is 'x'; write a whole number from 1 to "),
+        (["runs", "--suite", "s", "--together", "0"], "--together is '0'; write a whole number"),
+        (["plan", "--config", "", "--out", "o"], "--config is empty; name a file such as"),
+        (["pretrain", "--world", "/", "--kind", "bert", "--out", "o"], "'/' is no embedded world"),
         (["plan"], "one of --config, --suite, --json is needed"),
-        (
-            ["plan", "--suite", "paper", "--json", "{}"],
-            "--suite and --json exclude each other; keep one",
-        ),
-        (
-            ["reference", "--suite", "s", "--reference", "r"],
-            "one of --check, --arithmetics is needed",
-        ),
-        (
-            ["--verison"],
-            "no such option: --verison (Possible options: --version); see python -m bench --help",
-        ),
+        (["plan", "--suite", "paper", "--json", "{}"], "--suite and --json exclude each other"),
+        (["reference", "--suite", "s", "--reference", "r"], "one of --check, --arithmetics is"),
+        (["--verison"], "no such option: --verison (Possible options: --version); see python"),
         (["--", "train"], "missing argument"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_command_line_is_one_sentence(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,14 +126,11 @@ def test_a_wrong_command_line_is_one_sentence(
 
 def test_the_version_of_both_entry_points(capsys: pytest.CaptureFixture[str]) -> None:
     (script,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"].items()
-    for program in (
-        EntryPoint(script[0], script[1], "console_scripts").load(),
-        bench.__main__.main,
-    ):
+    for program in (EntryPoint(*script, "console_scripts").load(), main_of_module):
         assert program(["--version"]) == 0
         assert program(["--version", "--help"]) == 0
         first, second = capsys.readouterr().out.splitlines()
-        assert first == second == bench.__version__
+        assert first == second == __version__
 
 
 @pytest.mark.parametrize("command", commands().commands)
@@ -195,7 +147,9 @@ def test_the_help_of_a_command_describes_all_parameters(
 def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     listed = capsys.readouterr().out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert len(listed) == len(commands().commands)
+    hidden = {name for name, command in commands().commands.items() if command.hidden}
+    assert hidden == {"gpu_smoke"}  # its name in earlier versions
+    assert len(listed) == len(commands().commands) - len(hidden)
     assert all(re.fullmatch(r"  [\w-]+ +[A-Z].*[^.]\.", line) for line in listed), listed
 
 
@@ -208,19 +162,8 @@ def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[
     ],
 )
 def test_shells_complete_commands_options_and_values(line: str, words: list[str]) -> None:
-    shell = {
-        "_SENTBENCH_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(line.count(" ")),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "bench"],
-        env=os.environ | shell,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    shell = {"_SENTBENCH_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    done = bench(COMP_CWORD=str(line.count(" ")), **shell)
     assert (done.returncode, done.stdout.split()) == (0, words)
 
 
@@ -236,19 +179,12 @@ def test_shells_complete_commands_options_and_values(line: str, words: list[str]
 def test_the_program_starts_without_loading_heavy_libraries(
     words: list[str], unwanted: set[str]
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "bench", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = bench(*words, PYTHONPROFILEIMPORTTIME="1")
     imported = {
         line.rpartition("|")[2].strip()
         for line in done.stderr.splitlines()
         if line.startswith("import time:")
     }
     assert "bench.cli" in imported
-    assert not imported & (
-        {"torch", "pandas", "transformers", "numpy", "snakemake", "rich"} | unwanted
-    )
+    heavy = {"torch", "pandas", "transformers", "numpy", "snakemake", "rich"}
+    assert not imported & (heavy | unwanted)

@@ -76,7 +76,6 @@ def cells(records: Sequence[Record]) -> Cells:
 
 
 # --- names
-# ------------------------------------------------------------------------------------------------------------
 
 
 def test_names_of_groups_and_tasks() -> None:
@@ -114,7 +113,6 @@ def test_an_unknown_mode(data: Path) -> None:
 
 
 # --- scores
-# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -157,24 +155,15 @@ def test_every_kind_of_task(data: Path, tmp_path: Path, quick: None) -> None:
 def test_sentences_and_labels_stay_together(data: Path) -> None:
     """Most sentences name their label; were the two out of step, accuracy would be chance."""
     found = cells(score(read_tasks(["TREC", "SST2", "Depth", "MR"], data), look_up, mode="dev"))
-    for task, least in {
-        "TREC": 40,
-        "SST2": 65,
-        "Depth": 50,
-        "MR": 60,
-    }.items():  # of chances 17, 50, 33 and 50
+    # Of chances 17, 50, 33 and 50.
+    for task, least in {"TREC": 40, "SST2": 65, "Depth": 50, "MR": 60}.items():
         assert found[task, "test", "accuracy", "all"] > least
 
 
 def test_an_average_needs_its_whole_group() -> None:
     def cell(task: str, value: float, metric: str, **other: str) -> Record:
-        return {
-            "task": task,
-            "split": "test",
-            "metric": metric,
-            "aggregation": "all",
-            "value": value,
-        } | other
+        common = {"task": task, "split": "test", "metric": metric, "aggregation": "all"}
+        return {**common, "value": value, **other}  # type: ignore[typeddict-item]
 
     sts = [cell(task, 70.004 + place, "spearman") for place, task in enumerate(STS_TASKS)]
     transfer = [cell(task, 80.005, "accuracy") for task in TRANSFER_TASKS]
@@ -185,9 +174,8 @@ def test_an_average_needs_its_whole_group() -> None:
     assert list(scoring._averages(sts[:-1] + transfer[1:] + noise)) == []
     found = cells(list(scoring._averages(noise + sts + transfer + [cell("MRPC", 1, "f1")])))
     assert found == {
-        ("Avg", "test", "spearman", "all"): pytest.approx(
-            73.0, abs=1e-12
-        ),  # not 73.004: of the cells as printed
+        # Not 73.004: of the cells as printed.
+        ("Avg", "test", "spearman", "all"): pytest.approx(73.0, abs=1e-12),
         ("Avg", "test", "accuracy", "all"): average([80.005] * 7),
     }
 
@@ -237,9 +225,11 @@ def test_modes_differ_and_progress_counts_all_samples(
         classes: int,
         fold: Any,
         settings: Any,
-        hidden: int = 0,
-        advance: Any = None,
-    ):
+        *,
+        advance: Any,
+        **other: int,
+    ) -> list[Any]:
+        hidden = other.get("hidden")
         assert settings == MODES[mode]
         asked.append(sum(len(one.heads) for one in fold) if not hidden else 0)
         advance(sum(len(one.heads) for one in fold))
@@ -274,7 +264,6 @@ def test_vectors_that_are_not_finite_name_the_task(data: Path) -> None:
 
 
 # --- interruptions
-# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -363,21 +352,9 @@ def same_scores(out: Path, other: Path) -> None:
     }
 
 
-def run(model: Path, data: Path, out: Path, *names: str) -> int:
-    return main(
-        [
-            "evaluate",
-            str(model),
-            "--pooler",
-            "avg",
-            "--data",
-            str(data),
-            "--tasks",
-            *names,
-            "--out",
-            str(out),
-        ]
-    )
+def run(model: Path, data: Path, out: Path, *names: str, pooler: str = "avg") -> int:
+    options = ["--pooler", pooler, "--data", str(data), "--out", str(out)]
+    return main(["evaluate", str(model), *options, "--tasks", *names])
 
 
 @pytest.mark.parametrize("call", [1, 2, 3])
@@ -429,9 +406,7 @@ def test_an_evaluation_interrupted_while_encoding_is_resumed(
     interrupt(TransformerEncoder, "encode", 3)
     assert run(tiny_bert, data, out, "STS-B", "STS12") == 130
     assert not out.exists()
-    interrupt(
-        TransformerEncoder, "encode", chunks - 1
-    )  # two chunks are done: this call does not come
+    interrupt(TransformerEncoder, "encode", chunks - 1)  # two are done: this call does not come
     assert run(tiny_bert, data, out, "STS-B", "STS12") == 0
     same_scores(out, whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.json", "whole.json"]
@@ -447,18 +422,8 @@ def test_finished_tasks_of_another_encoder_are_not_used(
     out, whole = tmp_path / "x.json", tmp_path / "whole.json"
     interrupt(protocols, "kfold", 1)
     assert run(tiny_bert, data, out, "MR", "TREC") == 130
-    words = [
-        "evaluate",
-        str(tiny_bert),
-        "--pooler",
-        "avg_first_last",
-        "--data",
-        str(data),
-        "--tasks",
-        "MR",
-        "TREC",
-    ]
-    assert main([*words, "--out", str(out)]) == main([*words, "--out", str(whole)]) == 0
+    for file in (out, whole):
+        assert run(tiny_bert, data, file, "MR", "TREC", pooler="avg_first_last") == 0
     same_scores(out, whole)
     assert not out.with_name("x.json.part").exists()
 
@@ -496,7 +461,6 @@ def test_scores_record_the_checksums_of_their_data(
 
 
 # --- tables for the terminal
-# ------------------------------------------------------------------------------------------
 
 
 def test_described_sets_have_a_table_of_their_own() -> None:
@@ -511,10 +475,7 @@ def test_described_sets_have_a_table_of_their_own() -> None:
     ]
     assert [
         block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")
-    ] == [
-        ["b", "70.00"],
-        ["b", "12.50"],
-    ]
+    ] == [["b", "70.00"], ["b", "12.50"]]
 
 
 def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> None:
@@ -522,17 +483,12 @@ def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> 
     found = cells(records)
     blocks = [block.splitlines() for block in tables(records).split("\n\n")]
     assert [block[0].split() for block in blocks] == [["STS-B"], ["MR", "MRPC"], ["Tense"]]
+    accuracies = {
+        split: [f"{found[task, split, 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC")]
+        for split in ("test", "dev")
+    }
     assert [line.split() for line in blocks[1][1:]] == [
-        [
-            "accuracy",
-            "test",
-            *(f"{found[task, 'test', 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC")),
-        ],
-        [
-            "accuracy",
-            "dev",
-            *(f"{found[task, 'dev', 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC")),
-        ],
+        *(["accuracy", split, *values] for split, values in accuracies.items()),
         ["f1", "test", f"{found['MRPC', 'test', 'f1', 'all']:.2f}"],
     ]
     assert [line.split()[:2] for line in blocks[2][1:]] == [

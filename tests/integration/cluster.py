@@ -1,5 +1,4 @@
-"""A real SLURM cluster of one machine in one folder: Debian's munge and slurm-wlm, without systemd
-or accounting."""
+"""A real SLURM cluster of one machine in one folder: Debian's munge and slurm-wlm alone."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ CPUS = 2
 # SLURM counts GPUs by their device files, which it never opens; so any two stand in for them.
 DEVICES = ("/dev/null", "/dev/zero")
 
-# Two partitions over the same node: a job of `urgent` takes it from those of `batch`, which SLURM
-# queues again.
+# A job of the partition `urgent` takes the node from those of `batch`, which SLURM queues again.
 CONFIGURATION = """
 ClusterName=sentbench
 SlurmctldHost={host}(127.0.0.1)
@@ -54,14 +52,14 @@ ReturnToService=2
 SlurmctldTimeout=20
 SlurmdTimeout=10
 GresTypes=gpu
-NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} Gres=gpu:{gpus} State=UNKNOWN
+NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} \
+RealMemory={memory} Gres=gpu:{gpus} State=UNKNOWN
 PartitionName=batch Nodes={node} Default=YES MaxTime=60 PriorityTier=1 GraceTime=20
 PartitionName=urgent Nodes={node} MaxTime=60 PriorityTier=2 PreemptMode=OFF
 """
 
 
 def missing() -> list[str]:
-    """The programs of a cluster that this machine lacks."""
     return [name for name in PROGRAMS if shutil.which(name) is None]
 
 
@@ -72,11 +70,7 @@ def free_port() -> int:
 
 
 def until(met: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    """Wait for a condition.
-
-    Raises:
-        TimeoutError: it is not met in time.
-    """
+    """Wait for a condition, or raise TimeoutError."""
     for _ in range(int(seconds / 0.2)):
         if met():
             return
@@ -89,11 +83,8 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {
-            **os.environ,
-            "SLURM_CONF": str(folder / "slurm.conf"),
-            "PATH": f"{folder}/bin:{os.environ['PATH']}",
-        }
+        paths = {"SLURM_CONF": f"{folder}/slurm.conf", "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+        self.environment = {**os.environ, **paths}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
@@ -112,16 +103,12 @@ class Cluster:
             memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20 - 1024,
         )
         (self.folder / "slurm.conf").write_text(conf)
-        (self.folder / "gres.conf").write_text(
-            "".join(f"Name=gpu File={device}\n" for device in DEVICES)
-        )
-        # The plugin's job steps drop SLURM_CONF, which no cluster with its configuration in the
-        # usual place notices.
-        program = self.folder / "bin" / "srun"
+        gpus = "".join(f"Name=gpu File={device}\n" for device in DEVICES)
+        (self.folder / "gres.conf").write_text(gpus)
+        # The plugin's job steps drop SLURM_CONF, which matters only outside the usual place.
+        program, srun = self.folder / "bin" / "srun", shutil.which("srun")
         program.parent.mkdir()
-        program.write_text(
-            f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {shutil.which("srun")} "$@"\n'
-        )
+        program.write_text(f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {srun} "$@"\n')
         program.chmod(0o755)
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
@@ -137,13 +124,11 @@ class Cluster:
 
     def start_node(self) -> None:
         self._spawn("slurmd", "-D", "-N", NODE)
-        until(
-            lambda: self.node_state() in ("idle", "mixed", "allocated"), "the node does not come up"
-        )
+        up = ("idle", "mixed", "allocated")
+        until(lambda: self.node_state() in up, "the node does not come up")
 
     def kill_node(self) -> None:
-        """What a crash of the machine does: slurmd and the processes of all jobs end at once,
-        without a word."""
+        """As a crash of the machine: slurmd and the processes of all jobs end at once."""
         daemon = self._processes.pop("slurmd")
         daemon.kill()
         daemon.wait()
@@ -166,37 +151,28 @@ class Cluster:
             with suppress(OSError):  # it has ended meanwhile
                 environment = (process / "environ").read_bytes().split(b"\0")
                 watcher = (process / "comm").read_text().startswith("slurmstepd")
-                if mine in environment and (
-                    watcher or any(word.startswith(b"SLURM_JOB_ID=") for word in environment)
-                ):
+                job = any(word.startswith(b"SLURM_JOB_ID=") for word in environment)
+                if mine in environment and (watcher or job):
                     os.kill(int(process.name), signal.SIGKILL)
 
     def _spawn(self, name: str, *words: str) -> None:
         program = shutil.which(name)
         assert program is not None
         with (self.folder / f"{name}.out").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                [program, *words],
-                env=self.environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            options = {"env": self.environment, "stdout": log, "stderr": log}
+            command = [program, *words]
+            self._processes[name] = subprocess.Popen(command, start_new_session=True, **options)
 
     def slurm(self, *command: str) -> str:
         """What a command of SLURM prints; nothing where it fails."""
-        return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=60
-        ).stdout
+        options = {"env": self.environment, "capture_output": True, "text": True, "timeout": 60}
+        return subprocess.run(command, **options).stdout
 
     def node_state(self) -> str:
-        return self.slurm(
-            "sinfo", "--noheader", "--nodes", NODE, "--partition", "batch", "--format", "%T"
-        ).strip()
+        words = f"sinfo --noheader --nodes {NODE} --partition batch --format %T".split()
+        return self.slurm(*words).strip()
 
     def jobs(self, states: str = "PENDING,RUNNING,COMPLETING") -> list[tuple[str, str, str]]:
         """Identity, state and comment (the rule) of the jobs in these states."""
-        lines = self.slurm(
-            "squeue", "--noheader", "--states", states, "--format", "%i|%T|%k"
-        ).splitlines()
-        return [tuple(line.split("|")) for line in lines]
+        words = f"squeue --noheader --states {states} --format %i|%T|%k".split()
+        return [tuple(line.split("|")) for line in self.slurm(*words).splitlines()]

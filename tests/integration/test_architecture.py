@@ -1,5 +1,4 @@
-"""docs/architecture.md agrees with the code: its packages, its functions, and the calls of its walk
-exist."""
+"""docs/architecture.md agrees with the code: its packages, functions, and the calls of its walk."""
 
 from __future__ import annotations
 
@@ -14,9 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = "docs/architecture.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
-CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
-    "contracts"
-]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 REFERENCE = r"`([\w/]+\.py)::([\w.]+)`"
 # A row of the walk: step, what happens, function, caller.
 WALK = [
@@ -37,9 +35,7 @@ def defined(node: ast.AST, name: str) -> ast.AST | None:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.ClassDef) and child.name == name:
             return child
-        targets = (
-            child.targets if isinstance(child, ast.Assign) else [getattr(child, "target", None)]
-        )
+        targets = getattr(child, "targets", [getattr(child, "target", None)])
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             return child
     return None
@@ -54,22 +50,13 @@ def found(path: str, name: str) -> ast.AST | None:
 
 
 def definition(path: str, name: str) -> ast.AST:
-    """As `found`.
-
-    Raises:
-        AssertionError: there is none; the message says where the document has to point instead.
-    """
+    """As `found`, or an AssertionError that says where the document has to point instead."""
     if node := found(path, name):
         return node
     files = [file for folder in ("bench", "methods") for file in (ROOT / folder).rglob("*.py")]
-    places = [
-        place for place in (str(file.relative_to(ROOT)) for file in files) if found(place, name)
-    ]
-    remedy = (
-        f"it is now in {' or '.join(sorted(places))}"
-        if places
-        else "name the function that took its place"
-    )
+    places = sorted(str(file.relative_to(ROOT)) for file in files)
+    now = " or ".join(place for place in places if found(place, name))
+    remedy = f"it is now in {now}" if now else "name the function that took its place"
     raise AssertionError(f"{PAGE} names {path}::{name}, which does not exist; {remedy}")
 
 
@@ -100,26 +87,22 @@ def test_functions_exist(reference: tuple[str, str]) -> None:
 
 
 def test_the_walk_is_numbered_from_sentence_to_table() -> None:
-    assert [step for step, _, _ in WALK] == list(range(1, len(WALK) + 1)), (
-        f"{PAGE}: a row of the walk cannot be parsed"
-    )
+    steps = [step for step, _, _ in WALK]
+    assert steps == list(range(1, len(WALK) + 1)), f"{PAGE}: a row of the walk cannot be parsed"
     assert len(WALK) >= 20
 
 
 @pytest.mark.parametrize("row", WALK, ids=lambda row: f"step-{row[0]}")
 def test_each_step_is_called_as_stated(row: tuple[int, tuple[str, str], tuple[str, str]]) -> None:
     step, (path, name), (caller_path, caller) = row
-    assert name.rpartition(".")[2] in called(definition(caller_path, caller)), (
-        f"{PAGE}, step {step}: {caller_path}::{caller} does not call {name}; name the function that does"
-    )
+    told = f"{PAGE}, step {step}: {caller_path} does not {{}}; name what does"
+    calls = name.rpartition(".")[2] in called(definition(caller_path, caller))
+    assert calls, told.format(f"call {name} in {caller}")
     # A method receives the context as an argument and imports nothing of bench.
     if caller_path != path and not caller_path.startswith("methods/"):
-        module = (
-            "methods.base" if path.startswith("methods/") else module_of(path)
-        )  # which re-exports
-        assert module in imported(caller_path), (
-            f"{PAGE}, step {step}: {caller_path} does not import {module}; name the module that does"
-        )
+        # methods.base re-exports what is in the others.
+        module = "methods.base" if path.startswith("methods/") else module_of(path)
+        assert module in imported(caller_path), told.format(f"import {module}")
 
 
 def test_every_package_has_its_paragraph_in_the_order_of_the_layers() -> None:
@@ -128,6 +111,4 @@ def test_every_package_has_its_paragraph_in_the_order_of_the_layers() -> None:
     packages = [path.parent.name for path in (ROOT / "bench").glob("*/__init__.py")]
     assert sorted(expected) == sorted(packages)
     described = re.findall(r"^\*\*`bench/(\w+)`\*\*: ", TEXT, re.MULTILINE)
-    assert described == expected, (
-        f"{PAGE}: paragraphs of packages are not those of [tool.importlinter], in its order"
-    )
+    assert described == expected, f"{PAGE}: packages are not in the order of [tool.importlinter]"

@@ -10,12 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "config/README.md",
-    *(f"docs/{x.name}" for x in (ROOT / "docs").glob("*.md")),
-]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md"]
+DOCUMENTS += [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
+GONE = "which does not exist; write its new path or name"
 # docs/protocol.md names its tests as `package/file: test, test`.
 PROTOCOL = r"`([\w-]+/\w+): (\w+)`((?:,\s+`\w+`)*)"
 
@@ -48,48 +45,33 @@ def test_links_lead_somewhere(document: str) -> None:
         assert target.exists(), f"{document} links to {link}, which does not exist"
         if section:
             name = str(target.resolve().relative_to(ROOT.resolve()))
-            assert section in sections(name), (
-                f"{document} links to {link}, but {name} has no such section"
-            )
+            assert section in sections(name), f"{document} links to {link}: {name} has no such one"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_named_files_and_functions_exist(document: str) -> None:
     """Paths of the code in backticks, and `path::name`."""
-    for path, name in re.findall(
-        r"`((?:bench|methods|tests|rules|profiles|config|docs)/[\w./-]*)(?:::([\w.]+))?`",
-        text(document),
-    ):
-        assert (ROOT / path).exists(), (
-            f"{document} names {path}, which does not exist; write its new path"
-        )
+    named = r"`((?:bench|methods|tests|rules|profiles|config|docs)/[\w./-]*)(?:::([\w.]+))?`"
+    for path, name in re.findall(named, text(document)):
+        assert (ROOT / path).exists(), f"{document} names {path}, {GONE}"
         if name and path.startswith("tests/"):
-            assert name in functions(path), (
-                f"{document} names {path}::{name}, which does not exist; write its new name"
-            )
+            assert name in functions(path), f"{document} names {path}::{name}, {GONE}"
 
 
 def test_sections_named_in_comments_exist() -> None:
     """A comment that cites a document names a section by its anchor: docs/methods.md#gs-infonce."""
     folders = ("bench", "methods", "tests", "rules", "config")
-    files = [
-        file
-        for folder in folders
-        for file in (ROOT / folder).rglob("*")
-        if file.suffix in (".py", ".smk", ".yaml")
-    ]
-    for name in sorted(
-        {str(file.relative_to(ROOT)) for file in files} - {"tests/integration/test_documents.py"}
-    ):
-        for document, section in re.findall(r"\b(docs/[\w-]+\.md)(?:#([\w-]+))?", text(name)):
-            assert (ROOT / document).is_file(), f"{name} cites {document}, which does not exist"
-            assert not section or section in sections(document), (
-                f"{name}: {document} has no section #{section}"
-            )
-        numbered = re.search(r"methods\.md [a-e](?:\.\d+)?\b", text(name))
-        assert not numbered, (
-            f"{name} cites '{numbered and numbered[0]}'; name the section: docs/methods.md#gs-infonce"
-        )
+    files = sorted(file for folder in folders for file in (ROOT / folder).rglob("*"))
+    for file in files:
+        if file.suffix not in (".py", ".smk", ".yaml") or file.samefile(__file__):
+            continue
+        content = file.read_text(encoding="utf-8")
+        for document, section in re.findall(r"\b(docs/[\w-]+\.md)(?:#([\w-]+))?", content):
+            assert (ROOT / document).is_file(), f"{file} cites {document}, {GONE}"
+            known = not section or section in sections(document)
+            assert known, f"{file}: {document} has no section #{section}"
+        numbered = re.findall(r"methods\.md [a-e](?:\.\d+)?\b", content)
+        assert not numbered, f"{file} has {numbered}; name the section: docs/methods.md#gs-infonce"
 
 
 def test_tests_named_by_the_protocol_exist() -> None:
@@ -98,10 +80,6 @@ def test_tests_named_by_the_protocol_exist() -> None:
     for file, first, rest in rows:
         folder, _, stem = file.partition("/")
         path = f"tests/{folder}/test_{stem}.py"
-        assert (ROOT / path).is_file(), (
-            f"docs/protocol.md names {path}, which does not exist; write its new path"
-        )
+        assert (ROOT / path).is_file(), f"docs/protocol.md names {path}, {GONE}"
         for name in [first, *re.findall(r"`(\w+)`", rest)]:
-            assert f"test_{name}" in functions(path), (
-                f"docs/protocol.md: {path} has no test_{name}; write its new name"
-            )
+            assert f"test_{name}" in functions(path), f"docs/protocol.md: {path}: {name}, {GONE}"

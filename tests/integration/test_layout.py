@@ -19,13 +19,8 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-SNAKEFILES = [
-    "Snakefile",
-    "workflow/Snakefile",
-    *(f"rules/{path.name}" for path in (ROOT / "rules").glob("*.smk")),
-]
-
-
+SNAKEFILES = ["Snakefile", "workflow/Snakefile"]
+SNAKEFILES += [f"rules/{path.name}" for path in (ROOT / "rules").glob("*.smk")]
 LOCKS = "requirements.lock", "requirements-extras.lock"
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 
@@ -37,59 +32,46 @@ def pins(lock: str) -> dict[str, Requirement]:
 
 def locked(lock: str = "requirements.lock") -> dict[str, Version]:
     """The versions of a lock, each of which is exact."""
-    return {
-        name: Version(re.fullmatch(r"==([\w.]+)", str(pin.specifier))[1])
-        for name, pin in pins(lock).items()
-    }
+    exact = re.compile(r"==([\w.]+)")
+    found = pins(lock).items()
+    return {name: Version(exact.fullmatch(str(pin.specifier))[1]) for name, pin in found}
 
 
 def bounded(*extras: str) -> list[Requirement]:
-    lines = [
-        *PROJECT["project"]["dependencies"],
-        *(line for extra in extras for line in EXTRAS[extra]),
-    ]
+    lines = sum((EXTRAS[extra] for extra in extras), PROJECT["project"]["dependencies"])
     return [Requirement(line) for line in lines]
 
 
 # --- versions
-# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("lock", "extras"), [(LOCKS[0], ["dev"]), (LOCKS[1], list(EXTRAS))])
 def test_a_lock_is_not_below_the_lowest_versions(lock: str, extras: list[str]) -> None:
     for requirement in bounded(*extras):
-        assert [bound.operator for bound in requirement.specifier] == [">="], (
-            "a lowest version, and nothing that forbids"
-        )
-        assert locked(lock)[canonicalize_name(requirement.name)] in requirement.specifier, (
-            requirement
-        )
+        # A lowest version, and nothing that forbids.
+        assert [bound.operator for bound in requirement.specifier] == [">="], requirement
+        version = locked(lock)[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier, requirement
 
 
 # The Pythons and platforms that a lock holds for.
+NAMES = ("python_full_version", "python_version", "sys_platform", "platform_machine")
 PLACES = [
-    {
-        "python_full_version": version,
-        "python_version": version[:4],
-        "sys_platform": system,
-        "platform_machine": machine,
-    }
+    dict(zip(NAMES, (version, version[:4], *platform), strict=True))
     for version in ("3.11.0", "3.12.0", "3.13.0")
-    for system, machine in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"))
+    for platform in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"))
 ]
 
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_holds_on_every_platform(lock: str) -> None:
-    """All that is asked for is installed everywhere, in one version, and no build for one
-    machine."""
+    """All that is asked for is installed everywhere, in one version, and no build for a machine."""
     found = pins(lock)
+    marked = {name: pin.marker for name, pin in found.items() if pin.marker}
     for place in PLACES:
-        missing = [
-            name for name, pin in found.items() if pin.marker and not pin.marker.evaluate(place)
-        ]
+        missing = {name for name, marker in marked.items() if not marker.evaluate(place)}
         # For Windows, for browsers; and greenlet, which only asynchronous databases need.
-        assert set(missing) <= {"colorama", "httpx2-jsfetch", "pyreadline3", "greenlet"}, place
+        assert missing <= {"colorama", "httpx2-jsfetch", "pyreadline3", "greenlet"}, place
     assert len(found) == len((ROOT / lock).read_text().splitlines())
     assert not [name for name in found if name.startswith(("cuda-", "nvidia-", "triton"))]
 
@@ -100,31 +82,22 @@ def test_the_extras_change_no_version_of_the_lock() -> None:
 
 def test_make_brings_one_torch_for_the_lowest_versions_and_the_lock() -> None:
     (version,) = re.findall(r"torch==(\S+)", (ROOT / "Makefile").read_text())
-    (lowest,) = [
-        bound.version
-        for found in bounded("dev")
-        if found.name == "torch"
-        for bound in found.specifier
-    ]
-    assert Version(version) == locked()["torch"] == Version(lowest)
+    ((lowest,),) = [found.specifier for found in bounded("dev") if found.name == "torch"]
+    assert Version(version) == locked()["torch"] == Version(lowest.version)
 
 
 # --- what is installed
-# ------------------------------------------------------------------------------------------------
 
 
 def test_every_package_and_every_data_file_is_in_the_wheel() -> None:
     setup = PROJECT["tool"]["setuptools"]
-    files = [
-        path for top in ("bench", "methods") for path in (ROOT / top).rglob("*") if path.is_file()
-    ]
-    files = [path.relative_to(ROOT) for path in files if "__pycache__" not in path.parts]
+    paths = [path for top in ("bench", "methods") for path in (ROOT / top).rglob("*")]
+    files = [path.relative_to(ROOT) for path in paths if path.is_file()]
+    files = [path for path in files if "__pycache__" not in path.parts]
     packages = {".".join(path.parent.parts) for path in files if path.name == "__init__.py"}
     assert packages == {".".join(path.parent.parts) for path in files if path.suffix == ".py"}
-    assert all(
-        any(fnmatch(name, glob) for glob in setup["packages"]["find"]["include"])
-        for name in packages
-    )
+    included = setup["packages"]["find"]["include"]
+    assert all(any(fnmatch(name, glob) for glob in included) for name in packages)
     for file in files:
         if file.suffix != ".py":
             package = next(parent for parent in file.parents if ".".join(parent.parts) in packages)
@@ -133,7 +106,6 @@ def test_every_package_and_every_data_file_is_in_the_wheel() -> None:
 
 
 # --- pre-commit
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_pre_commit_runs_the_tools_of_make_check_and_fetches_nothing() -> None:
@@ -143,9 +115,8 @@ def test_pre_commit_runs_the_tools_of_make_check_and_fetches_nothing() -> None:
     assert {hook["language"] for hook in hooks} == {"system"}
     check = (ROOT / "Makefile").read_text().split("\ncheck:")[1].split("\n\n")[0]
     wanted = re.findall(r"\$\(BIN\)/(ruff \w+|[\w-]+)", check)
-    assert [
-        hook["entry"].removeprefix(".venv/bin/").removesuffix(" --force-exclude") for hook in hooks
-    ] == wanted
+    run = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks]
+    assert [entry.removesuffix(" --force-exclude") for entry in run] == wanted
 
 
 def test_pre_commit_formats_the_snakefiles_that_make_check_reads() -> None:
@@ -158,50 +129,39 @@ def test_pre_commit_formats_the_snakefiles_that_make_check_reads() -> None:
 
 
 # --- the workflow catalogue
-# -------------------------------------------------------------------------------------------
 
 
 def test_the_catalogue_is_told_what_the_rules_can_do() -> None:
     """Keys as https://snakemake.github.io/snakemake-workflow-catalog documents them."""
     usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
     rules = "".join((ROOT / name).read_text() for name in SNAKEFILES)
-    conda, container = (
-        bool(re.search(rf"^ *{word}:", rules, re.MULTILINE)) for word in ("conda", "container")
-    )
+    conda = bool(re.search("^ *conda:", rules, re.MULTILINE))
+    container = bool(re.search("^ *container:", rules, re.MULTILINE))
     deployed = {"conda": conda, "apptainer": container, "apptainer+conda": conda and container}
     assert usage == {"software-stack-deployment": deployed, "report": "report(" in rules}
     assert (ROOT / "config" / "README.md").exists()
 
 
 def test_the_catalogues_layout_holds_no_second_copy() -> None:
-    assert (ROOT / "workflow" / "profiles").samefile(
-        ROOT / "profiles"
-    )  # Snakemake looks for them beside the Snakefile
+    # Snakemake looks for them beside the Snakefile.
+    assert (ROOT / "workflow" / "profiles").samefile(ROOT / "profiles")
     assert sorted(path.name for path in (ROOT / "workflow").iterdir()) == ["Snakefile", "profiles"]
 
 
 def snakemake(*words: str, cwd: Path) -> str:
     """What Snakemake says that only its Snakefile tells where the project is."""
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("PYTHONPATH", "BENCH_METHODS")
-    }
+    told = ("PYTHONPATH", "BENCH_METHODS")
+    environment = {key: value for key, value in os.environ.items() if key not in told}
+    options = {"env": environment, "capture_output": True, "text": True, "timeout": 600}
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *words]
-    done = subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600
-    )
+    done = subprocess.run(command, cwd=cwd, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
 
 def jobs(said: str) -> list[str]:
     """The commands that a dry run prints, in an order of their own."""
-    found = sorted(
-        line[line.index("python -m bench ") :]
-        for line in said.splitlines()
-        if "python -m bench " in line
-    )
+    found = sorted(re.findall(r"python -m bench .*", said))
     (total,) = set(re.findall(r"^total +(\d+)$", said, re.MULTILINE))
     assert len(found) == int(total) - 1  # the target itself has no command
     return found
@@ -232,10 +192,8 @@ def test_the_catalogues_layout_plans_the_same_jobs(tmp_path: Path) -> None:
     dry = ["--dry-run", "--printshellcmds", "--configfile", str(tmp_path / "tiny.yaml")]
     root = jobs(snakemake("--snakefile", str(ROOT / "Snakefile"), *dry, cwd=tmp_path))
     assert len(root) == 13
-    included = snakemake(
-        "--snakefile", "workflow/Snakefile", "--directory", str(tmp_path), *dry, cwd=ROOT
-    )
-    assert jobs(included) == root
+    words = ["--snakefile", "workflow/Snakefile", "--directory", str(tmp_path)]
+    assert jobs(snakemake(*words, *dry, cwd=ROOT)) == root
     assert jobs(snakemake(*dry, cwd=tmp_path)) == root, "another workflow's module"
 
 

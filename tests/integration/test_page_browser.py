@@ -7,13 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.comparison.reproduction import cells, leaderboard
 from bench.report.page import render_page
 from bench.results.suite_results import read_suite
-from tests.report.test_page import NASTY, write_project
 from tests.support.browser import MISSING, Browser, chromium
+from tests.support.page_project import NASTY, write_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
@@ -43,11 +44,14 @@ def browser(session: Browser, out: Path) -> Browser:
 
 def texts(browser: Browser, selector: str) -> list[str]:
     """What is seen of the matching elements."""
-    return browser.run(
-        "return [...document.querySelectorAll(arguments[0])].filter((e) => e.checkVisibility())"
-        ".map((e) => e.innerText.replace(/\\s+/g, ' ').trim())",
-        selector,
-    )
+    seen = "e.checkVisibility() ? e.innerText.replace(/\\s+/g, ' ').trim() : null"
+    return [text for text in run_all(browser, selector, seen) if text is not None]
+
+
+def run_all(browser: Browser, selector: str, expression: str) -> list[Any]:
+    """The value of an expression of `e` for each matching element."""
+    script = f"return [...document.querySelectorAll(arguments[0])].map((e) => {expression})"
+    return browser.run(script, selector)
 
 
 def focused(browser: Browser) -> str:
@@ -69,10 +73,8 @@ def open_all(browser: Browser) -> None:
 
 def averages(browser: Browser) -> list[str]:
     """The column of averages of the first board, as it stands."""
-    return [
-        text.split()[0]
-        for text in texts(browser, "details.board:first-of-type tbody tr > :nth-child(6)")
-    ]
+    column = "details.board:first-of-type tbody tr > :nth-child(6)"
+    return [text.split()[0] for text in texts(browser, column)]
 
 
 def test_nothing_is_asked_for_but_the_folder(session: Browser, out: Path):
@@ -103,10 +105,7 @@ def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser: Browse
     browser.click("details.board thead th:first-child button")
     names = [text.split(" ")[0] for text in texts(browser, "details.board:first-of-type tbody th")]
     assert names == sorted(names, key=str.lower)
-    sorts = browser.run(
-        "return [...document.querySelectorAll('.board th[aria-sort]')].map((e) => e.cellIndex)"
-    )
-    assert sorts == [0]
+    assert run_all(browser, ".board th[aria-sort]", "e.cellIndex") == [0]
 
 
 def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser: Browser, out: Path):
@@ -138,10 +137,7 @@ def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser: 
     choose(browser, "#printed-filter [name=source]", "sscl")
     of_paper = every[every["source"] == "sscl"]
     assert shown() == f"{len(of_paper)} of {len(every)} printed numbers"
-    groups = "#printed-filter optgroup:not([hidden])"
-    assert browser.run(
-        "return [...document.querySelectorAll(arguments[0])].map((e) => e.label)", groups
-    ) == ["SSCL"]
+    assert run_all(browser, "#printed-filter optgroup:not([hidden])", "e.label") == ["SSCL"]
     choose(browser, "#printed-filter [name=table]", "sscl_table-2")
     of_table = of_paper[of_paper["table"] == "Table 2"]
     assert shown() == f"{len(of_table)} of {len(every)} printed numbers"
@@ -166,49 +162,36 @@ def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser: 
 
 def test_a_number_opens_its_runs_curves_and_provenance(browser: Browser):
     open_all(browser)
-    rows = browser.run(
-        "return [...document.querySelectorAll('#sscl_table-2 tbody tr')].map((r) => r.cells[0].innerText)"
-    )
+    rows = run_all(browser, "#sscl_table-2 tbody tr", "e.cells[0].innerText")
     row = rows.index("SimCSE\nbert-base-uncased, quoted") + 1
     cell = f"#sscl_table-2 tbody tr:nth-child({row}) td:last-child button"
     browser.click(cell)
     assert browser.run("return document.getElementById('entry').matches(':modal')")
-    assert texts(browser, "#entry h2") == [
-        "SSCL (arXiv 2305.06154), Table 2: SimCSE, bert-base-uncased, Avg test"
-    ]
-    assert texts(browser, "#entry dl:first-child dd")[:3] == [
-        "76.25, quoted from Gao et al. 2021 (SimCSE)",
-        "76.05 ± 0.87, n = 5",
-        "−0.20",
-    ]
+    title = "SSCL (arXiv 2305.06154), Table 2: SimCSE, bert-base-uncased, Avg test"
+    assert texts(browser, "#entry h2") == [title]
+    facts = ["76.25, quoted from Gao et al. 2021 (SimCSE)", "76.05 ± 0.87, n = 5", "−0.20"]
+    assert texts(browser, "#entry dl:first-child dd")[:3] == facts
     runs = texts(browser, "#entry .scroll:first-of-type tr")
     assert runs[0] == "Seed Score Run Steps Best step Seconds Scored"
     assert runs[1] == "0 75.00 run000 250 200 0 2026-11-20 05:54"
-    assert [run.split()[:3] for run in runs[4:6]] == [
-        ["3", "76.50", "run003"],
-        ["4", "77.25", "run004"],
-    ]
-    links = browser.run("return [...document.querySelectorAll('#entry a')].map((e) => e.href)")
+    words = [run.split()[:3] for run in runs[4:6]]
+    assert words == [["3", "76.50", "run003"], ["4", "77.25", "run004"]]
+    links = run_all(browser, "#entry a", "e.href")
     assert len(links) == 7  # both settings
     assert all(Path(link.removeprefix("file://")).is_file() for link in links)
     # Five trainings have curves, in four quantities and in the key.
-    counts = "return [...document.querySelectorAll('#entry svg')].map((e) => e.querySelectorAll('polyline').length)"
-    assert browser.run(counts) == [1] * 5 + [5] * 4
-    assert "Selection score (Spearman x 100): from 61.00 to 89.00, steps 10 to 250" in browser.run(
-        "return [...document.querySelectorAll('#entry svg')].map((e) => e.ariaLabel)"
-    )
-    points = browser.run(
-        "return document.querySelector('#entry .charts polyline').getAttribute('points')"
-    ).split()
+    counts = run_all(browser, "#entry svg", "e.querySelectorAll('polyline').length")
+    assert counts == [1] * 5 + [5] * 4
+    label = "Selection score (Spearman x 100): from 61.00 to 89.00, steps 10 to 250"
+    assert label in run_all(browser, "#entry svg", "e.ariaLabel")
+    points = run_all(browser, "#entry .charts polyline", "e.getAttribute('points')")[0].split()
     assert len(points) == 25
     heights = [float(point.split(",")[1]) for point in points]
     assert heights == sorted(heights, reverse=True)  # a rising score rises
     assert f"version {NASTY}" in texts(browser, "#entry dd")
     browser.press("Escape")
     assert not browser.run("return document.getElementById('entry').open")
-    assert browser.run(
-        "return document.activeElement === document.querySelector(arguments[0])", cell
-    )
+    assert run_all(browser, cell, "document.activeElement === e") == [True]
     browser.press("Enter")
     assert browser.run("return document.getElementById('entry').open")
     browser.click("#entry .close")
@@ -222,11 +205,11 @@ def test_every_number_and_row_opens_and_brings_no_foreign_element(browser: Brows
         "for (const button of document.querySelectorAll('[data-entry] button')) {"
         "  button.click(); titles.push(document.getElementById('entry-title').textContent);"
         "  foreign += dialog.querySelectorAll('img, script').length; dialog.close(); }"
-        "return [titles.length, document.querySelectorAll('[data-entry]').length, titles.every(Boolean),"
+        "return [titles.length, titles.every(Boolean),"
         "  foreign, document.scripts.length, window.hacked ?? null]"
     )
-    assert found[0] == found[1] > 900
-    assert found[2:] == [True, 0, 2, None]
+    assert found[0] == len(run_all(browser, "[data-entry]", "1")) > 900
+    assert found[1:] == [True, 0, 2, None]
     assert browser.console() == []
 
 
@@ -237,10 +220,8 @@ def test_the_keyboard_reaches_everything(browser: Browser):
     browser.press("Enter", "Tab")
     assert browser.run("return document.activeElement.name") == "family"
     # One stop for the numbers of a table, of which arrows reach every one.
-    stops = browser.run(
-        "return [...document.querySelectorAll('table')].map((t) =>"
-        " [...t.querySelectorAll('tbody button')].filter((b) => b.tabIndex === 0).length)"
-    )
+    buttons = "[...e.querySelectorAll('tbody button')]"
+    stops = run_all(browser, "table", f"{buttons}.filter((b) => b.tabIndex === 0).length")
     assert set(stops) <= {0, 1}
     assert stops.count(1) > 20
     browser.run("document.querySelector('.printed[open] tbody button').focus()")
@@ -262,12 +243,11 @@ def test_the_keyboard_reaches_everything(browser: Browser):
 
 
 def test_a_filtered_table_is_still_reached(browser: Browser):
-    stops = "[...document.querySelectorAll('.board:first-of-type tbody button')].filter((b) => b.tabIndex === 0)"
-    seen = f"return {stops}.map((b) => b.checkVisibility())"
+    stop = ".board:first-of-type tbody button[tabindex='0']"
     browser.write("#board-filter [name=search]", "glove")  # not in the first row
-    assert browser.run(seen) == [True]
+    assert run_all(browser, stop, "e.checkVisibility()") == [True]
     browser.run("document.querySelector('.board tbody tr:not([hidden]) button').focus()")
-    assert browser.run(seen) == [True]
+    assert run_all(browser, stop, "e.checkVisibility()") == [True]
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -278,9 +258,7 @@ def test_no_window_scrolls_sideways(browser: Browser, width: int):
     widths += "return [e.scrollWidth, e.clientWidth]"
     scroll, client = browser.run(widths, False)
     assert scroll <= client <= width
-    assert browser.run(
-        "return [...document.querySelectorAll('table')].every((t) => t.closest('.scroll, .neighbours') !== null)"
-    )
+    assert all(run_all(browser, "table", "e.closest('.scroll, .neighbours') !== null"))
     browser.run("document.querySelector('#sscl_table-2 td:last-child button').click()")
     scroll, client = browser.run(widths, True)
     assert scroll <= client <= width
@@ -290,10 +268,9 @@ def contrast(one: str, other: str) -> float:
     """https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio of two colours as `rgb(r, g, b)`."""
 
     def luminance(colour: str) -> float:
-        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-        red, green, blue = (
-            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-        )
+        parts = np.array(re.findall(r"\d+", colour)[:3], dtype=float) / 255
+        curved = ((parts + 0.055) / 1.055) ** 2.4
+        red, green, blue = np.where(parts <= 0.04045, parts / 12.92, curved)
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)
@@ -308,11 +285,9 @@ def test_colours_can_be_read(browser: Browser, dark: bool):
     paper = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert (contrast(paper, "rgb(0, 0, 0)") < 2) == dark
     kinds = ("reproduced", "consistent", "lower", "higher", "inconclusive", "diverged", "not run")
-    colours: dict[str, Any] = browser.run(
-        "const found = {}; for (const s of ['body', 'a', '.quiet', 'small', 'i', 'label', ...arguments[0]])"
-        " found[s] = getComputedStyle(document.querySelector(s)).color; return found",
-        [f'.verdicts [data-verdict="{kind}"]' for kind in kinds],
-    )
+    texts = ["body", "a", ".quiet", "small", "i", "label"]
+    texts += [f'.verdicts [data-verdict="{kind}"]' for kind in kinds]
+    colours = {one: run_all(browser, one, "getComputedStyle(e).color")[0] for one in texts}
     assert {name: colour for name, colour in colours.items() if contrast(colour, paper) < 4.5} == {}
     assert len(set(colours.values())) >= 9
 

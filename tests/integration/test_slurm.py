@@ -1,5 +1,4 @@
-"""The DAG through a real SLURM of one machine: the same scores as without, also through what
-happens to jobs.
+"""The DAG through a real SLURM of one machine: the same scores as without, whatever befalls jobs.
 
 It needs root, Debian's slurm-wlm and munge, and snakemake-executor-plugin-slurm. SENTBENCH_SLURM=1
 asks for it, SENTBENCH_SLURM=smoke for the smoke suite as well.
@@ -30,24 +29,12 @@ pytestmark = [
     ),
 ]
 
-# The profile, on a small node: less memory, one core a job, and a look at the queue every few
-# seconds.
-SMALL = [
-    "--profile",
-    str(PROFILE),
-    "--slurm-init-seconds-before-status-checks",
-    "3",
-    "--set-resources",
-    *(
-        f"{rule}:{resource}"
-        for rule in ("train", "score", "analyse")
-        for resource in ("mem_mb=2000", "runtime=10")
-    ),
-    "--default-resources",
-    "mem_mb=2000",
-    "runtime=10",
-    "slurm_extra='--signal=TERM@60'",
-]
+# The profile on a small node: less memory, one core a job, a look at the queue every few seconds.
+RESOURCES = ["mem_mb=2000", "runtime=10"]
+RULES = [f"{rule}:{has}" for rule in ("train", "score", "analyse") for has in RESOURCES]
+SMALL = ["--profile", str(PROFILE), "--slurm-init-seconds-before-status-checks", "3"]
+SMALL += ["--set-resources", *RULES]
+SMALL += ["--default-resources", *RESOURCES, "slurm_extra='--signal=TERM@60'"]
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +60,8 @@ def write(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Write:
     def config(folder: Path, methods: list[str], **recipe: Any) -> Path:
         folder.mkdir(exist_ok=True)
         path = folder / "config.yaml"
-        named = {
-            "recipe": {"batch_size": 8, **recipe},
-            "compare": {"baseline": "simcse"},
-            "methods": methods,
-        }
+        named = {"recipe": {"batch_size": 8, **recipe}, "methods": methods}
+        named |= {"compare": {"baseline": "simcse"}}
         content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **named)
         path.write_text(yaml.safe_dump(content))
         return path
@@ -95,41 +79,21 @@ def without_slurm(config: Path) -> Suite:
 
 def bench(folder: Path, *words: str) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    subprocess.run(
-        [sys.executable, "-m", "bench", *words],
-        cwd=folder,
-        env=environment,
-        check=True,
-        timeout=600,
-    )
+    command = [sys.executable, "-m", "bench", *words]
+    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=600)
 
 
 def snakemake(
     cluster: Cluster, folder: Path, config: Path, *words: str, checkpoints: int = 3600
 ) -> subprocess.Popen[bytes]:
-    """Start Snakemake on the cluster, with so many seconds between two checkpoints of a
-    training."""
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        str(ROOT / "Snakefile"),
-        "--configfile",
-        str(config),
-    ]
+    """Start Snakemake on the cluster, with so many seconds between a training's checkpoints."""
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+    command += ["--configfile", str(config), *SMALL, *words]
+    more = {"OMP_NUM_THREADS": "1", "SENTBENCH_CHECKPOINT_SECONDS": str(checkpoints)}
+    environment = {**cluster.environment, **more}
     with (folder / "said").open("wb") as said:
-        return subprocess.Popen(
-            [*command, *SMALL, *words],
-            cwd=folder,
-            env={
-                **cluster.environment,
-                "OMP_NUM_THREADS": "1",
-                "SENTBENCH_CHECKPOINT_SECONDS": str(checkpoints),
-            },
-            stdout=said,
-            stderr=subprocess.STDOUT,
-        )
+        options = {"cwd": folder, "env": environment, "stdout": said, "stderr": said}
+        return subprocess.Popen(command, **options)
 
 
 def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 900) -> None:
@@ -148,16 +112,13 @@ def scores(folder: Path) -> Suite:
 
 def steps(folder: Path) -> int:
     """How far the only training of a folder has come."""
-    return sum(
-        log.read_bytes().count(b"\n") for log in folder.glob("results/tiny/runs/*/log.jsonl")
-    )
+    logs = folder.glob("results/tiny/runs/*/log.jsonl")
+    return sum(log.read_bytes().count(b"\n") for log in logs)
 
 
 def test_a_suite_gives_the_same_scores(cluster: Cluster, write: Write, tmp_path: Path) -> None:
-    suite: Suite = {
-        "methods": ["word-overlap", "simcse", "gs-infonce[multiple=1]"],
-        "select_every": 2,
-    }
+    methods = ["word-overlap", "simcse", "gs-infonce[multiple=1]"]
+    suite: Suite = {"methods": methods, "select_every": 2}
     there = tmp_path / "there"
     finish(snakemake(cluster, there, write(there, **suite)), there)
     assert len(scores(there)) == 3
@@ -167,9 +128,8 @@ def test_a_suite_gives_the_same_scores(cluster: Cluster, write: Write, tmp_path:
     ended = cluster.jobs("COMPLETED")
     runs = [job for job, _, rule in ended if rule.startswith("rule_run_")]
     assert len(runs) == 3, ended  # a run is one job
-    assert not any(
-        rule.startswith(("rule_data", "rule_corpus", "rule_backbone")) for _, _, rule in ended
-    )
+    local = ("rule_data", "rule_corpus", "rule_backbone")
+    assert not any(rule.startswith(local) for _, _, rule in ended)
     for job in runs:
         assert "TresPerJob=gres:gpu:1" in cluster.slurm("scontrol", "show", "job", job)
 
@@ -179,10 +139,8 @@ def test_several_runs_in_a_job_take_turns_on_one_gpu(
 ) -> None:
     config = write(tmp_path, ["simcse", "gs-infonce[multiple=1]"], select_every=2)
     before = {job for job, *_ in cluster.jobs("all")}
-    finish(
-        snakemake(cluster, tmp_path, config, "--group-components", "run=2", "--until", "score"),
-        tmp_path,
-    )
+    words = ["--group-components", "run=2", "--until", "score"]
+    finish(snakemake(cluster, tmp_path, config, *words), tmp_path)
     (job,) = {job for job, _, rule in cluster.jobs("all") if rule.startswith("rule_run_")} - before
     described = cluster.slurm("scontrol", "show", "job", job)
     assert "TresPerJob=gres:gpu:1" in described
@@ -205,21 +163,17 @@ def cancelled(cluster: Cluster, job: str) -> None:
 
 
 def pre_empted(cluster: Cluster, job: str) -> None:
-    cluster.slurm(
-        "sbatch",
-        "--partition=urgent",
-        f"--cpus-per-task={CPUS}",
-        "--output=/dev/null",
-        "--wrap=sleep 1",
-    )
+    words = ["--partition=urgent", f"--cpus-per-task={CPUS}", "--output=/dev/null"]
+    cluster.slurm("sbatch", *words, "--wrap=sleep 1")
 
 
 def declared_down(cluster: Cluster, job: str) -> None:
     cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=down", "reason=test")
-    until(
-        lambda: "PENDING" in {state for name, state, _ in cluster.jobs() if name == job},
-        "the job is not queued again",
-    )
+
+    def queued() -> bool:
+        return "PENDING" in {state for name, state, _ in cluster.jobs() if name == job}
+
+    until(queued, "the job is not queued again")
     cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=resume")
 
 
@@ -252,19 +206,16 @@ def test_an_interrupted_training_ends_with_the_same_scores(
     assert scores(tmp_path) == undisturbed
     (log,) = tmp_path.glob("results/tiny/logs/train/*.log")
     assert "resumes after step" in log.read_text()
-    if happens is cancelled:  # the job's own log says how the training ended
-        assert "exit status 75" in (tmp_path / "said").read_text(), (
-            "its shell ended before the training did"
-        )
+    if happens is cancelled:  # the job's own log says how the training ended, so its shell waited
+        assert "exit status 75" in (tmp_path / "said").read_text()
 
 
-@pytest.mark.skipif(
-    os.environ.get("SENTBENCH_SLURM") != "smoke",
-    reason="SENTBENCH_SLURM=smoke runs the smoke suite",
-)
+SMOKE = os.environ.get("SENTBENCH_SLURM") == "smoke"
+
+
+@pytest.mark.skipif(not SMOKE, reason="SENTBENCH_SLURM=smoke runs the smoke suite")
 def test_the_smoke_suite(cluster: Cluster, tmp_path: Path) -> None:
     finish(snakemake(cluster, tmp_path, ROOT / "config" / "smoke.yaml"), tmp_path, 3600)
-    reference = ROOT / "results" / "reference" / "smoke.json"
-    bench(
-        tmp_path, "reference", "--check", "--suite", "results/smoke", "--reference", str(reference)
-    )
+    reference = str(ROOT / "results" / "reference" / "smoke.json")
+    words = ["--check", "--suite", "results/smoke", "--reference", reference]
+    bench(tmp_path, "reference", *words)

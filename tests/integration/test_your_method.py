@@ -1,5 +1,4 @@
-"""docs/your-method.md as it stands: its files are written, its commands run, what they print is
-compared."""
+"""docs/your-method.md as it stands: its files are written, its commands run, outputs compared."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ def write_files(folder: Path) -> None:
 
 
 def plain(output: str) -> list[str]:
-    """Lines without what depends on the machine: numbers, sums, the order of rows by score and
-    verdicts."""
+    """Lines without what depends on the machine: numbers, sums, the order of rows, verdicts."""
     lines = [re.sub(r"_[0-9a-f]{10}:", "_#:", line) for line in output.splitlines()]
     return sorted(re.sub(r"[-+]?\d+\.\d+|[?↑↓] [a-z]+.*", "#", line) for line in lines)
 
@@ -51,31 +49,21 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     python, snakefile = shlex.quote(sys.executable), shlex.quote(str(ROOT / "Snakefile"))
-    for name, command in (
-        ("python", python),
-        ("snakemake", f"{python} -m snakemake --snakefile {snakefile}"),
-    ):
+    workflow = f"{python} -m snakemake --snakefile {snakefile}"
+    for name, command in {"python": python, "snakemake": workflow}.items():
         (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (programs / name).chmod(0o755)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("BENCH_")}
-    environment |= {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-    }
+    environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    environment |= {"OMP_NUM_THREADS": "1"}
+    options = {"env": environment, "capture_output": True, "text": True, "timeout": 600}
     assert len(CONSOLE) == 5
     before = ""
     for block in CONSOLE:
         commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
         expected = "\n".join(line for line in block.splitlines() if not line.startswith("$ "))
-        done = subprocess.run(
-            ["bash", "-c", "set -e -o pipefail\n" + before + "\n".join(commands)],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        script = "set -e -o pipefail\n" + before + "\n".join(commands)
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, **options)
         assert done.returncode == 0, done.stdout + done.stderr
         assert plain(done.stdout) == plain(expected), done.stdout
         before += "".join(f"{command}\n" for command in commands if command.startswith("export "))
@@ -90,20 +78,13 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     assert len(list((suite / "scores").iterdir())) == 6
     assert len(sums) == 1
     assert (tmp_path / "figures" / "mine" / "compare.png").read_bytes().startswith(b"\x89PNG")
-    assert "Hard negatives (beta=4)" in (suite / "tables" / "compare.md").read_text(
-        encoding="utf-8"
-    )
+    table = (suite / "tables" / "compare.md").read_text(encoding="utf-8")
+    assert "Hard negatives (beta=4)" in table
     (scores,) = (tmp_path / "results" / "by-hand" / "scores").iterdir()
-    cells = {
-        (record["task"], record["split"], record["metric"]) for record in read_scores(scores)[1]
-    }
-    metrics = {"sts:weather": ("spearman",), "probing:negation": ("accuracy", "accuracy_mlp")}
-    assert cells == {
-        (task, split, metric)
-        for task in metrics
-        for split in ("dev", "test")
-        for metric in metrics[task]
-    }
+    cells = {(row["task"], row["split"], row["metric"]) for row in read_scores(scores)[1]}
+    kinds = [("sts:weather", "spearman"), ("probing:negation", "accuracy")]
+    kinds += [("probing:negation", "accuracy_mlp")]
+    assert cells == {(task, split, metric) for task, metric in kinds for split in ("dev", "test")}
 
 
 # Probing tasks of one's own
@@ -116,25 +97,15 @@ def test_a_probing_task_of_ones_own_is_read_as_sentevals(tmp_path: Path) -> None
     assert list(task.splits) == ["train", "dev", "test"]
     samples = task.splits["test"]
     # Labels in the order of their names, samples by their number of words.
-    assert list(zip(samples.columns[0], samples.labels.tolist(), strict=True)) == [
-        ("the wind is cold", 0),
-        ("the wind is not cold", 1),
-    ]
+    assert samples.columns[0] == ("the wind is cold", "the wind is not cold")
+    assert samples.labels.tolist() == [0, 1]
 
 
 def test_what_is_no_name_of_a_probing_task_is_refused() -> None:
     assert expand_tasks(["probing:a", "probing", "probing:a"])[:2] == ["probing:a", "Length"]
     assert is_probing("Length")
-    for name in (
-        "probing:",
-        "probing:../x",
-        "probing:a/b",
-        "probing:.a",
-        "sts:a",
-        "MR",
-        "xprobe-Length",
-    ):
-        assert not is_probing(name)
+    none = ["probing:", "probing:../x", "probing:a/b", "probing:.a", "sts:a", "MR", "xprobe-Length"]
+    assert not any(map(is_probing, none))
     for name in ("probing:", "probing:a/b"):
         with pytest.raises(UserError, match=f"unknown task '{name}'"):
             expand_tasks([name])
@@ -151,7 +122,5 @@ def test_a_probing_task_that_is_not_as_its_manifest_says_is_refused(tmp_path: Pa
     with pytest.raises(UserError, match="2 test samples, the manifest expects 3"):
         probing.read("probing:negation", data)
     (data / "probing" / "negation.txt").unlink()
-    with pytest.raises(
-        UserError, match=r"probing/negation\.txt does not exist; set the data folder"
-    ):
+    with pytest.raises(UserError, match=r"negation\.txt does not exist; set the data folder"):
         probing.read("probing:negation", data)

@@ -1,5 +1,4 @@
-"""Every method, switch and composition with its oracle, inputs easy and hard, and how far two
-losses disagree."""
+"""Every method, switch and composition with its oracle, hard inputs, a measure of differences."""
 
 from __future__ import annotations
 
@@ -7,8 +6,10 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -18,223 +19,140 @@ from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from methods.sscl import SSCL
 from tests.oracles.methods import Oracle
+from tests.oracles.mutations import Mutation
 
-N, WIDTH, DEPTH = 4, 5, 4
+N, WIDTH, DEPTH = 4, 3, 4
 BATCH_SIZE = 5  # of a full batch; those below are shorter, as the last one of an epoch is
 TOTAL = 6
 SEED = 3
-STEPS = (
-    0,
-    1,
-    2,
-    3,
-    4,
-)  # IS-CSE's memory of 10 rows is full from the third on, Eq. 8 turns after the fourth
+# IS-CSE's memory of 10 rows is full from the third on, Eq. 8 turns after the fourth.
+STEPS = (0, 1, 2, 3, 4)
+Part = tuple[type, dict[str, Any]]
 
 
-@dataclass(frozen=True)
+def build(*parts: Part, shape: Shape = Shape(WIDTH, DEPTH)) -> Any:  # noqa: B008 (frozen)
+    return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], shape)
+
+
+@dataclass(frozen=True, eq=False)
 class Case:
     """A method as it is written, and the oracle of the same settings."""
 
     name: str
-    parts: tuple[tuple[type, dict[str, Any]], ...]
+    parts: tuple[Part, ...]
     oracle: Callable[[], Oracle]
     temperature: float = 0.05
 
     def build(self) -> Any:
-        return compose(
-            [(cls, cls.Hyper(**hyper)) for cls, hyper in self.parts], Shape(WIDTH, DEPTH)
-        )
+        return build(*self.parts)
 
 
-def _sscl(
-    name: str,
-    t: float = 0.05,
-    positive: str = "dropout",
-    negatives: str = "all",
-    sides: str = "both",
-    hosted_by: Any = None,
-    **keys: Any,
-) -> Case:
-    hyper = {"positive": positive, "negatives": negatives, "sides": sides, **keys}
-    host = [] if hosted_by is None else [hosted_by]
-    layers = {
-        "depth": DEPTH,
-        "stack": keys.get("stack", 2),
-        "layer": keys.get("layer"),
-        "own": negatives == "own",
-        "both": sides == "both",
-        "detach": keys.get("detach", False),
-        "average": keys.get("average", False),
-        "same": positive == "self",
-    }
-    return Case(
-        name,
-        (*host, (SSCL, hyper if hosted_by else {"temperature": t, **hyper})),
-        lambda: Oracle(t, layers=layers),
-        t,
-    )
+def _case(name: str, *parts: Part, t: float = 0.05, **oracle: Any) -> Case:
+    if t != 0.05:
+        parts = ((parts[0][0], {**parts[0][1], "temperature": t}), *parts[1:])
+    return Case(name, parts, lambda: Oracle(t, **oracle), t)
+
+
+_NOISE = (8, 1.0, 1.0)  # M = 1.6 x 5
+
+
+def _gs(multiple: float = 1.6, std: float = 1.0, weight: float = 1.0) -> Part:
+    return GSInfoNCE, {"multiple": multiple, "std": std, "weight": weight}
 
 
 def _smoothing(**changes: Any) -> dict[str, Any]:
-    return {
-        "alpha": 0.3,
-        "start": None,
-        "length": 10,
-        "k": 3,
-        "beta": 2.0,
-        "official": True,
-        **changes,
-    }
-
-
-def _is_cse(smoothing: dict[str, Any]) -> tuple[type, dict[str, Any]]:
-    return ISCSE, {
-        "alpha": smoothing["alpha"],
-        "alpha_start": smoothing["start"],
-        "buffer": smoothing["length"],
-        "neighbours": smoothing["k"],
-        "beta": smoothing["beta"],
-        "current_first": smoothing["official"],
-    }
-
-
-def _with_temperature(part: tuple[type, dict[str, Any]], t: float) -> tuple[type, dict[str, Any]]:
-    return part[0], {**part[1], "temperature": t}
+    default = {"alpha": 0.3, "start": None, "length": 10, "k": 3, "beta": 2.0, "official": True}
+    return default | changes
 
 
 _OFFICIAL, _PAPER = _smoothing(), _smoothing(official=False)
 _RISING = _smoothing(alpha=0.4, start=0.05)
-_NOISE = (8, 1.0, 1.0)  # M = 1.6 x 5
-_GS: dict[str, Any] = {"multiple": 1.6, "std": 1.0}
-_LAYERS = {
-    "depth": DEPTH,
-    "stack": 2,
-    "layer": None,
-    "own": False,
-    "both": True,
-    "detach": False,
-    "average": True,
-    "same": False,
-}
-_SSCL: dict[str, Any] = {"stack": 2, "average": True}
+
+
+def _is_cse(smoothing: dict[str, Any]) -> Part:
+    keys = ("alpha", "alpha_start", "buffer", "neighbours", "beta", "current_first")
+    return ISCSE, dict(zip(keys, smoothing.values(), strict=True))
+
+
+def _smoothed(name: str, t: float = 0.05, **changes: Any) -> Case:
+    smoothing = _smoothing(**changes)
+    return _case(name, _is_cse(smoothing), t=t, smoothing=smoothing)
+
+
+def _layers(
+    positive: str = "dropout",
+    negatives: str = "all",
+    sides: str = "both",
+    stack: int = 2,
+    layer: int | None = None,
+    detach: bool = False,
+    average: bool = False,
+) -> dict[str, Any]:
+    """The oracle's options for SSCL's hyper-parameters."""
+    return {
+        "depth": DEPTH, "stack": stack, "layer": layer, "own": negatives == "own",
+        "both": sides == "both", "detach": detach, "average": average, "same": positive == "self",
+    }  # fmt: skip
+
+
+def _sscl(name: str, t: float = 0.05, **hyper: Any) -> Case:
+    return _case(name, (SSCL, hyper), t=t, layers=_layers(**hyper))
+
+
+_SSCL: Part = (SSCL, {"stack": 2, "average": True})
+_LAYERS = _layers(average=True)
 
 CASES = [
-    Case("simcse", ((SimCSE, {}),), Oracle),
-    Case("simcse-cold", ((SimCSE, {"temperature": 0.001}),), lambda: Oracle(0.001), 0.001),
-    Case("simcse-warm", ((SimCSE, {"temperature": 1.0}),), lambda: Oracle(1.0), 1.0),
-    Case("gs", ((GSInfoNCE, _GS),), lambda: Oracle(noise=_NOISE)),
-    Case(
-        "gs-lambda",
-        ((GSInfoNCE, {"multiple": 0.8, "std": 0.5, "weight": 40.0}),),
-        lambda: Oracle(noise=(4, 0.5, 40.0)),
-    ),
-    Case(
-        "gs-small-lambda",
-        ((GSInfoNCE, {"multiple": 3.0, "weight": 0.01}),),
-        lambda: Oracle(noise=(15, 1.0, 0.01)),
-    ),
-    Case(
-        "gs-cold",
-        ((GSInfoNCE, {**_GS, "temperature": 0.001}),),
-        lambda: Oracle(0.001, noise=_NOISE),
-        0.001,
-    ),
-    Case("is-cse-official", (_is_cse(_OFFICIAL),), lambda: Oracle(smoothing=_OFFICIAL)),
-    Case("is-cse-paper", (_is_cse(_PAPER),), lambda: Oracle(smoothing=_PAPER)),
-    Case("is-cse-rising", (_is_cse(_RISING),), lambda: Oracle(smoothing=_RISING)),
-    Case(
-        "is-cse-from-0",
-        (_is_cse(_smoothing(start=0.0)),),
-        lambda: Oracle(smoothing=_smoothing(start=0.0)),
-    ),
-    Case(
-        "is-cse-sharp",
-        (_is_cse(_smoothing(beta=0.1, k=5)),),
-        lambda: Oracle(smoothing=_smoothing(beta=0.1, k=5)),
-    ),
-    Case(
-        "is-cse-cold",
-        (_with_temperature(_is_cse(_OFFICIAL), 0.001),),
-        lambda: Oracle(0.001, smoothing=_OFFICIAL),
-        0.001,
-    ),
+    _case("simcse", (SimCSE, {})),
+    _case("simcse-cold", (SimCSE, {}), t=0.001),
+    _case("simcse-warm", (SimCSE, {}), t=1.0),
+    _case("gs", _gs(), noise=_NOISE),
+    _case("gs-lambda", _gs(0.8, 0.5, 40.0), noise=(4, 0.5, 40.0)),
+    _case("gs-small-lambda", _gs(3.0, weight=0.01), noise=(15, 1.0, 0.01)),
+    _case("gs-cold", _gs(), t=0.001, noise=_NOISE),
+    _smoothed("is-cse-official"),
+    _smoothed("is-cse-paper", official=False),
+    _smoothed("is-cse-rising", alpha=0.4, start=0.05),
+    _smoothed("is-cse-from-0", start=0.0),
+    _smoothed("is-cse-sharp", beta=0.1, k=5),
+    _smoothed("is-cse-cold", t=0.001),
     *(
-        _sscl(
-            f"sscl-{positive}-{negatives}-{sides}{'-detach' * detach}{'-average' * average}",
-            positive=positive,
-            negatives=negatives,
-            sides=sides,
-            detach=detach,
-            average=average,
-        )
-        for positive, negatives, sides, detach, average in itertools.product(
+        _sscl(f"sscl-{p}-{n}-{sides}{'-detach' * detach}{'-average' * average}",
+              positive=p, negatives=n, sides=sides, detach=detach, average=average)
+        for p, n, sides, detach, average in itertools.product(
             ("dropout", "self"), ("all", "own"), ("both", "one"), (False, True), (False, True)
         )
     ),
     *(_sscl(f"sscl-stack-{stack}", stack=stack) for stack in (0, 1, 3)),
     *(_sscl(f"sscl-layer-{layer}", layer=layer) for layer in (1, 2, 3)),
     _sscl("sscl-cold", t=0.001, negatives="own"),
-    Case(
-        "gs+is-cse",
-        ((GSInfoNCE, _GS), _is_cse(_OFFICIAL)),
-        lambda: Oracle(noise=_NOISE, smoothing=_OFFICIAL),
-    ),
-    Case(
-        "is-cse+gs",
-        (_is_cse(_PAPER), (GSInfoNCE, _GS)),
-        lambda: Oracle(noise=_NOISE, smoothing=_PAPER),
-    ),
-    Case(
-        "gs+sscl", ((GSInfoNCE, _GS), (SSCL, _SSCL)), lambda: Oracle(noise=_NOISE, layers=_LAYERS)
-    ),
-    Case(
-        "sscl+gs", ((SSCL, _SSCL), (GSInfoNCE, _GS)), lambda: Oracle(noise=_NOISE, layers=_LAYERS)
-    ),
-    Case(
-        "gs+sscl-self",
-        ((SSCL, {"positive": "self"}), (GSInfoNCE, _GS)),
-        lambda: Oracle(noise=_NOISE, layers=_LAYERS | {"average": False, "same": True}),
-    ),
-    Case(
-        "is-cse+sscl",
-        (_is_cse(_OFFICIAL), (SSCL, _SSCL)),
-        lambda: Oracle(layers=_LAYERS, smoothing=_OFFICIAL),
-    ),
-    Case(
-        "sscl+is-cse",
-        ((SSCL, {**_SSCL, "temperature": 0.1}), _is_cse(_PAPER)),
-        lambda: Oracle(0.1, layers=_LAYERS, smoothing=_PAPER),
-        0.1,
-    ),
-    Case(
-        "gs+is-cse+sscl",
-        ((GSInfoNCE, _GS), _is_cse(_RISING), (SSCL, _SSCL)),
-        lambda: Oracle(noise=_NOISE, layers=_LAYERS, smoothing=_RISING),
-    ),
-    Case(
-        "gs+sscl-stack-0",
-        ((GSInfoNCE, _GS), (SSCL, {**_SSCL, "stack": 0})),
-        lambda: Oracle(noise=_NOISE),
-    ),
-]
+    _case("gs+is-cse", _gs(), _is_cse(_OFFICIAL), noise=_NOISE, smoothing=_OFFICIAL),
+    _case("is-cse+gs", _is_cse(_PAPER), _gs(), noise=_NOISE, smoothing=_PAPER),
+    _case("gs+sscl", _gs(), _SSCL, noise=_NOISE, layers=_LAYERS),
+    _case("sscl+gs", _SSCL, _gs(), noise=_NOISE, layers=_LAYERS),
+    _case("gs+sscl-self", (SSCL, {"positive": "self"}), _gs(),
+          noise=_NOISE, layers=_layers(positive="self")),
+    _case("is-cse+sscl", _is_cse(_OFFICIAL), _SSCL, layers=_LAYERS, smoothing=_OFFICIAL),
+    _case("sscl+is-cse", _SSCL, _is_cse(_PAPER), t=0.1, layers=_LAYERS, smoothing=_PAPER),
+    _case("gs+is-cse+sscl", _gs(), _is_cse(_RISING), _SSCL,
+          noise=_NOISE, layers=_LAYERS, smoothing=_RISING),
+    _case("gs+sscl-stack-0", _gs(), (SSCL, {"stack": 0, "average": True}), noise=_NOISE),
+]  # fmt: skip
 BY_NAME = {case.name: case for case in CASES}
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a backbone might give for one batch: two views (n, d) and their vectors at every
-    intermediate layer."""
+    """What a backbone might give for a batch: two views (n, d) and their intermediate layers."""
 
-    views: tuple[Tensor, Tensor]
-    lower: dict[int, tuple[Tensor, Tensor]]
+    tensors: list[Tensor]  # the views first, then those of layers 1, 2, ...
+
+    @property
+    def views(self) -> tuple[Tensor, ...]:
+        return tuple(self.tensors[:2])
 
     def leaves(self, dtype: torch.dtype) -> list[Tensor]:
-        tensors = [
-            *self.views,
-            *(view for layer in sorted(self.lower) for view in self.lower[layer]),
-        ]
-        return [tensor.detach().to(dtype, copy=True).requires_grad_() for tensor in tensors]
+        return [tensor.detach().to(dtype, copy=True).requires_grad_() for tensor in self.tensors]
 
 
 HARD = ("near-duplicates", "duplicates", "opposites", "tiny", "huge", "mixed-norms", "one", "two")
@@ -242,8 +160,7 @@ DTYPES = (torch.float64, torch.float32)
 
 
 def tolerance(kind: str, dtype: torch.dtype) -> float:
-    """Of `disagreement`. Rounding of float32 is up to 5e-5 on hard tensors, 5e-6 on others,
-    whatever the processor."""
+    """Rounding of float32 is up to 5e-5 on hard tensors, 5e-6 on others, whatever the processor."""
     return 1e-6 if dtype == torch.float64 else 1e-3 if kind in HARD else 1e-4
 
 
@@ -266,63 +183,78 @@ def batch(kind: str, number: int, n: int = N) -> Batch:
     second = first + noise * normal() if noise < 1 else normal()
     if kind == "opposites":
         second = -first + 0.01 * normal()
-    lower = {
-        layer: (
-            first + (DEPTH - layer) * noise * normal(),
-            second + (DEPTH - layer) * noise * normal(),
-        )
-        for layer in range(1, DEPTH)
-    }
-    tensors = [first, second, *(view for pair in lower.values() for view in pair)]
-    if kind in ("tiny", "huge", "mixed-norms"):
-        powers = {
-            "tiny": torch.full((n,), -8.0),
-            "huge": torch.full((n,), 8.0),
-            "mixed-norms": torch.linspace(-6, 6, n),
-        }[kind]
-        tensors = [10 ** powers.double().unsqueeze(1) * tensor for tensor in tensors]
-    first, second, *rest = [tensor.float().double() for tensor in tensors]
-    return Batch(
-        (first, second), {layer: (rest[2 * i], rest[2 * i + 1]) for i, layer in enumerate(lower)}
-    )
-
-
-def _views(leaves: Sequence[Tensor]) -> Views:
-    return Views(tuple(leaves[:2]), lambda layer: (leaves[2 * layer], leaves[2 * layer + 1]))
+    tensors = [first, second]
+    for layer in range(1, DEPTH):
+        tensors += [view + (DEPTH - layer) * noise * normal() for view in (first, second)]
+    powers = {"tiny": (-8, -8), "huge": (8, 8), "mixed-norms": (-6, 6)}.get(kind)
+    if powers:
+        scales = 10 ** torch.linspace(*powers, n).double().unsqueeze(1)
+        tensors = [scales * tensor for tensor in tensors]
+    return Batch([tensor.float().double() for tensor in tensors])
 
 
 def step(index: int, batch_size: int = BATCH_SIZE) -> Step:
     return Step(index, TOTAL, batch_size, SEED)
 
 
-def method_step(
-    method: Any, leaves: Sequence[Tensor], index: int, batch_size: int = BATCH_SIZE
-) -> tuple[Tensor, list[Tensor]]:
-    """Loss of a method and its gradient with respect to every leaf (views first, then layers 1, 2,
-    ...)."""
-    loss = method.loss(_views(leaves), step(index, batch_size))
+Gradients = tuple[Tensor, list[Tensor]]  # a loss and its gradient with respect to every leaf
+
+
+def gradients(loss: Tensor, leaves: Sequence[Tensor]) -> Gradients:
     assert loss.dtype == leaves[0].dtype
     assert loss.shape == ()
-    return loss.detach(), _gradients(loss, leaves)
-
-
-def oracle_step(
-    oracle: Oracle, leaves: Sequence[Tensor], index: int
-) -> tuple[Tensor, list[Tensor]]:
-    lower = {layer: (leaves[2 * layer], leaves[2 * layer + 1]) for layer in range(1, DEPTH)}
-    loss = oracle(leaves[0], leaves[1], lower, index=index, total=TOTAL, seed=SEED)
-    return loss.detach(), _gradients(loss, leaves)
-
-
-def _gradients(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
     # A batch of one has a constant loss; a method may return it without a graph.
     if not loss.requires_grad:
-        return [torch.zeros_like(leaf) for leaf in leaves]
-    found = torch.autograd.grad(loss, leaves, allow_unused=True)
-    return [
-        torch.zeros_like(leaf) if grad is None else grad
-        for grad, leaf in zip(found, leaves, strict=True)
-    ]
+        return loss, [torch.zeros_like(leaf) for leaf in leaves]
+    return loss.detach(), list(torch.autograd.grad(loss, leaves, materialize_grads=True))
+
+
+def method_step(
+    method: Any, leaves: Sequence[Tensor], index: int, batch_size: int = BATCH_SIZE
+) -> Gradients:
+    views = Views(tuple(leaves[:2]), lambda layer: (leaves[2 * layer], leaves[2 * layer + 1]))
+    return gradients(method.loss(views, step(index, batch_size)), leaves)
+
+
+@cache
+def expected(case: Case, kind: str) -> list[tuple[Batch, Gradients]]:
+    """Batches of consecutive steps with the oracle's losses and gradients."""
+    oracle, found = case.oracle(), []
+    for index in STEPS if oracle.memory else STEPS[:2]:
+        content = batch(kind, index)
+        leaves = content.leaves(torch.float64)
+        lower = {layer: (leaves[2 * layer], leaves[2 * layer + 1]) for layer in range(1, DEPTH)}
+        loss = oracle(leaves[0], leaves[1], lower, index=index, total=TOTAL, seed=SEED)
+        found.append((content, gradients(loss, leaves)))
+    return found
+
+
+def floor_of(dtype: torch.dtype, t: float) -> float:
+    """What a difference is relative to where the oracle's value is smaller, for rounding alone
+    decides the digits of a vanishing loss: in float32 a cosine is off by about 1e-7, which the
+    temperature divides, and 1e-4 of the floor is 2.5 of these."""
+    return 1e-3 if dtype == torch.float64 else 0.0025 / t
+
+
+def unit_of(t: float) -> Callable[[Tensor], Tensor]:
+    """By what a gradient is multiplied: temperature x norm of the vector x batch size."""
+    return lambda leaf: t * len(leaf) * leaf.norm(dim=1, keepdim=True)
+
+
+def difference(
+    found: Gradients,
+    wanted: Gradients,
+    leaves: Sequence[Tensor],
+    floor: float,
+    unit: Callable[[Tensor], Tensor | float],
+) -> float:
+    """The largest difference of the loss or of a gradient, relative to its largest entry."""
+    worst = [abs(found[0].item() - wanted[0].item()) / max(abs(wanted[0].item()), floor)]
+    for leaf, own, other in zip(leaves, found[1], wanted[1], strict=True):
+        size = unit(leaf.detach().double())
+        scale = max((other * size).abs().max().item(), floor)
+        worst.append(((own.double() - other) * size).abs().max().item() / scale)
+    return max(value if math.isfinite(value) else math.inf for value in worst)
 
 
 def disagreement(
@@ -332,35 +264,28 @@ def disagreement(
     dtypes: Sequence[torch.dtype] = (torch.float64,),
     build: Callable[[], Any] | None = None,
 ) -> dict[torch.dtype, float]:
-    """The largest relative difference between method and oracle in loss or gradient over
-    consecutive steps, by type.
+    """The largest difference between method and oracle over consecutive steps, by type."""
+    found = {}
+    for dtype in dtypes:
+        method, floor = (build or case.build)(), floor_of(dtype, case.temperature)
+        found[dtype] = 0.0
+        for index, (content, wanted) in enumerate(expected(case, kind)):
+            leaves = content.leaves(dtype)
+            own = method_step(method, leaves, index)
+            worst = difference(own, wanted, leaves, floor, unit_of(case.temperature))
+            found[dtype] = max(found[dtype], worst)
+    return found
 
-    A gradient's natural unit is 1 / (temperature x norm of the vector x batch size). Differences
-    are relative to the oracle's value, or to a floor where the value is smaller, for rounding alone
-    decides the digits of a vanishing loss: 1e-3 in float64; in float32 a cosine is off by about
-    1e-7, which the temperature divides, and 1e-4 of the floor is 2.5 of these.
-    """
-    methods = {dtype: (build or case.build)() for dtype in dtypes}
-    floors = {torch.float64: 1e-3, torch.float32: 0.0025 / case.temperature}
-    oracle = case.oracle()
-    worst = dict.fromkeys(dtypes, 0.0)
-    for index in STEPS if oracle.memory else STEPS[:2]:
-        content = batch(kind, index)
-        leaves = content.leaves(torch.float64)
-        loss, gradients = oracle_step(oracle, leaves, index)
-        for dtype, method in methods.items():
-            own_loss, own_gradients = method_step(method, content.leaves(dtype), index)
-            differences = [
-                abs(own_loss.item() - loss.item()) / max(abs(loss.item()), floors[dtype])
-            ]
-            for leaf, own, expected in zip(leaves, own_gradients, gradients, strict=True):
-                unit = case.temperature * len(leaf) * leaf.detach().norm(dim=1, keepdim=True)
-                difference = ((own.double() - expected) * unit).abs().max().item()
-                differences.append(
-                    difference / max((expected * unit).abs().max().item(), floors[dtype])
-                )
-            worst[dtype] = max(
-                worst[dtype],
-                *(value if math.isfinite(value) else math.inf for value in differences),
-            )
-    return worst
+
+def is_caught(
+    case: Case, mutate: Mutation, patch: pytest.MonkeyPatch, kinds: Sequence[str]
+) -> bool:
+    """Whether a spoilt method disagrees with its oracle on batches of one of these kinds."""
+
+    def build() -> Any:
+        method = case.build()
+        patch.undo()
+        mutate(method, patch)
+        return method
+
+    return any(disagreement(case, kind, build=build)[torch.float64] > 1e-6 for kind in kinds)

@@ -1,13 +1,12 @@
-"""Shared by the tests of methods outside the formula: how far two losses disagree, and a run of the
-tiny backbone."""
+"""Shared by the tests of methods outside the formula, and runs on the tiny backbones."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -15,17 +14,12 @@ from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from methods.base import Step
+from tests.methods.cases import Gradients, difference, gradients
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 Loss = Callable[[Sequence[Tensor]], Tensor]
-
-
-def gradients(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
-    found = torch.autograd.grad(loss, leaves, allow_unused=True)
-    return [
-        torch.zeros_like(leaf) if grad is None else grad
-        for grad, leaf in zip(found, leaves, strict=True)
-    ]
+Patch = pytest.MonkeyPatch
+Train = Callable[..., Path]  # the fixture train_tiny
 
 
 def disagreement(
@@ -36,30 +30,14 @@ def disagreement(
     floor: float = 1e-6,
     unit: Callable[[Tensor], Tensor | float] = lambda leaf: 1.0,
 ) -> float:
-    """The largest difference between a loss and its oracle, or between their gradients, relative to
-    the largest entry.
+    """The largest `cases.difference` of a loss of `dtype` from its oracle in float64."""
 
-    Args:
-        own: the method's loss of leaves of type `dtype`; `oracle`'s are float64.
-        floor: what a difference is relative to where the oracle's value is smaller.
-        unit: of a leaf's gradient, which is multiplied by it.
-    """
-
-    def step(loss: Loss, kind: torch.dtype) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def step(loss: Loss, kind: torch.dtype) -> tuple[Gradients, list[Tensor]]:
         leaves = [tensor.detach().to(kind, copy=True).requires_grad_() for tensor in tensors]
-        value = loss(leaves)
-        assert value.dtype == kind
-        assert value.shape == ()
-        return value.detach(), gradients(value, leaves), leaves
+        return gradients(loss(leaves), leaves), leaves
 
-    value, found, leaves = step(own, dtype)
-    expected, wanted, _ = step(oracle, torch.float64)
-    differences = [abs(value.item() - expected.item()) / max(abs(expected.item()), floor)]
-    for leaf, one, other in zip(leaves, found, wanted, strict=True):
-        size = unit(leaf.detach().double())
-        scale = max((other * size).abs().max().item(), floor)
-        differences.append(((one.double() - other) * size).abs().max().item() / scale)
-    return max(difference if math.isfinite(difference) else math.inf for difference in differences)
+    found, leaves = step(own, dtype)
+    return difference(found, step(oracle, torch.float64)[0], leaves, floor, unit)
 
 
 def vectors(kind: str, *shape: int, seed: int = 0) -> Tensor:
@@ -74,6 +52,24 @@ def vectors(kind: str, *shape: int, seed: int = 0) -> Tensor:
 HARD = ("near-duplicates", "duplicates", "large", "tiny")
 
 
+def run_of(
+    text: str,
+    backbone: object = "bert-base-uncased",
+    corpus_name: object = "wiki1m",
+    data: object = "senteval",
+    seed: int = 1,
+    **recipe: Any,
+) -> Run:
+    return resolve(
+        text,
+        backbone_name=str(backbone),
+        corpus=str(corpus_name),
+        data=str(data),
+        seed=seed,
+        recipe=recipe,
+    )
+
+
 class Runs:
     """Runs of a method on a tiny backbone, to be stepped through by hand."""
 
@@ -81,14 +77,8 @@ class Runs:
         self.backbone, self.corpus, self.data, self.folder = backbone, corpus, data, folder
 
     def resolve(self, text: str, seed: int = 1, **recipe: Any) -> Run:
-        return resolve(
-            text,
-            backbone_name=str(self.backbone),
-            corpus=str(self.corpus),
-            data=str(self.data),
-            seed=seed,
-            recipe={"corpus": str(self.corpus), **recipe},
-        )
+        recipe = {"corpus": str(self.corpus), **recipe}
+        return run_of(text, self.backbone, self.corpus, self.data, seed, **recipe)
 
     def start(self, text: str, **recipe: Any) -> tuple[Any, RunContext, torch.nn.ModuleList]:
         """A prepared method, its context, and all that is trained."""
@@ -121,8 +111,7 @@ def some_steps(
 
 
 def restored_losses(runs: Runs, text: str) -> tuple[list[float], list[float]]:
-    """Losses of steps 3 and 4: gone on with, and by a new run that was given the state after step
-    2."""
+    """Losses of steps 3 and 4: gone on with, and by a new run given the state after step 2."""
     first, second = runs.start(text), runs.start(text)
     some_steps(*first, [0, 1, 2])
     second[2].load_state_dict(

@@ -1,5 +1,4 @@
-"""ESimCSE and DCLR among the cases of `cases`: their second models are tables of vectors, filled
-from each batch."""
+"""ESimCSE and DCLR as cases: their second models are tables of vectors, filled from each batch."""
 
 from __future__ import annotations
 
@@ -51,10 +50,9 @@ class FakeContext:
         return Views([self.states(view, model)[0][0][:, 0] for view in views], lambda layer: ())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QueueCase(Case):
-    """A case whose loss is a whole step: `prepare` before the first one, `extras`, the loss,
-    `after_loss`."""
+    """Its loss is a step: `prepare` before the first one, `extras`, the loss, `after_loss`."""
 
     def build(self) -> Any:
         method = super().build()
@@ -68,9 +66,8 @@ class QueueCase(Case):
                 self.prepare(context)
             context.backbone.vectors.data = first.detach().clone()
             for part in self.slots:
-                if (
-                    getattr(part, "complement", None) is not None
-                ):  # it judges a batch by its first view
+                # It judges a batch by its first view.
+                if getattr(part, "complement", None) is not None:
                     part.complement.vectors.data = first.detach().clone()
             step = replace(step, rows=range(len(first)))
             self.train()

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
+from tests.methods import test_dclr, test_esimcse, test_is_cse_groups
 from tests.methods.cases import CASES, DTYPES, HARD, Case, disagreement, tolerance
 
 # Of the 32 combinations of SSCL's switches, the hard tensors see those with at most one switch set.
-SWITCHES = ("self", "own", "one", "detach", "average")
-FEW = [
-    case
-    for case in CASES
-    if not case.name.startswith("sscl-")
-    or sum(word in case.name.split("-") for word in SWITCHES) <= 1
+SWITCHES = {"self", "own", "one", "detach", "average"}
+FEW = [one for one in CASES if len(SWITCHES & {*one.name.split("-")}) <= 1]
+SOFT = ("random", "close")
+DCLR, ESIMCSE, GROUPS = test_dclr.CASES, test_esimcse.CASES, test_is_cse_groups.BY_NAME
+PAIRS = [
+    *product(CASES, SOFT),
+    *product(FEW, HARD),
+    *product([*DCLR.values(), *ESIMCSE.values()], SOFT),
+    *product([DCLR[name] for name in ("paper", "paper-cold", "released", "released-cold")], HARD),
+    *product(
+        [DCLR[name] for name in ("all-false", "far", "released-far", "dclr+is-cse")],
+        ["near-duplicates", "one"],
+    ),
+    *product([ESIMCSE[name] for name in ("esimcse", "cold", "short")], HARD),
+    *product(GROUPS.values(), ["random"]),
+    *product([GROUPS["kmeans-official"]], ["close", *HARD]),
+    *product([GROUPS["both-paper"]], ["close", "near-duplicates"]),
+    (GROUPS["kmeans-cold"], "near-duplicates"),
 ]
 
 
-def _names(cases: list[Case]) -> list[str]:
-    return [case.name for case in cases]
-
-
-@pytest.mark.parametrize("kind", ["random", "close"])
-@pytest.mark.parametrize("case", CASES, ids=_names(CASES))
+@pytest.mark.parametrize(("case", "kind"), PAIRS, ids=lambda value: getattr(value, "name", value))
 def test_equals_oracle(case: Case, kind: str) -> None:
-    for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
-        assert difference < tolerance(kind, dtype), dtype
-
-
-@pytest.mark.parametrize("kind", HARD)
-@pytest.mark.parametrize("case", FEW, ids=_names(FEW))
-def test_equals_oracle_on_hard_tensors(case: Case, kind: str) -> None:
     for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
         assert difference < tolerance(kind, dtype), dtype

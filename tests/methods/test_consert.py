@@ -1,12 +1,9 @@
-"""ConSERT against its oracle: loss, augmented embeddings, a whole step; its mutations; its corpus
-and training."""
+"""ConSERT against its oracle: loss, augmented embeddings, a whole step; mutations; its corpus."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +11,21 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import methods.consert as module
 import methods.contrastive as base
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences, sts_sentences
-from bench.evaluation.scoring import score_tasks
-from bench.models.load import load_encoder
 from bench.models.packed_forward import Batch, forward
 from bench.runs import paths
-from bench.runs.resolve import resolve
 from methods.base import Refusal, Shape
-from methods.consert import AUGMENTATIONS, ConSERT, ConSERTHyper, augmented
+from methods.consert import ConSERT, ConSERTHyper, augmented
+from tests.methods.cases import floor_of, unit_of
 from tests.methods.outside import (
     HARD,
     TOLERANCE,
+    Patch,
     Runs,
     disagreement,
     restored_losses,
@@ -36,9 +33,9 @@ from tests.methods.outside import (
     vectors,
 )
 from tests.oracles.methods import named_generator, scalars
+from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import cut_elements, nt_xent, permuted
 
-Patch = pytest.MonkeyPatch
 N, WIDTH = 4, 5
 
 
@@ -54,10 +51,8 @@ def difference(
         lambda found: scale * nt_xent(scalars(found[0]), scalars(found[1]), t),
         leaves,
         dtype,
-        # As in `cases`: rounding decides a vanishing loss; a float32 cosine is off by 1e-7, which t
-        # divides.
-        floor={torch.float64: 1e-3, torch.float32: 0.0025 / t}[dtype],
-        unit=lambda leaf: t * n * leaf.norm(dim=1, keepdim=True),
+        floor_of(dtype, t),
+        unit_of(t),
     )
 
 
@@ -68,112 +63,54 @@ def test_equals_oracle(kind: str, t: float, dtype: torch.dtype) -> None:
     assert difference(kind, dtype, t) < TOLERANCE[dtype]
 
 
-def test_the_label_says_whether_the_test_was_seen() -> None:
-    def label(text: str) -> str:
-        return resolve(
-            text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=1
-        ).label
-
-    assert label("consert") == "ConSERT (has seen the STS test sentences)"
-    assert label("consert[epochs=1]") == "ConSERT (epochs=1) (has seen the STS test sentences)"
-    assert label("consert[corpus=wiki1m]") == "ConSERT (corpus=wiki1m)"
-
-
 def test_equals_oracle_with_a_scale_and_in_small_batches() -> None:
     assert difference("random", torch.float64, scale=0.3) < TOLERANCE[torch.float64]
     assert difference("random", torch.float64, n=2) < TOLERANCE[torch.float64]
-    assert (
-        ConSERT(ConSERTHyper(), Shape(WIDTH, 2)).loss(torch.randn(1, 5), torch.randn(1, 5)).item()
-        == 0
-    )
+    method = ConSERT(ConSERTHyper(), Shape(WIDTH, 2))
+    assert method.loss(torch.randn(1, 5), torch.randn(1, 5)).item() == 0
 
 
 # Mutations of the loss
 
-LOSSES: dict[str, Callable[[Patch], None]] = {}
+
+def one_direction(plain: Any, self: Any, a: Tensor, b: Tensor) -> Tensor:
+    logits = base.cosine(a, torch.cat([b, a])) / self.hyper.temperature
+    logits[:, len(a) :].fill_diagonal_(-torch.inf)
+    return F.cross_entropy(logits, torch.arange(len(a)))
 
 
-def mutation(spoil: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    LOSSES[spoil.__name__] = spoil
-    return spoil
+def other_view_alone(plain: Any, self: Any, a: Tensor, b: Tensor) -> Tensor:
+    logits, places = base.cosine(a, b) / self.hyper.temperature, torch.arange(len(a))
+    return (F.cross_entropy(logits, places) + F.cross_entropy(logits.T, places)) / 2
 
 
-def another_loss(patch: Patch, change: Callable[..., Tensor]) -> None:
-    plain = ConSERT.loss
-    patch.setattr(ConSERT, "loss", lambda self, first, second: change(self, plain, first, second))
+def loss(change: Callable[..., Tensor]) -> Mutation:
+    return patched(ConSERT, "loss", change)
 
 
-@mutation
-def one_direction(patch: Patch) -> None:
-    def change(self: Any, plain: Any, a: Tensor, b: Tensor) -> Tensor:
-        logits = base.cosine(a, torch.cat([b, a])) / self.hyper.temperature
-        logits[:, len(a) :].fill_diagonal_(-torch.inf)
-        return torch.nn.functional.cross_entropy(logits, torch.arange(len(a)))
-
-    another_loss(patch, change)
-
-
-@mutation
-def other_view_alone(patch: Patch) -> None:
-    def change(self: Any, plain: Any, a: Tensor, b: Tensor) -> Tensor:
-        logits, places = base.cosine(a, b) / self.hyper.temperature, torch.arange(len(a))
-        entropy = torch.nn.functional.cross_entropy
-        return (entropy(logits, places) + entropy(logits.T, places)) / 2
-
-    another_loss(patch, change)
-
-
-@mutation
-def itself_a_candidate(patch: Patch) -> None:
-    plain = torch.Tensor.masked_fill
-    patch.setattr(
-        torch.Tensor, "masked_fill", lambda self, mask, value: plain(self, mask & False, value)
-    )
-
-
-@mutation
-def partner_of_the_next_sentence(patch: Patch) -> None:
-    another_loss(patch, lambda self, plain, a, b: plain(self, a, b.roll(1, 0)))
-
-
-@mutation
-def second_view_detached(patch: Patch) -> None:
-    another_loss(patch, lambda self, plain, a, b: plain(self, a, b.detach()))
-
-
-@mutation
-def product_in_place_of_cosine(patch: Patch) -> None:
-    patch.setattr(base, "cosine", lambda a, b: a @ b.T)
-
-
-@mutation
-def temperature_multiplied(patch: Patch) -> None:
-    plain = base.cosine
-    patch.setattr(base, "cosine", lambda a, b: plain(a, b) * 0.01)
-
-
-@mutation
-def sum_of_both_directions(patch: Patch) -> None:
-    another_loss(patch, lambda self, plain, a, b: 2 * plain(self, a, b))
-
-
-@mutation
-def computed_in_float32(patch: Patch) -> None:
-    another_loss(patch, lambda self, plain, a, b: plain(self, a.float(), b.float()).double())
+LOSSES: dict[str, Mutation] = {
+    "one_direction": loss(one_direction),
+    "other_view_alone": loss(other_view_alone),
+    "itself_a_candidate": patched(
+        torch.Tensor, "masked_fill",
+        lambda plain, self, mask, value: plain(self, mask & False, value)),
+    "partner_of_the_next_sentence": loss(lambda plain, self, a, b: plain(self, a, b.roll(1, 0))),
+    "second_view_detached": loss(lambda plain, self, a, b: plain(self, a, b.detach())),
+    "product_in_place_of_cosine": patched(base, "cosine", lambda plain, a, b: a @ b.T),
+    "temperature_multiplied": patched(base, "cosine", lambda plain, a, b: plain(a, b) * 0.01),
+    "sum_of_both_directions": loss(lambda plain, *given: 2 * plain(*given)),
+    "computed_in_float32": loss(
+        lambda plain, self, a, b: plain(self, a.float(), b.float()).double()),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_mutation_of_the_loss_is_caught(name: str, monkeypatch: Patch) -> None:
-    LOSSES[name](monkeypatch)
+    LOSSES[name](None, monkeypatch)
     assert difference("random", torch.float64) > TOLERANCE[torch.float64]
 
 
 # Augmentations
-
-
-@pytest.fixture
-def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
-    return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
 
 
 def embedded(
@@ -186,10 +123,8 @@ def embedded(
     )
     rows = []
     for place, token in enumerate(tokens):
-        x = (
-            layer.word_embeddings.weight[token]
-            + layer.position_embeddings.weight[start + order[place]]
-        )
+        x = layer.word_embeddings.weight[token]
+        x = x + layer.position_embeddings.weight[start + order[place]]
         x = x + layer.token_type_embeddings.weight[0]
         norm = layer.LayerNorm
         x = (x - x.mean()) / (x.var(unbiased=False) + norm.eps).sqrt() * norm.weight + norm.bias
@@ -197,12 +132,7 @@ def embedded(
     return torch.stack(rows)
 
 
-def disagreeing_embeddings(
-    context: Any,
-    names: tuple[str, str],
-    rate: float = 0.2,
-    patch: Callable[[Any], None] | None = None,
-) -> float:
+def disagreeing_embeddings(context: Any, names: tuple[str, str], rate: float = 0.2) -> float:
     """The largest difference between what the hooks make of a batch's embeddings and the oracle."""
     tokens = [context.tokens()[row] for row in (0, 7, 3)]
     batch = Batch.of([row for row in tokens for _ in range(2)], context.tokenizer.pad_token_id)
@@ -223,15 +153,11 @@ def disagreeing_embeddings(
     return worst
 
 
-PAIRS = [
-    ("feature_cutoff", "shuffle"),
-    ("plain", "shuffle"),
-    ("token_cutoff", "dropout"),
-    ("shuffle", "plain"),
-]
+PAIRS = [("feature_cutoff", "shuffle"), ("plain", "shuffle"), ("token_cutoff", "dropout")]
+PAIRS += [("shuffle", "plain"), ("shuffle", "shuffle"), ("plain", "plain")]
 
 
-@pytest.mark.parametrize("names", [*PAIRS, ("shuffle", "shuffle"), ("plain", "plain")])
+@pytest.mark.parametrize("names", PAIRS)
 def test_embeddings_are_augmented_as_the_oracle_says(runs: Runs, names: tuple[str, str]) -> None:
     _, context, modules = runs.start("consert")
     modules.double().eval()
@@ -239,50 +165,34 @@ def test_embeddings_are_augmented_as_the_oracle_says(runs: Runs, names: tuple[st
     assert disagreeing_embeddings(context, names, rate=0.55) < 1e-12
 
 
-def spoil_orders(change: Callable[[Tensor, Sequence[int]], Tensor]) -> Callable[[Patch], None]:
-    plain = module.shuffled
-
-    def spoil(patch: Patch) -> None:
-        patch.setattr(
-            module,
-            "shuffled",
-            lambda lengths, padded, draw: change(plain(lengths, padded, draw), lengths),
-        )
-
-    return spoil
+def orders(change: Callable[[Tensor], Tensor]) -> Mutation:
+    return patched(module, "shuffled", lambda plain, *given: change(plain(*given)))
 
 
-def spoil_cuts(change: Callable[..., Tensor | None]) -> Callable[[Patch], None]:
-    plain = module.cutoff_mask
+def cuts(change: Callable[[Tensor], Tensor | None]) -> Mutation:
+    def cut(plain: Any, *given: Any) -> Tensor | None:
+        mask = plain(*given)
+        return None if mask is None else change(mask)
 
-    def spoil(patch: Patch) -> None:
-        patch.setattr(module, "cutoff_mask", lambda *given: change(plain, *given))
-
-    return spoil
+    return patched(module, "cutoff_mask", cut)
 
 
-SPOILT: dict[str, Callable[[Patch], None]] = {
-    "not shuffled": spoil_orders(lambda orders, lengths: orders.sort(1).values),
-    "the inverse order": spoil_orders(lambda orders, lengths: orders.argsort(1)),
-    "padding shuffled along": spoil_orders(lambda orders, lengths: orders.roll(1, 1)),
-    "the neighbour's order": spoil_orders(lambda orders, lengths: orders.roll(1, 0)),
-    "nothing cut": spoil_cuts(lambda plain, *given: None),
-    "rescaled": spoil_cuts(
-        lambda plain, *given: None if (m := plain(*given)) is None else m / m.mean()
-    ),
-    "kept and cut exchanged": spoil_cuts(
-        lambda plain, *given: None if (m := plain(*given)) is None else 1 - m
-    ),
-    "tokens for features": spoil_cuts(
-        lambda plain, name, *given: plain(
-            {"feature_cutoff": "token_cutoff"}.get(name, name), *given
-        )
-    ),
-    "cut of the neighbour": spoil_cuts(
-        lambda plain, *given: None if (m := plain(*given)) is None else m.roll(1, 0)
-    ),
-    "twice the rate": spoil_cuts(
-        lambda plain, *given: plain(*given[:-2], 2 * given[-2], given[-1])
+def of_tokens(plain: Any, name: str, *given: Any) -> Tensor | None:
+    return plain({"feature_cutoff": "token_cutoff"}.get(name, name), *given)
+
+
+SPOILT: dict[str, Mutation] = {
+    "not shuffled": orders(lambda orders: orders.sort(1).values),
+    "the inverse order": orders(lambda orders: orders.argsort(1)),
+    "padding shuffled along": orders(lambda orders: orders.roll(1, 1)),
+    "the neighbour's order": orders(lambda orders: orders.roll(1, 0)),
+    "nothing cut": cuts(lambda mask: None),
+    "rescaled": cuts(lambda mask: mask / mask.mean()),
+    "kept and cut exchanged": cuts(lambda mask: 1 - mask),
+    "tokens for features": patched(module, "cutoff_mask", of_tokens),
+    "cut of the neighbour": cuts(lambda mask: mask.roll(1, 0)),
+    "twice the rate": patched(
+        module, "cutoff_mask", lambda plain, *given: plain(*given[:-2], 2 * given[-2], given[-1])
     ),
 }
 
@@ -292,7 +202,7 @@ def test_a_spoilt_augmentation_is_caught(runs: Runs, monkeypatch: Patch) -> None
     modules.double().eval()
     for name, spoil in SPOILT.items():
         with monkeypatch.context() as patch:
-            spoil(patch)
+            spoil(None, patch)
             assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) > 1e-3, name
     assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) < 1e-12
 
@@ -308,22 +218,14 @@ def test_views_swapped_are_caught(runs: Runs, monkeypatch: Patch) -> None:
 
 
 def test_a_cut_takes_its_share_rounded_down() -> None:
-    draw = torch.Generator().manual_seed(0)
-    lengths = [9, 4, 5]
-    features = module.cutoff_mask("feature_cutoff", lengths, 9, 32, 0.2, draw)
-    assert features is not None
-    assert (features == 0).sum((1, 2)).tolist() == [6, 6, 6]
-    tokens = module.cutoff_mask("token_cutoff", lengths, 9, 32, 0.2, draw)
-    assert tokens is not None
-    assert (tokens == 0).sum((1, 2)).tolist() == [1, 0, 1]
-    elements = module.cutoff_mask("dropout", lengths, 9, 32, 0.2, draw)
-    assert elements is not None
-    assert [(row[:n] == 0).sum().item() for row, n in zip(elements, lengths, strict=True)] == [
-        57,
-        25,
-        32,
-    ]
-    assert all((row[n:] == 1).all() for row, n in zip(elements, lengths, strict=True))
+    draw, lengths = torch.Generator().manual_seed(0), [9, 4, 5]
+    shares = {"feature_cutoff": [6, 6, 6], "token_cutoff": [1, 0, 1], "dropout": [57, 25, 32]}
+    for name, expected in shares.items():
+        mask = module.cutoff_mask(name, lengths, 9, 32, 0.2, draw)
+        assert mask is not None
+        if name == "dropout":
+            assert all((row[n:] == 1).all() for row, n in zip(mask, lengths, strict=True))
+        assert (mask == 0).sum((1, 2)).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -375,8 +277,7 @@ def test_draws_are_of_the_step_and_differ_between_sentences_and_views(runs: Runs
 
 @pytest.mark.parametrize("setting", ["paper", "official"])
 def test_a_step_is_the_loss_of_both_views(runs: Runs, setting: str) -> None:
-    """Each view of each sentence passed through the backbone alone, its embeddings made by the
-    oracle."""
+    """Each view of each sentence alone, its embeddings made by the oracle."""
     method, context, modules = runs.start(
         f"consert[second=plain,first=token_cutoff,rate=0.4]@{setting}"
     )
@@ -410,67 +311,6 @@ def test_state_is_saved_and_restored(runs: Runs) -> None:
 # Settings and refusals
 
 
-def test_what_the_sources_say() -> None:
-    def run(backbone: str, setting: str) -> Any:
-        return resolve(
-            f"consert@{setting}", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1
-        )
-
-    for backbone in ("bert-base-uncased", "roberta-base"):
-        found = run(backbone, "official")
-        recipe, hyper = found.recipe, found.parts[0][2]
-        assert found.corpus == "sts"
-        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.patience) == (
-            96,
-            5e-7,
-            64,
-            10,
-        )
-        assert (recipe.epochs, recipe.select_every, recipe.dropout, recipe.pooler) == (
-            10,
-            200,
-            0.0,
-            "avg",
-        )
-        assert (hyper["first"], hyper["second"], hyper["rate"], hyper["scale"]) == (
-            "feature_cutoff",
-            "shuffle",
-            0.2,
-            0.3,
-        )
-        assert run(backbone, "paper").recipe == replace(recipe, pooler="avg_top2")
-    for backbone in ("bert-large-uncased", "roberta-large"):
-        found = run(backbone, "official")
-        recipe, hyper = found.recipe, found.parts[0][2]
-        assert (recipe.epochs, recipe.select_every, recipe.dropout) == (25, 100, None)
-        assert (hyper["first"], hyper["second"], hyper["scale"]) == ("plain", "shuffle", 0.3)
-        found = run(backbone, "paper")
-        assert (found.recipe.epochs, found.recipe.dropout, found.parts[0][2]["first"]) == (
-            25,
-            0.0,
-            "feature_cutoff",
-        )
-    assert "test sentences" in found.label
-
-
-@pytest.mark.parametrize(
-    ("hyper", "problem"),
-    [
-        ({"temperature": 0.0}, "temperature > 0"),
-        ({"rate": 1.0}, "rate < 1, not 1.0"),
-        ({"rate": -0.1}, "rate < 1, not -0.1"),
-        ({"scale": 0.0}, "scale > 0"),
-        ({"first": "cutoff"}, "'first' of 'consert' is one of plain, shuffle"),
-        ({"second": "noise"}, "'second' of 'consert' is one of"),
-    ],
-)
-def test_impossible_hyper_parameters_are_refused(hyper: dict[str, Any], problem: str) -> None:
-    with pytest.raises(Refusal, match=problem):
-        ConSERT.check(ConSERTHyper(**hyper))
-    for name in AUGMENTATIONS:
-        ConSERT.check(ConSERTHyper(first=name, second=name))
-
-
 def test_a_backbone_with_other_embeddings_is_refused(runs: Runs) -> None:
     method, context, _ = runs.start("consert")
     del context.backbone.embeddings.position_embeddings
@@ -495,9 +335,8 @@ def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data: Path, tmp_path:
     assert read_sentences(path) == found
     assert corpus_identity(path)["name"] == "sts"
     before = path.stat().st_mtime_ns
-    assert (
-        paths.corpus_file("sts", tmp_path, str(tiny_data)).stat().st_mtime_ns == before
-    )  # not written again
+    # Not written again.
+    assert paths.corpus_file("sts", tmp_path, str(tiny_data)).stat().st_mtime_ns == before
     path.write_text("stale\n")
     assert read_sentences(paths.corpus_file("sts", tmp_path, str(tiny_data))) == found
 
@@ -506,20 +345,3 @@ def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data: Path, tmp_path:
 @pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
 def test_the_real_corpus_has_as_many_sentences_as_the_released_code_reads() -> None:
     assert len(sts_sentences(Path(os.environ["BENCH_DATA"]))) == 89_192
-
-
-def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
-    train_tiny: Callable[..., Path], tiny_data: Path
-) -> None:
-    """On its own corpus, the sentences of the tiny STS sets."""
-    given = {"batch_size": 64, "epochs": 1}
-    folder, again = train_tiny("consert", **given), train_tiny("consert", fresh=True, **given)
-    outcome = json.loads((folder / "outcome.json").read_text())
-    assert [corpus["name"] for corpus in outcome["provenance"]["corpora"]] == ["sts"]
-    outcome = outcome["outcome"]
-    assert (outcome["status"], outcome["steps"]) == ("finished", 7)
-    encoder = load_encoder(folder / "encoder")
-    assert encoder.identity == load_encoder(again / "encoder").identity
-    assert encoder.pooler == "avg_top2"  # type: ignore[attr-defined]
-    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
-    assert record["value"] == outcome["best_dev"]

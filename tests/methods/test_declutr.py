@@ -1,29 +1,32 @@
-"""DeCLUTR: its loss against an oracle, where its spans lie, what is masked, and a training from end
-to end."""
+"""DeCLUTR: its loss against an oracle, where its spans lie, what is masked, and a training."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import methods.declutr as declutr
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, cosine
 from methods.declutr import DeCLUTR, DeCLUTRHyper, sample_spans
+from tests.methods import outside
+from tests.methods.outside import Patch, Train
 from tests.oracles import spans as oracle
+from tests.oracles.mutations import Mutation, patched
+from tests.training.test_loop import log_of
 
 SMALL = {"shortest": 2, "longest": 6, "document": 24}
 N, P, WIDTH, VOCABULARY = 4, 2, 5, 7
@@ -51,39 +54,27 @@ def vectors(kind: str, number: int = 0) -> list[Tensor]:
             anchors[:1] + spread * normal(len(part), WIDTH) for part in (anchors, positives)
         )
     scale = {"tiny": 1e-8, "huge": 1e8}.get(kind, 1.0)
-    return [
-        part.float().double()
-        for part in (anchors * scale, positives * scale, normal(6, VOCABULARY))
-    ]
+    parts = (anchors * scale, positives * scale, normal(6, VOCABULARY))
+    return [part.float().double() for part in parts]
 
 
 TARGETS = torch.tensor([0, 3, 6, 6, 1, 2])
 KINDS = ("random", "near-duplicates", "duplicates", "tiny", "huge", "one")
 
 
-def disagreement(
-    build: Callable[[], DeCLUTR], hyper: DeCLUTRHyper, kind: str, dtype: torch.dtype
-) -> float:
-    """The largest relative difference in loss or gradient, relative to the oracle's or to what
-    rounding decides."""
-    leaves = [part.clone().requires_grad_() for part in vectors(kind)]
-    expected = oracle.declutr_contrast(leaves[0], leaves[1], hyper.temperature, hyper.average)
-    expected = expected + hyper.language * oracle.cross_entropy(leaves[2], TARGETS.tolist())
-    wanted = torch.autograd.grad(expected, leaves, allow_unused=True)
-    own = [part.detach().to(dtype).requires_grad_() for part in leaves]
-    loss = build().loss(own[0], own[1], (own[2], TARGETS))
-    assert loss.dtype == dtype
-    found = torch.autograd.grad(loss, own, allow_unused=True)
-    floor = 1e-3 if dtype == torch.float64 else 0.01 / hyper.temperature
-    worst = abs(loss.item() - expected.item()) / max(abs(expected.item()), floor)
-    for leaf, one, other in zip(leaves, found, wanted, strict=True):
-        unit = leaf.detach().norm(dim=1, keepdim=True) * hyper.temperature
-        one, other = (
-            torch.zeros_like(leaf) if grad is None else grad.double() * unit
-            for grad in (one, other)
-        )
-        worst = max(worst, (one - other).abs().max().item() / max(other.abs().max().item(), floor))
-    return worst
+def disagreement(hyper: DeCLUTRHyper, kind: str, dtype: torch.dtype) -> float:
+    def expected(leaves: Sequence[Tensor]) -> Tensor:
+        contrast = oracle.declutr_contrast(*leaves[:2], hyper.temperature, hyper.average)
+        return contrast + hyper.language * oracle.cross_entropy(leaves[2], TARGETS.tolist())
+
+    return outside.disagreement(
+        lambda own: DeCLUTR(hyper, Shape(WIDTH, 4)).loss(own[0], own[1], (own[2], TARGETS)),
+        expected,
+        vectors(kind),
+        dtype,
+        floor=1e-3 if dtype == torch.float64 else 0.01 / hyper.temperature,
+        unit=lambda leaf: leaf.norm(dim=1, keepdim=True) * hyper.temperature,
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,85 +83,56 @@ def disagreement(
 def test_equals_the_oracle(kind: str, average: bool, temperature: float) -> None:
     hyper = DeCLUTRHyper(temperature=temperature, average=average, language=0.5)
     for dtype, bound in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
-        assert disagreement(lambda: DeCLUTR(hyper, Shape(WIDTH, 4)), hyper, kind, dtype) < bound, (
-            dtype
-        )
+        assert disagreement(hyper, kind, dtype) < bound, dtype
 
 
-def _nt_xent(change: Callable[..., Tensor]) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda patch: patch.setattr(declutr, "nt_xent", change(declutr.nt_xent))
+def _nt_xent(change: Callable[..., Tensor]) -> Mutation:
+    return patched(declutr, "nt_xent", change)
 
 
-def _one_way(plain: Any) -> Any:
-    def mutated(left: Tensor, right: Tensor, temperature: float, reduction: str) -> Tensor:
-        partners = torch.arange(len(left))
-        return torch.nn.functional.cross_entropy(
-            cosine(left, right) / temperature, partners, reduction=reduction
-        )
-
-    return mutated
+def _one_way(plain: Any, left: Tensor, right: Tensor, t: float, reduction: str) -> Tensor:
+    partners = torch.arange(len(left))
+    return F.cross_entropy(cosine(left, right) / t, partners, reduction=reduction)
 
 
-def _with_itself(plain: Any) -> Any:
-    def mutated(left: Tensor, right: Tensor, temperature: float, reduction: str) -> Tensor:
-        both = torch.cat([left, right])
-        partners = torch.arange(len(both)).roll(len(left))
-        return torch.nn.functional.cross_entropy(
-            cosine(both, both) / temperature, partners, reduction=reduction
-        )
-
-    return mutated
+def _with_itself(plain: Any, left: Tensor, right: Tensor, t: float, reduction: str) -> Tensor:
+    both = torch.cat([left, right])
+    partners = torch.arange(len(both)).roll(len(left))
+    return F.cross_entropy(cosine(both, both) / t, partners, reduction=reduction)
 
 
-def _positives(change: Callable[[Tensor], Tensor]) -> Callable[[pytest.MonkeyPatch], None]:
-    plain = DeCLUTR.loss
-    return lambda patch: patch.setattr(
-        DeCLUTR,
-        "loss",
-        lambda self, anchors, positives, guesses: plain(self, anchors, change(positives), guesses),
-    )
+def _positives(change: Callable[[Tensor], Tensor]) -> Mutation:
+    return patched(DeCLUTR, "loss", lambda plain, self, a, p, g: plain(self, a, change(p), g))
 
 
-MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+MUTATIONS: dict[str, Mutation] = {
     "one direction": _nt_xent(_one_way),
     "itself among the candidates": _nt_xent(_with_itself),
-    "temperature": _nt_xent(lambda plain: lambda a, b, t, how: plain(a, b, 1.01 * t, how)),
+    "temperature": _nt_xent(lambda plain, a, b, t, how: plain(a, b, 1.01 * t, how)),
     "mean for sum": _nt_xent(
-        lambda plain: lambda a, b, t, how: plain(a, b, t, "mean" if how == "sum" else "sum")
+        lambda plain, a, b, t, how: plain(a, b, t, "mean" if how == "sum" else "sum")
     ),
-    "partner of the next": _nt_xent(
-        lambda plain: lambda a, b, t, how: plain(a, b.roll(1, 0), t, how)
-    ),
-    "sign": _nt_xent(lambda plain: lambda a, b, t, how: -plain(a, b, t, how)),
-    "unit vectors before the mean": _positives(lambda x: torch.nn.functional.normalize(x, dim=-1)),
-    "positives without gradient": _positives(lambda x: x.detach()),
+    "partner of the next": _nt_xent(lambda plain, a, b, t, how: plain(a, b.roll(1, 0), t, how)),
+    "sign": _nt_xent(lambda plain, *given: -plain(*given)),
+    "unit vectors before the mean": _positives(lambda x: F.normalize(x, dim=-1)),
+    "positives without gradient": _positives(torch.Tensor.detach),
     "positives of another anchor": _positives(lambda x: x.roll(1, 0)),
     "only the first positive": _positives(lambda x: x[::P].repeat_interleave(P, 0)),
-    "language loss without its weight": lambda patch: patch.setattr(
-        declutr.F,
-        "cross_entropy",
-        lambda x, y, _plain=declutr.F.cross_entropy, **k: _plain(x, y, **k) * (1 if k else 2),
+    "language loss without its weight": patched(
+        declutr.F, "cross_entropy", lambda plain, x, y, **k: plain(x, y, **k) * (1 if k else 2)
     ),
 }
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    hyper = DeCLUTRHyper(language=0.5)
-    MUTATIONS[name](monkeypatch)
-    build = lambda: DeCLUTR(hyper, Shape(WIDTH, 4))  # noqa: E731
-    assert (
-        max(
-            disagreement(build, hyper, kind, torch.float64)
-            for kind in ("random", "near-duplicates")
-        )
-        > 1e-6
-    )
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    MUTATIONS[name](None, monkeypatch)
+    hyper, kinds = DeCLUTRHyper(language=0.5), ("random", "near-duplicates")
+    assert max(disagreement(hyper, kind, torch.float64) for kind in kinds) > 1e-6
 
 
 def test_limits() -> None:
-    """One anchor has nothing to be told from; without weight the language loss is no part of it,
-    bit for bit."""
+    """One anchor has nothing to be told from; without weight the language loss is no part of it."""
     anchors, positives, logits = vectors("one")
     assert method().loss(anchors, positives, None).item() == 0
     anchors, positives, logits = vectors("random")
@@ -196,9 +158,8 @@ def test_where_spans_lie(anchors: int, positives: int) -> None:
         for number, (anchor, around) in enumerate(found):
             assert 0 <= anchor.start < anchor.stop <= count
             assert hyper.shortest <= anchor.stop - anchor.start <= hyper.longest
-            assert (
-                anchor.start // hyper.longest == (anchor.stop - 1) // hyper.longest
-            )  # within one window
+            # Within one window.
+            assert anchor.start // hyper.longest == (anchor.stop - 1) // hyper.longest
             for other, _ in found[:number]:
                 assert abs(anchor.start // hyper.longest - other.start // hyper.longest) >= 2
             for span in around:
@@ -225,8 +186,7 @@ def test_lengths_are_of_the_papers_distributions() -> None:
 
 
 def test_starts_are_uniform() -> None:
-    """Of an anchor in its window, and of a positive from its own length before the anchor to the
-    anchor's end."""
+    """Of an anchor in its window; of a positive from its own length before it to its end."""
     hyper = DeCLUTRHyper(anchors=1, positives=1, shortest=4, longest=4, document=16)
     generator = torch.Generator().manual_seed(3)
     drawn = [sample_spans(16, hyper, generator)[0] for _ in range(4000)]
@@ -259,13 +219,8 @@ def test_what_is_masked(tiny_bert: Path) -> None:
         for j, (was, is_now) in enumerate(zip(row, seen, strict=True)):
             if (i, j) in chosen:
                 assert 0 < j < len(row) - 1
-                fates[
-                    "mask"
-                    if is_now == tokenizer.mask_token_id
-                    else "same"
-                    if was == is_now
-                    else "other"
-                ] += 1
+                same = "same" if was == is_now else "other"
+                fates["mask" if is_now == tokenizer.mask_token_id else same] += 1
             else:
                 assert was == is_now
     assert targets.tolist() == [
@@ -312,11 +267,7 @@ def with_head(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return folder
 
 
-def run_of(text: str, backbone: Path, corpus: Path, data: Path, **recipe: Any) -> Any:
-    recipe = {"batch_size": 3, "learning_rate": 1e-3, "select_every": 2, **recipe}
-    return resolve(
-        text, backbone_name=str(backbone), corpus=str(corpus), data=str(data), seed=1, recipe=recipe
-    )
+RECIPE = {"batch_size": 3, "learning_rate": 1e-3, "select_every": 2}
 
 
 def text_of(**hyper: Any) -> str:
@@ -326,11 +277,10 @@ def text_of(**hyper: Any) -> str:
 def test_a_step_equals_one_sentence_at_a_time(
     with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    """Loss and gradient of every weight, from the spans on, through the model that transformers
-    makes of the folder."""
+    """Loss and every gradient, through the model that transformers makes of the folder."""
     from transformers import AutoModelForMaskedLM
 
-    run = run_of(text_of(language=0.7), with_head, documents, tiny_data)
+    run = outside.run_of(text_of(language=0.7), with_head, documents, tiny_data, **RECIPE)
     context, own = RunContext(run, tmp_path, "cpu"), run.build()
     own.prepare(context)
     assert own.items(context) == 8  # the short document is left out
@@ -349,16 +299,12 @@ def test_a_step_equals_one_sentence_at_a_time(
 
     near = torch.stack([states(row).mean(0) for row in context.tokenize(positives)])
     seen = [states(row) for row in masked]
-    logits = torch.stack(
-        [
-            whole(input_ids=torch.tensor([masked[i]])).logits[0, j]
-            for i, j in zip(rows, places, strict=True)
-        ]
-    )
+    at = zip(rows, places, strict=True)
+    logits = [whole(input_ids=torch.tensor([masked[i]])).logits[0, j] for i, j in at]
     expected = oracle.declutr_contrast(
         torch.stack([row.mean(0) for row in seen]), near, 0.05, average=True
     )
-    expected = expected + 0.7 * oracle.cross_entropy(logits, targets.tolist())
+    expected = expected + 0.7 * oracle.cross_entropy(torch.stack(logits), targets.tolist())
     assert loss.item() == pytest.approx(expected.item(), rel=1e-9)
     expected.backward()
     theirs = {name: weight.grad for name, weight in whole.named_parameters()}
@@ -373,19 +319,16 @@ def test_a_step_equals_one_sentence_at_a_time(
     }
     for name, grad in theirs.items():  # what is left is the head's own
         torch.testing.assert_close(found[name].grad, grad, rtol=1e-6, atol=1e-9)
-    assert (
-        own.language_head.get_parameter(
-            "predictions.decoder.weight" if prefix == "bert" else "decoder.weight"
-        )
-        is context.backbone.get_input_embeddings().weight
-    )
+    decoder = f"{'predictions.' * (prefix == 'bert')}decoder.weight"
+    tied = context.backbone.get_input_embeddings().weight
+    assert own.language_head.get_parameter(decoder) is tied
     assert len({id(weight) for weight in modules.parameters()}) == len(list(modules.parameters()))
 
 
 def test_state_is_saved_and_restored(
     with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    run = run_of(text_of(), with_head, documents, tiny_data)
+    run = outside.run_of(text_of(), with_head, documents, tiny_data, **RECIPE)
     losses = []
     state: dict[str, Tensor] = {}
     for restored in (False, True):
@@ -405,16 +348,12 @@ def test_state_is_saved_and_restored(
 def test_trains_from_end_to_end(
     with_head: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    run = run_of(text_of(), with_head, documents, tiny_data)
+    run = outside.run_of(text_of(), with_head, documents, tiny_data, **RECIPE)
     logs = []
     for number in range(2):
         outcome = train(run, tmp_path, tmp_path / str(number))["outcome"]
         assert (outcome["status"], outcome["steps"]) == ("finished", 3)
-        rows = [
-            json.loads(line)
-            for line in (tmp_path / str(number) / "log.jsonl").read_text().splitlines()
-        ]
-        logs.append([(row["step"], row["loss"], row.get("dev")) for row in rows])
+        logs.append(log_of(tmp_path / str(number)))
     assert logs[0] == logs[1]
     encoder = load_encoder(tmp_path / "0")
     assert encoder.pooler == "avg"  # type: ignore[attr-defined]
@@ -422,9 +361,7 @@ def test_trains_from_end_to_end(
     assert record["value"] == outcome["best_dev"]
 
 
-def test_without_language_loss_any_checkpoint_will_do(
-    train_tiny: Callable[..., Path], documents: Path
-) -> None:
+def test_without_language_loss_any_checkpoint_will_do(train_tiny: Train, documents: Path) -> None:
     folder = train_tiny(text_of(language=0), batch_size=3, corpus=str(documents))
     assert json.loads((folder / "outcome.json").read_text())["outcome"]["status"] == "finished"
 
@@ -432,7 +369,7 @@ def test_without_language_loss_any_checkpoint_will_do(
 def test_a_checkpoint_without_head_is_refused(
     tiny_backbone: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    run = run_of(text_of(), tiny_backbone, documents, tiny_data)
+    run = outside.run_of(text_of(), tiny_backbone, documents, tiny_data, **RECIPE)
     with pytest.raises(UserError, match="stores no masked-language head"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
 
@@ -440,50 +377,9 @@ def test_a_checkpoint_without_head_is_refused(
 def test_short_and_unknown_documents_are_refused(
     tiny_bert: Path, tiny_corpus: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
-    run = run_of("declutr", tiny_bert, documents, tiny_data)
+    run = outside.run_of("declutr", tiny_bert, documents, tiny_data, **RECIPE)
     with pytest.raises(Refusal, match="no document of at least 2048 words"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
-    run = run_of(text_of(), tiny_bert, tiny_corpus, tiny_data)
+    run = outside.run_of(text_of(), tiny_bert, tiny_corpus, tiny_data, **RECIPE)
     with pytest.raises(UserError, match="has no list of documents"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
-
-
-@pytest.mark.parametrize(
-    "hyper",
-    [
-        {"temperature": 0.0},
-        {"anchors": 0},
-        {"positives": 0},
-        {"shortest": 0},
-        {"shortest": 600},
-        {"document": 2047},
-        {"masked": 0.0},
-        {"masked": 1.0},
-        {"language": -1.0},
-    ],
-)
-def test_impossible_hyper_parameters_are_refused(hyper: dict[str, float]) -> None:
-    with pytest.raises(Refusal, match="'declutr'"):
-        DeCLUTR.check(DeCLUTRHyper(**hyper))  # type: ignore[arg-type]
-
-
-def test_settings() -> None:
-    official, paper = (
-        resolve(
-            f"declutr@{setting}",
-            backbone_name="roberta-base",
-            corpus="world",
-            data="senteval",
-            seed=1,
-        )
-        for setting in ("official", "paper")
-    )
-    assert (official.recipe.batch_size, paper.recipe.batch_size) == (4, 16)
-    assert official.build().hyper.average
-    assert not paper.build().hyper.average
-    assert official.recipe.pooler == official.evaluation_pooler == "avg"
-    assert (
-        official.recipe.learning_rate,
-        official.recipe.weight_decay,
-        official.recipe.warmup,
-    ) == (5e-5, 0.1, 0.1)

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
-from bench.models.load import load_encoder
-from bench.runs.resolve import resolve
-from methods.base import Negatives, Refusal, Shape, Step, Views, compose
+from methods.base import Negatives, Shape, Step, Views
 from methods.esimcse import ESimCSE
 from methods.simcse import SimCSE
-from tests.methods.cases import (
-    BATCH_SIZE,
-    DEPTH,
-    DTYPES,
-    HARD,
-    TOTAL,
-    WIDTH,
-    Case,
-    N,
-    batch,
-    disagreement,
-    method_step,
-    step,
-    tolerance,
-)
+from tests.methods.cases import BATCH_SIZE, DEPTH, TOTAL, WIDTH, Case, N, is_caught, step
+from tests.methods.outside import Patch, Train
 from tests.methods.queue_cases import FakeContext, QueueCase
-from tests.oracles.mutations import Mutation, override, part, set_hyper
+from tests.oracles.mutations import Mutation, around, each_group, group_vectors, hyper, other
 from tests.oracles.queues import ESimCSEOracle
-from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
+from tests.training.test_loop import assert_same_training, log_of, outcome_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -68,148 +48,46 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        *itertools.product(CASES, ["random", "close"]),
-        *itertools.product(["esimcse", "cold", "short"], HARD),
-    ],
-)
-def test_equals_oracle(name: str, kind: str) -> None:
-    for dtype, difference in disagreement(CASES[name], kind, dtypes=DTYPES).items():
-        assert difference < tolerance(kind, dtype), dtype
-
-
 # Mistakes that the comparison must catch
 
-MUTATIONS: dict[str, Mutation] = {}
+
+def newest_first(self: Any, vectors: torch.Tensor) -> None:
+    self.rows = torch.cat([vectors, self.rows.to(vectors)])[-self.hyper.queue :]
+    self.filled = (self.filled + len(vectors)).clamp(max=self.hyper.queue)
 
 
-def mutation(mutate: Mutation) -> Mutation:
-    MUTATIONS[mutate.__name__] = mutate
-    return mutate
+def before_it_follows(self: Any, context: Any, step: Step) -> None:
+    views = context.embed([[[row] for row in step.rows]], model=self.momentum.eval())
+    self._append(views.vectors[0])
+    self._follow(context.backbone)
 
 
-def changed_rows(method: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    plain = ESimCSE.negatives
-    override(
-        method,
+MUTATIONS: dict[str, Mutation] = {
+    "sign_of_the_queue": group_vectors(torch.neg),
+    "one_row_short": group_vectors(lambda rows: rows[1:]),
+    "empty_rows_join": other(
+        "negatives", lambda self, anchors, *rest: [Negatives(self.rows.to(anchors))]),
+    "the_batch_is_its_own_negative": around(
         "negatives",
-        lambda self, *rest: [
-            replace(group, vectors=change(group.vectors)) for group in plain(self, *rest)
-        ],
-    )
-
-
-@mutation
-def sign_of_the_queue(method: Any, patch: Any) -> None:
-    changed_rows(method, lambda rows: -rows)
-
-
-@mutation
-def one_row_short(method: Any, patch: Any) -> None:
-    changed_rows(method, lambda rows: rows[1:])
-
-
-@mutation
-def empty_rows_join(method: Any, patch: Any) -> None:
-    override(method, "negatives", lambda self, anchors, *rest: [Negatives(self.rows.to(anchors))])
-
-
-@mutation
-def the_batch_is_its_own_negative(method: Any, patch: Any) -> None:
-    plain = ESimCSE.negatives
-    override(
-        method,
-        "negatives",
-        lambda self, anchors, *rest: [Negatives(anchors.detach()), *plain(self, anchors, *rest)],
-    )
-
-
-@mutation
-def oldest_rows_stay(method: Any, patch: Any) -> None:
-    def append(self: Any, vectors: torch.Tensor) -> None:
-        self.rows = torch.cat([vectors, self.rows.to(vectors)])[-self.hyper.queue :]
-        self.filled = (self.filled + len(vectors)).clamp(max=self.hyper.queue)
-
-    override(method, "_append", append)
-
-
-@mutation
-def momentum_the_other_way(method: Any, patch: Any) -> None:
-    set_hyper(method, momentum=1 - method.hyper.momentum)
-
-
-@mutation
-def momentum_a_little_off(method: Any, patch: Any) -> None:
-    set_hyper(method, momentum=method.hyper.momentum + 1e-4)
-
-
-@mutation
-def encoded_before_it_follows(method: Any, patch: Any) -> None:
-    def after_loss(self: Any, context: Any, step: Step) -> None:
-        self._append(
-            context.embed([[[row] for row in step.rows]], model=self.momentum.eval()).vectors[0]
-        )
-        self._follow(context.backbone)
-
-    override(method, "after_loss", after_loss)
-
-
-@mutation
-def vectors_of_the_encoder_itself(method: Any, patch: Any) -> None:
-    override(
-        method,
-        "_follow",
-        lambda self, backbone: self.momentum.load_state_dict(backbone.state_dict()),
-    )
-
-
-@mutation
-def temperature_multiplied(method: Any, patch: Any) -> None:
-    set_hyper(method, temperature=1 / method.hyper.temperature)
-
-
-@mutation
-def half_weight(method: Any, patch: Any) -> None:
-    plain = ESimCSE.negatives
-    override(
-        method,
-        "negatives",
-        lambda self, *rest: [replace(group, weight=0.5) for group in plain(self, *rest)],
-    )
+        lambda plain, self, anchors, *rest:
+        [Negatives(anchors.detach()), *plain(self, anchors, *rest)]),
+    "oldest_rows_stay": other("_append", newest_first),
+    "momentum_the_other_way": hyper(momentum=lambda own: 1 - own.momentum),
+    "momentum_a_little_off": hyper(momentum=lambda own: own.momentum + 1e-4),
+    "encoded_before_it_follows": other("after_loss", before_it_follows),
+    "vectors_of_the_encoder_itself": other(
+        "_follow", lambda self, backbone: self.momentum.load_state_dict(backbone.state_dict())),
+    "temperature_multiplied": hyper(temperature=lambda own: 1 / own.temperature),
+    "half_weight": each_group(lambda group, anchors: replace(group, weight=0.5)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def build() -> Any:
-        method = CASES["esimcse"].build()
-        MUTATIONS[name](method, monkeypatch)
-        return method
-
-    assert any(
-        disagreement(CASES["esimcse"], kind, build=build)[torch.float64] > 1e-6
-        for kind in ("random", "close")
-    )
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    assert is_caught(CASES["esimcse"], MUTATIONS[name], monkeypatch, ("random", "close"))
 
 
 # State
-
-
-@pytest.mark.parametrize("name", ["esimcse", "simcse+esimcse"])
-def test_it_goes_on_from_a_stored_state(name: str) -> None:
-    method, copy = CASES[name].build(), CASES[name].build()
-    for index in range(3):
-        method_step(method, batch("random", index).leaves(torch.float32), index)
-    method_step(copy, batch("random", 9).leaves(torch.float32), 0)  # its second encoder is made
-    copy.load_state_dict(method.state_dict())
-    for index in (3, 4):
-        both = [
-            method_step(one, batch("random", index).leaves(torch.float32), index)[0]
-            for one in (method, copy)
-        ]
-        assert torch.equal(*both)
-    assert torch.equal(part(method, "esimcse").rows, part(copy, "esimcse").rows)
 
 
 def test_the_second_encoder_is_not_trained_and_starts_as_asked() -> None:
@@ -245,8 +123,7 @@ def views(
 
 
 def repeats(tokens: list[int], second: list[int]) -> list[int]:
-    """Places of `tokens` (all different) that stand twice, side by side, in `second`; nothing else
-    may differ."""
+    """Places of `tokens` (all different) that stand twice side by side; nothing else may differ."""
     counts = Counter(second)
     assert second == [token for token in tokens for _ in range(counts[token])]
     assert set(counts) == set(tokens)
@@ -281,10 +158,8 @@ def test_how_many_pieces_are_repeated(length: int, rate: float, redraw: bool, mo
     ]
     counts = Counter(map(len, found))
     assert sorted(counts) == list(range(most + 1))
-    assert all(
-        abs(count - draws / (most + 1)) < 6 * (draws / (most + 1)) ** 0.5
-        for count in counts.values()
-    )
+    even = draws / (most + 1)
+    assert all(abs(count - even) < 6 * even**0.5 for count in counts.values())
     places = Counter(place for row in found for place in row)
     assert set(places) == (set(range(1, length - 1)) if most else set())
     expected = draws * most / 2 / max(1, length - 2)
@@ -295,9 +170,8 @@ def test_official_repeats_are_drawn_once_a_sentence() -> None:
     tokens = [list(range(20 * i, 20 * i + 20)) for i in range(6)]
     once = views(tokens, redraw=False)
     assert views(tokens, index=4, redraw=False) == once
-    assert (
-        views(tokens[2:], index=1, first_row=2, redraw=False) == once[2:]
-    )  # whatever else is in the batch
+    # Whatever else is in the batch.
+    assert views(tokens[2:], index=1, first_row=2, redraw=False) == once[2:]
     assert views(tokens, seed=4, redraw=False) != once
 
 
@@ -322,82 +196,18 @@ def test_repeating_leaves_the_global_generator_alone() -> None:
 # Settings
 
 
-@pytest.mark.parametrize(
-    "hyper",
-    [
-        {"rate": -0.1},
-        {"rate": 1.1},
-        {"queue": -1},
-        {"momentum": 1.5},
-        {"momentum": -0.1},
-        {"temperature": 0.0},
-    ],
-)
-def test_impossible_hyper_parameters_are_refused(hyper: dict[str, float]) -> None:
-    with pytest.raises(Refusal, match="esimcse"):
-        compose([(ESimCSE, ESimCSE.Hyper(**hyper))], Shape(WIDTH, DEPTH))
-
-
-@pytest.mark.parametrize(
-    ("backbone", "rate", "queue", "learning_rate", "dropout"),
-    [
-        ("bert-base-uncased", 0.32, 160, 3e-5, None),
-        ("bert-large-uncased", 0.32, 160, 1e-5, None),
-        ("roberta-base", 0.30, 160, 1e-5, None),
-        ("roberta-large", 0.28, 128, 1e-5, 0.15),
-    ],
-)
-def test_official_values(
-    backbone: str, rate: float, queue: int, learning_rate: float, dropout: float | None
-) -> None:
-    """The table of docs/methods.md#esimcse."""
-    run = resolve(
-        "esimcse@official", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1
-    )
-    ((_, _, hyper),) = run.parts
-    assert (hyper["rate"], hyper["queue"], hyper["redraw"], hyper["random_start"]) == (
-        rate,
-        queue,
-        False,
-        True,
-    )
-    recipe = run.recipe
-    assert (recipe.batch_size, recipe.learning_rate, recipe.dropout) == (64, learning_rate, dropout)
-
-
 # Trainings
 
 
-def test_a_training_finishes_and_says_what_its_encoder_scores(
-    train_tiny: Callable[..., Path], tiny_data: Path
-) -> None:
-    for text in ("esimcse[queue=12]@official", "esimcse[queue=12]@paper"):
-        folder = train_tiny(text)
-        outcome = outcome_of(folder)
-        assert outcome["status"] == "finished"
-        (record,) = score_tasks(
-            load_encoder(folder / "encoder"), [sts.read("STS-B", tiny_data, "dev")]
-        )
-        assert record["value"] == outcome["best_dev"]
-        assert_same_training(folder, train_tiny(text, fresh=True))
-
-
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Callable[..., Path]) -> None:
+def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Train) -> None:
     assert_same_training(train_tiny("esimcse[queue=0,rate=0]"), train_tiny("simcse"))
 
 
-def test_as_an_ingredient_it_brings_the_queue_alone(train_tiny: Callable[..., Path]) -> None:
+def test_as_an_ingredient_it_brings_the_queue_alone(train_tiny: Train) -> None:
     plain, joined = (log_of(train_tiny(text)) for text in ("simcse", "simcse+esimcse[queue=12]"))
     assert joined[0]["loss"] == plain[0]["loss"]  # the same views, and no queue yet
     assert joined[1]["loss"] > plain[1]["loss"]
 
 
-def test_it_joins_is_cse(train_tiny: Callable[..., Path]) -> None:
+def test_it_joins_is_cse(train_tiny: Train) -> None:
     assert outcome_of(train_tiny("esimcse+is-cse[buffer=20,neighbours=3]"))["status"] == "finished"
-
-
-def test_the_encoder_holds_the_backbone_alone(train_tiny: Callable[..., Path]) -> None:
-    assert (
-        weights_of(train_tiny("esimcse[queue=12]@official")).keys()
-        == weights_of(train_tiny("simcse")).keys()
-    )

@@ -14,31 +14,20 @@ import pytest
 import methods.glove as module
 from bench.models.load import load_encoder, save_encoder
 from bench.runs import paths
-from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import UserError
 from methods.glove import STOP_WORDS, AverageOfWords
 from tests.conftest import WORDS, make_sentences
+from tests.methods.outside import Patch, run_of
+from tests.oracles.mutations import Mutation, inside
 
 MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 # Words in several forms, stop words among them; "The" and "NASA" are known as written, "U.S." with
 # its marks only.
 KNOWN = [
-    "dog",
-    "cat",
-    "the",
-    "The",
-    "not",
-    "is",
-    "NASA",
-    "nasa",
-    "U.S.",
-    "it's",
-    "caf\u00e9",
-    ",",
-    "x\u0085y",
-    "dog-house",
-]
+    "dog", "cat", "the", "The", "not", "is", "NASA", "nasa", "U.S.", "it's", "caf\u00e9", ",",
+    "x\u0085y", "dog-house",
+]  # fmt: skip
 VECTORS = np.random.default_rng(0).normal(size=(len(KNOWN), 5)).astype(np.float32)
 TEXTS = [
     "dog",
@@ -78,15 +67,9 @@ def by_the_letter(sentence: str, stop_words: bool) -> np.ndarray:
 
 def random_texts() -> list[str]:
     draw = random.Random(0)
-    forms = [
-        form
-        for word in KNOWN
-        for form in (word, word.upper(), word.title(), f"({word}).", f"'{word}")
-    ]
-    return [
-        " ".join(draw.choices([*forms, "unheard", "of", "..."], k=draw.randint(1, 12)))
-        for _ in range(200)
-    ]
+    changes = (str, str.upper, str.title, "({}).".format, "'{}".format)
+    forms = [change(word) for word in KNOWN for change in changes] + ["unheard", "of", "..."]
+    return [" ".join(draw.choices(forms, k=draw.randint(1, 12))) for _ in range(200)]
 
 
 def disagreement(encoder: AverageOfWords, stop_words: bool) -> float:
@@ -110,77 +93,43 @@ def test_one_known_word_is_its_vector_bit_for_bit() -> None:
     assert encoder.encode([]).shape == (0, 5)
 
 
-def _sum_in_place_of_mean(encoder: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = encoder.encode
-    patch.setattr(
-        encoder,
-        "encode",
-        lambda texts: plain(texts) * np.float32([[len([*encoder.rows(text)])] for text in texts]),
-    )
+def summed(plain: Any, texts: list[str]) -> np.ndarray:
+    counts = [[len([*plain.__self__.rows(text)])] for text in texts]
+    return plain(texts) * np.float32(counts)
 
 
-def _each_word_once(encoder: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = encoder.rows
-    patch.setattr(encoder, "rows", lambda text: list(dict.fromkeys(plain(text))))
+def rows(change: Callable[..., Any]) -> Mutation:
+    return inside("", "rows", change)
 
 
-def _row_off_by_one(encoder: Any, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(encoder, "vectors", np.roll(encoder.vectors, 1, axis=0))
-
-
-def _stop_words_kept(encoder: Any, patch: pytest.MonkeyPatch) -> None:
+def stop_words_as_written_only(encoder: Any, patch: Patch) -> None:
     patch.setattr(encoder, "_dropped", frozenset())
 
+    def kept(plain: Any, text: str) -> Any:
+        return plain(" ".join(word for word in text.split() if word not in STOP_WORDS))
 
-def _stop_words_as_written_only(encoder: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = encoder.rows
-    kept = lambda text: " ".join(word for word in text.split() if word not in STOP_WORDS)  # noqa: E731
-    patch.setattr(encoder, "_dropped", frozenset())
-    patch.setattr(encoder, "rows", lambda text: plain(kept(text)))
+    rows(kept)(encoder, patch)
 
 
-def _lower_case_first(encoder: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = encoder.rows
-    patch.setattr(encoder, "rows", lambda text: plain(text.lower()))
+MUTATIONS: dict[str, Mutation] = {
+    "sum_in_place_of_mean": inside("", "encode", summed),
+    "each_word_once": rows(lambda plain, text: list(dict.fromkeys(plain(text)))),
+    "row_off_by_one": lambda encoder, patch: patch.setattr(
+        encoder, "vectors", np.roll(encoder.vectors, 1, axis=0)),
+    "stop_words_kept": lambda encoder, patch: patch.setattr(encoder, "_dropped", frozenset()),
+    "stop_words_as_written_only": stop_words_as_written_only,
+    "lower_case_first": rows(lambda plain, text: plain(text.lower())),
+    "marks_not_stripped": lambda encoder, patch: patch.setattr(module.string, "punctuation", ""),
+    "marks_always_stripped": rows(
+        lambda plain, text: plain(" ".join(word.strip(MARKS) for word in text.split()))),
+    "split_at_single_spaces": rows(lambda plain, text: plain(text.replace("\u00a0", "_"))),
+}  # fmt: skip
 
 
-def _marks_not_stripped(encoder: Any, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(module.string, "punctuation", "")
-
-
-def _marks_always_stripped(encoder: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = encoder.rows
-    patch.setattr(
-        encoder, "rows", lambda text: plain(" ".join(word.strip(MARKS) for word in text.split()))
-    )
-
-
-def _split_at_single_spaces(encoder: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = encoder.rows
-    patch.setattr(encoder, "rows", lambda text: plain(text.replace("\u00a0", "_")))
-
-
-MUTATIONS = [
-    _sum_in_place_of_mean,
-    _each_word_once,
-    _row_off_by_one,
-    _stop_words_kept,
-    _stop_words_as_written_only,
-    _lower_case_first,
-    _marks_not_stripped,
-    _marks_always_stripped,
-    _split_at_single_spaces,
-]
-
-
-@pytest.mark.parametrize(
-    "mutate", MUTATIONS, ids=[mutate.__name__.strip("_") for mutate in MUTATIONS]
-)
-def test_a_mistake_is_caught(
-    mutate: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mistake_is_caught(name: str, monkeypatch: Patch) -> None:
     encoder = AverageOfWords(KNOWN, VECTORS, False)
-    mutate(encoder, monkeypatch)
+    MUTATIONS[name](encoder, monkeypatch)
     assert disagreement(encoder, False) > 1e-3
 
 
@@ -220,23 +169,15 @@ def test_identity_is_that_of_the_table_and_the_rule() -> None:
 def table(tmp_path: Path) -> Path:
     draw = np.random.default_rng(1)
     path = tmp_path / "vectors.txt"
-    path.write_text(
-        "".join(
-            f"{word} {' '.join(f'{value:.4f}' for value in draw.normal(size=6))}\n"
-            for word in WORDS
-        )
-    )
+    rows = [[word, *(f"{value:.4f}" for value in draw.normal(size=6))] for word in WORDS]
+    path.write_text("".join(f"{' '.join(row)}\n" for row in rows))
     return path
 
 
 def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None:
-    run = resolve("glove", backbone_name=str(table), corpus="world", data=str(tiny_data), seed=1)
-    assert (run.seed, run.setting, run.backbone.shape.width, run.backbone.name) == (
-        None,
-        "official",
-        6,
-        "vectors",
-    )
+    run = run_of("glove", table, data=tiny_data)
+    assert (run.seed, run.setting) == (None, "official")
+    assert (run.backbone.shape.width, run.backbone.name) == (6, "vectors")
     out = [tmp_path / "scores" / f"{number}.json" for number in range(2)]
     for path in out:
         score_run(run, tmp_path, ["sts"], "test", path, "cpu")
@@ -255,26 +196,14 @@ def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "backbone", "message"),
     [
-        (
-            "glove",
-            "toy-bert",
-            "'glove' needs a table of word vectors, but 'toy-bert' is a transformer; choose another",
-        ),
-        (
-            "simcse",
-            "toy-glove",
-            "'simcse' needs a transformer, but 'toy-glove' is a table of word vectors; choose another",
-        ),
-        (
-            "glove",
-            "none",
-            "'glove' needs a table of word vectors, but 'none' is no backbone; choose another",
-        ),
+        ("glove", "toy-bert", "needs a table of word vectors, but 'toy-bert' is a transformer;"),
+        ("simcse", "toy-glove", "needs a transformer, but 'toy-glove' is a table of word vectors;"),
+        ("glove", "none", "needs a table of word vectors, but 'none' is no backbone; choose"),
         ("glove[stop_words=perhaps]", "toy-glove", "'stop_words' should be true or false"),
         ("glove+is-cse", "toy-glove", "'glove' is not trained, so nothing can be added to it"),
     ],
 )
 def test_what_it_cannot_be(text: str, backbone: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        resolve(text, backbone_name=backbone, corpus="world", data="world", seed=1)
+        run_of(text, backbone)
     assert message in str(caught.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import methods.is_bert as module
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
-from bench.runs.resolve import resolve
-from methods.base import Refusal, Shape
+from methods.base import Shape
 from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
 from tests.methods.outside import (
     HARD,
     TOLERANCE,
+    Patch,
     Runs,
     disagreement,
     restored_losses,
@@ -31,10 +28,10 @@ from tests.methods.outside import (
     vectors,
 )
 from tests.oracles.methods import scalars
+from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import is_bert
 
 WIDTH, CHANNELS, LENGTHS = 3, 2, (3, 5, 1)
-Patch = pytest.MonkeyPatch
 
 
 def kernels(seed: int = 1) -> list[Tensor]:
@@ -94,146 +91,69 @@ def test_equals_oracle_in_small_batches(lengths: Sequence[int]) -> None:
 
 # Mutations
 
-MUTATIONS: dict[str, Callable[[Patch], None]] = {}
+
+def bound(change: Callable[..., Any]) -> Mutation:
+    return patched(module, "jensen_shannon", change)
 
 
-def mutation(spoil: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    MUTATIONS[spoil.__name__] = spoil
-    return spoil
-
-
-def bound(
+def other_bound(
     positive: Callable[..., Any] = lambda s: F.softplus(-s),
     negative: Callable[..., Any] = F.softplus,
-) -> Any:
-    """The bound with other parts: `positive` and `negative` of the scores."""
+) -> Mutation:
+    """The bound with other functions of the scores."""
 
-    def spoilt(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
+    def spoilt(plain: Any, features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
         scores = torch.einsum("ild,jd->ilj", features, sentences)
         tokens = mask.unsqueeze(-1).to(scores)
         own = tokens * torch.eye(len(sentences), dtype=scores.dtype).unsqueeze(1)
-        total = tokens.sum()
-        return (positive(scores) * own).sum() / total + (
-            negative(scores) * (tokens - own)
-        ).sum() / (2 * total)
+        pulled, pushed = (positive(scores) * own).sum(), (negative(scores) * (tokens - own)).sum()
+        return (pulled + pushed / 2) / tokens.sum()
 
-    return spoilt
+    return bound(spoilt)
+
+
+def reading(change: Callable[..., Any]) -> Mutation:
+    return patched(LocalFeatures, "forward", change)
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "sign_of_the_positive": other_bound(positive=F.softplus),
+    "sign_of_the_negative": other_bound(negative=lambda s: F.softplus(-s)),
+    "sentence_detached": bound(lambda plain, c, s, mask: plain(c, s.detach(), mask)),
+    "tokens_detached": bound(lambda plain, c, s, mask: plain(c.detach(), s, mask)),
+    "sentence_of_the_neighbour": bound(lambda plain, c, s, mask: plain(c, s.roll(1, 0), mask)),
+    "cosine_for_product": bound(
+        lambda plain, c, s, mask: plain(F.normalize(c, dim=-1), F.normalize(s, dim=-1), mask)),
+    "padding_in_the_bound": bound(lambda plain, c, s, mask: plain(c, s, torch.ones_like(mask))),
+    "padding_in_the_mean": patched(module, "sentence_mean", lambda plain, c, mask: c.mean(1)),
+    "first_token_left_out": patched(
+        module, "sentence_mean",
+        lambda plain, c, mask: plain(c, torch.cat([mask[:, :1] ** 0 - 1e-3, mask[:, 1:]], 1))),
+    "padding_read_by_the_convolutions": reading(
+        lambda plain, self, states, mask: plain(self, states, torch.ones_like(mask))),
+    "windows_one_place_further": reading(lambda plain, *given: plain(*given).roll(1, 1)),
+    "no_activation": patched(
+        LocalFeatures, "__init__",
+        lambda plain, self, width, channels, relu: plain(self, width, channels, False)),
+    "computed_in_float32": bound(
+        lambda plain, c, s, mask: plain(c.float(), s.float(), mask).double()),
+}  # fmt: skip
 
 
 def test_the_bound_of_the_mutations_is_the_true_one_unspoilt(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(module, "jensen_shannon", bound())
+    other_bound()(None, monkeypatch)
     assert difference("random", torch.float64) < TOLERANCE[torch.float64]
-
-
-@mutation
-def sign_of_the_positive(patch: Patch) -> None:
-    patch.setattr(module, "jensen_shannon", bound(positive=F.softplus))
-
-
-@mutation
-def sign_of_the_negative(patch: Patch) -> None:
-    patch.setattr(module, "jensen_shannon", bound(negative=lambda s: F.softplus(-s)))
-
-
-@mutation
-def sentence_detached(patch: Patch) -> None:
-    plain = module.jensen_shannon
-    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c, s.detach(), mask))
-
-
-@mutation
-def tokens_detached(patch: Patch) -> None:
-    plain = module.jensen_shannon
-    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c.detach(), s, mask))
-
-
-@mutation
-def sentence_of_the_neighbour(patch: Patch) -> None:
-    plain = module.jensen_shannon
-    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c, s.roll(1, 0), mask))
-
-
-@mutation
-def cosine_for_product(patch: Patch) -> None:
-    plain = module.jensen_shannon
-    patch.setattr(
-        module,
-        "jensen_shannon",
-        lambda c, s, m: plain(F.normalize(c, dim=-1), F.normalize(s, dim=-1), m),
-    )
-
-
-@mutation
-def padding_in_the_bound(patch: Patch) -> None:
-    plain = module.jensen_shannon
-    patch.setattr(module, "jensen_shannon", lambda c, s, mask: plain(c, s, torch.ones_like(mask)))
-
-
-@mutation
-def padding_in_the_mean(patch: Patch) -> None:
-    patch.setattr(module, "sentence_mean", lambda c, mask: c.mean(1))
-
-
-@mutation
-def first_token_left_out(patch: Patch) -> None:
-    plain = module.sentence_mean
-    patch.setattr(
-        module,
-        "sentence_mean",
-        lambda c, mask: plain(c, torch.cat([mask[:, :1] ** 0 - 1e-3, mask[:, 1:]], 1)),
-    )
-
-
-@mutation
-def padding_read_by_the_convolutions(patch: Patch) -> None:
-    plain = LocalFeatures.forward
-    patch.setattr(
-        LocalFeatures,
-        "forward",
-        lambda self, states, mask: plain(self, states, torch.ones_like(mask)),
-    )
-
-
-@mutation
-def windows_one_place_further(patch: Patch) -> None:
-    plain = LocalFeatures.forward
-    patch.setattr(
-        LocalFeatures, "forward", lambda self, states, mask: plain(self, states, mask).roll(1, 1)
-    )
-
-
-@mutation
-def no_activation(patch: Patch) -> None:
-    plain = LocalFeatures.__init__
-    patch.setattr(
-        LocalFeatures,
-        "__init__",
-        lambda self, width, channels, relu: plain(self, width, channels, False),
-    )
-
-
-@mutation
-def computed_in_float32(patch: Patch) -> None:
-    plain = module.jensen_shannon
-    patch.setattr(
-        module, "jensen_shannon", lambda c, s, mask: plain(c.float(), s.float(), mask).double()
-    )
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
-    MUTATIONS[name](monkeypatch)
+    MUTATIONS[name](None, monkeypatch)
     assert difference("random", torch.float64) > TOLERANCE[torch.float64]
 
 
 # The method and its Encoder
 
 SENTENCES = ["a man", "the old dog sees two birds near the river", "", "it is red", "a man"]
-
-
-@pytest.fixture
-def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
-    return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
 
 
 def test_a_step_is_the_loss_of_its_sentences_last_layer(runs: Runs) -> None:
@@ -317,49 +237,3 @@ def test_the_encoder_comes_back_with_equal_vectors_and_identity(runs: Runs, tmp_
 def test_state_is_saved_and_restored(runs: Runs) -> None:
     expected, found = restored_losses(runs, "is-bert")
     assert found == expected
-
-
-def test_what_the_sources_say() -> None:
-    given = {
-        "backbone_name": "bert-base-uncased",
-        "corpus": "wiki1m",
-        "data": "senteval",
-        "seed": 42,
-    }
-    official, paper = (resolve(f"is-bert@{setting}", **given) for setting in ("official", "paper"))
-    recipe = official.recipe
-    assert (recipe.batch_size, recipe.learning_rate, recipe.epsilon, recipe.warmup) == (
-        32,
-        2e-6,
-        1e-7,
-        0.1,
-    )
-    assert (recipe.bias_correction, recipe.weight_decay, recipe.select_every, official.corpus) == (
-        False,
-        0.01,
-        1000,
-        "nli",
-    )
-    assert official.build().local.width == 768
-    assert (official.parts[0][2]["relu"], paper.parts[0][2]["relu"]) == (False, True)
-    assert paper.recipe == official.recipe
-
-
-def test_no_channels_are_refused() -> None:
-    with pytest.raises(Refusal, match="at least 1 channel"):
-        ISBERT.check(ISBERTHyper(channels=0))
-
-
-def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
-    train_tiny: Callable[..., Path], tiny_data: Path, tiny_corpus: Path
-) -> None:
-    given = {"corpus": str(tiny_corpus), "epochs": 2}
-    folder, again = train_tiny("is-bert", **given), train_tiny("is-bert", fresh=True, **given)
-    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
-    assert (outcome["status"], outcome["steps"]) == ("finished", 12)
-    encoder, other = load_encoder(folder / "encoder"), load_encoder(again / "encoder")
-    assert encoder.identity == other.identity
-    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
-    assert record["value"] == outcome["best_dev"]
-    losses = [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
-    assert losses[-1] < losses[0]

@@ -1,12 +1,10 @@
-"""IS-CSE smoothed by K-means, alone or beside its neighbours: oracle, mutations, limits, state, a
-training."""
+"""IS-CSE smoothed by K-means, alone or beside its neighbours: oracle, mutations, limits, state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,28 +15,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import methods.is_cse as is_cse
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
-from bench.models.load import load_encoder
-from bench.runs.resolve import resolve
-from bench.utils.files import read_json
-from methods.base import Refusal, Shape, Step, compose, info_nce, stream
+from methods.base import Step, info_nce, stream
 from methods.is_cse import ISCSE, cluster
-from methods.simcse import SimCSE
-from tests.methods.cases import (
-    DTYPES,
-    HARD,
-    WIDTH,
-    Case,
-    batch,
-    disagreement,
-    method_step,
-    tolerance,
-)
+from tests.methods import cases
+from tests.methods.cases import Case, batch, is_caught, method_step
+from tests.methods.outside import Patch
 from tests.oracles.kmeans import GroupOracle
-from tests.oracles.mutations import override, set_hyper
+from tests.oracles.mutations import Mutation, around, hyper, other, patched
+from tests.oracles.mutations_is_cse import unless_full, with_gradient
 
-Patch = pytest.MonkeyPatch
 KINDS = ("close",)  # where the mutations are caught
 
 
@@ -78,175 +63,87 @@ CASES = [
 BY_NAME = {one.name: one for one in CASES}
 
 
-@pytest.mark.parametrize(
-    ("one", "kind"),
-    [(one, "random") for one in CASES]
-    + [(BY_NAME["kmeans-official"], kind) for kind in ("close", *HARD)]
-    + [(BY_NAME["both-paper"], kind) for kind in ("close", "near-duplicates")]
-    + [(BY_NAME["kmeans-cold"], "near-duplicates")],
-    ids=lambda value: getattr(value, "name", value),
-)
-def test_equals_oracle(one: Case, kind: str) -> None:
-    for dtype, difference in disagreement(one, kind, dtypes=DTYPES).items():
-        assert difference < tolerance(kind, dtype), dtype
-
-
 # Mistakes
 
 
-def gamma_of_the_centre(method: Any, patch: Patch) -> None:
-    set_hyper(method, gamma=1 - method.hyper.gamma)
+def by_centres(change: Callable[..., Any]) -> Mutation:
+    return around("_smooth_by_centres", change)
 
 
-def one_cluster_less(method: Any, patch: Patch) -> None:
-    set_hyper(method, clusters=method.hyper.clusters - 1)
+def drawn_anew(plain: Any, self: Any, unit: Tensor, step: Step) -> Any:
+    self.centres = torch.zeros_like(self.centres)
+    return plain(self, unit, step)
 
 
-def centres_drawn_anew_each_step(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-
-    def draw(self: Any, unit: Tensor, step: Step) -> Any:
-        self.centres = torch.zeros_like(self.centres)
-        return plain(self, unit, step)
-
-    override(method, "_smooth_by_centres", draw)
+def clustering(change: Callable[..., Tensor]) -> Mutation:
+    return patched(is_cse, "cluster", change)
 
 
-def centres_of_another_draw(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-    override(
-        method,
-        "_smooth_by_centres",
-        lambda self, unit, step: plain(self, unit, replace(step, seed=step.seed + 1)),
-    )
+def shorter(plain: Any, rows: Tensor, centres: Tensor) -> Tensor:
+    lengths = torch.linspace(0.5, 1, len(centres)).unsqueeze(1).to(rows)
+    return plain(rows, centres) * lengths
+
+
+def of_the_next_sentence(plain: Any, self: Any, unit: Tensor, step: Step) -> Tensor | None:
+    drawn, own = plain(self, unit, step), self.hyper.gamma * unit
+    return None if drawn is None else own + (drawn - own).roll(1, 0)
+
+
+def centres_detached(plain: Any, self: Any, unit: Tensor, step: Step) -> Any:
+    found = plain(self, unit, step)
+    self.centres = self.centres.detach()
+    return found
+
+
+def memory_with_gradient(method: Any, patch: Patch) -> None:
+    by_centres(centres_detached)(method, patch)
+    other("_remember", with_gradient)(method, patch)
+
+
+def entering_late(self: Any, anchors: Tensor, positives: Tensor, t: float, step: Step) -> Any:
+    unit = F.normalize(positives, dim=-1)
+    found = self._smooth_by_centres(unit, step)
+    self._remember(unit)
+    return [] if found is None else [(self.alpha(step), info_nce(anchors, found, t))]
 
 
 def one_round_alone(method: Any, patch: Patch) -> None:
     patch.setattr(is_cse, "MOST_ROUNDS", 1)
 
 
-def centres_never_move(method: Any, patch: Patch) -> None:
-    patch.setattr(is_cse, "cluster", lambda rows, centres: centres)
+MUTATIONS: dict[str, tuple[str, Mutation]] = {
+    "gamma_of_the_centre": ("kmeans-official", hyper(gamma=lambda own: 1 - own.gamma)),
+    "one_cluster_less": ("kmeans-official", hyper(clusters=lambda own: own.clusters - 1)),
+    "centres_drawn_anew_each_step": ("kmeans-official", by_centres(drawn_anew)),
+    "centres_of_another_draw": (
+        "kmeans-official",
+        by_centres(lambda plain, self, unit, step:
+                   plain(self, unit, replace(step, seed=step.seed + 1)))),
+    "one_round_alone": ("kmeans-official", one_round_alone),
+    "centres_never_move": ("kmeans-official", clustering(lambda plain, rows, centres: centres)),
+    "mean_in_place_of_unit_mean": ("kmeans-official", clustering(shorter)),
+    "farthest_centre": (
+        "kmeans-official",
+        patched(torch.Tensor, "argmax", lambda plain, *given: torch.Tensor.argmin(*given))),
+    "centre_of_the_next_sentence": ("kmeans-official", by_centres(of_the_next_sentence)),
+    "positive_detached": (
+        "kmeans-official",
+        by_centres(lambda plain, self, unit, step: plain(self, unit.detach(), step))),
+    "memory_with_gradient": ("kmeans-official", memory_with_gradient),
+    "batch_enters_late": ("kmeans-official", other("terms", entering_late)),
+    "waits_until_the_memory_is_full": ("kmeans-paper", by_centres(unless_full)),
+    "neighbours_forgotten": ("both-official", other("_smooth", lambda self, unit: None)),
+    "clusters_forgotten": (
+        "both-official", other("_smooth_by_centres", lambda self, unit, step: None)),
+    "mean_of_both_terms": (
+        "both-paper", around("alpha", lambda plain, self, step: plain(self, step) / 2)),
+}  # fmt: skip
 
 
-def mean_in_place_of_unit_mean(method: Any, patch: Patch) -> None:
-    def shorter(rows: Tensor, centres: Tensor) -> Tensor:
-        return cluster(rows, centres) * torch.linspace(0.5, 1, len(centres)).unsqueeze(1).to(rows)
-
-    patch.setattr(is_cse, "cluster", shorter)
-
-
-def farthest_centre(method: Any, patch: Patch) -> None:
-    patch.setattr(torch.Tensor, "argmax", torch.Tensor.argmin)
-
-
-def centre_of_the_next_sentence(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-    override(
-        method,
-        "_smooth_by_centres",
-        lambda self, unit, step: mixed(self, plain(self, unit, step), unit, 1),
-    )
-
-
-def positive_detached(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-    override(
-        method, "_smooth_by_centres", lambda self, unit, step: plain(self, unit.detach(), step)
-    )
-
-
-def mixed(method: Any, drawn: Tensor | None, unit: Tensor, shift: int) -> Tensor | None:
-    if drawn is None:
-        return None
-    own = method.hyper.gamma * unit
-    return own + (drawn - own).roll(shift, 0)
-
-
-def memory_with_gradient(method: Any, patch: Patch) -> None:
-    def remember(self: Any, unit: Tensor) -> None:
-        self.rows = torch.cat([self.rows.detach().to(unit), unit])[-self.hyper.buffer :]
-        self.filled = (self.filled + len(unit)).clamp(max=self.hyper.buffer)
-
-    def draw(self: Any, unit: Tensor, step: Step) -> Any:
-        found = plain(self, unit, step)
-        self.centres = self.centres.detach()
-        return found
-
-    plain = type(method)._smooth_by_centres
-    override(method, "_remember", remember)
-    override(method, "_smooth_by_centres", draw)
-
-
-def batch_enters_late(method: Any, patch: Patch) -> None:
-    def terms(self: Any, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Any:
-        unit = F.normalize(positives, dim=-1)
-        found = self._smooth_by_centres(unit, step)
-        self._remember(unit)
-        return [] if found is None else [(self.alpha(step), info_nce(anchors, found, temperature))]
-
-    override(method, "terms", terms)
-
-
-def waits_until_the_memory_is_full(method: Any, patch: Patch) -> None:
-    plain = type(method)._smooth_by_centres
-    override(
-        method,
-        "_smooth_by_centres",
-        lambda self, unit, step: (
-            None if self.filled < self.hyper.buffer else plain(self, unit, step)
-        ),
-    )
-
-
-def neighbours_forgotten(method: Any, patch: Patch) -> None:
-    override(method, "_smooth", lambda self, unit: None)
-
-
-def clusters_forgotten(method: Any, patch: Patch) -> None:
-    override(method, "_smooth_by_centres", lambda self, unit, step: None)
-
-
-def mean_of_both_terms(method: Any, patch: Patch) -> None:
-    plain = type(method).alpha
-    override(method, "alpha", lambda self, step: plain(self, step) / 2)
-
-
-MUTATIONS = [
-    ("kmeans-official", gamma_of_the_centre),
-    ("kmeans-official", one_cluster_less),
-    ("kmeans-official", centres_drawn_anew_each_step),
-    ("kmeans-official", centres_of_another_draw),
-    ("kmeans-official", one_round_alone),
-    ("kmeans-official", centres_never_move),
-    ("kmeans-official", mean_in_place_of_unit_mean),
-    ("kmeans-official", farthest_centre),
-    ("kmeans-official", centre_of_the_next_sentence),
-    ("kmeans-official", positive_detached),
-    ("kmeans-official", memory_with_gradient),
-    ("kmeans-official", batch_enters_late),
-    ("kmeans-paper", waits_until_the_memory_is_full),
-    ("both-official", neighbours_forgotten),
-    ("both-official", clusters_forgotten),
-    ("both-paper", mean_of_both_terms),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "mutate"), MUTATIONS, ids=[mutate.__name__ for _, mutate in MUTATIONS]
-)
-def test_a_mutation_is_caught(
-    name: str, mutate: Callable[[Any, Patch], None], monkeypatch: Patch
-) -> None:
-    def build() -> Any:
-        method = BY_NAME[name].build()
-        monkeypatch.undo()
-        mutate(method, monkeypatch)
-        return method
-
-    assert (
-        max(disagreement(BY_NAME[name], kind, build=build)[torch.float64] for kind in KINDS) > 1e-6
-    )
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    case, mutate = MUTATIONS[name]
+    assert is_caught(BY_NAME[case], mutate, monkeypatch, KINDS)
 
 
 # What K-means is
@@ -268,9 +165,8 @@ def test_no_row_has_a_nearer_centre_and_the_objective_never_falls(
         objectives.append((rows @ centres.T).amax(1).sum())
     assert all(later >= earlier - 1e-12 for earlier, later in pairwise(objectives))
     torch.testing.assert_close(centres.norm(dim=1), torch.ones(clusters, dtype=torch.float64))
-    torch.testing.assert_close(
-        cluster(rows, centres), centres
-    )  # settled: another call moves nothing
+    # Settled: another call moves nothing.
+    torch.testing.assert_close(cluster(rows, centres), centres)
     owners = (rows @ centres.T).argmax(1)
     for number, centre in enumerate(centres):
         own = rows[owners == number]
@@ -296,10 +192,12 @@ def test_an_empty_cluster_keeps_its_centre() -> None:
 
 # Limits
 
+SIMCSE = cases.BY_NAME["simcse"]
+
 
 def build(**hyper: Any) -> Any:
     hyper = {"alpha": 0.3, "buffer": 10, "neighbours": 3, "clusters": 3, **hyper}
-    return compose([(ISCSE, ISCSE.Hyper(**hyper))], Shape(WIDTH, 4))
+    return cases.build((ISCSE, hyper))
 
 
 def losses(
@@ -317,38 +215,28 @@ def losses(
 def test_without_alpha_or_before_the_memory_is_full_it_is_simcse_bit_for_bit(
     group: str, dtype: torch.dtype
 ) -> None:
-    plain = losses(compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4)), dtype)
-    for hyper in (
-        {"alpha": 0.0},
-        {"buffer": 1000},
-        {"buffer": 1000, "neighbours": 500, "clusters": 500},
-    ):
-        off = losses(build(group=group, current_first="clusters" not in hyper, **hyper), dtype)
-        assert all(map(torch.equal, plain, off)), hyper
+    plain = losses(SIMCSE.build(), dtype)
+    large = {"buffer": 1000, "neighbours": 500, "clusters": 500}
+    for changes in ({"alpha": 0.0}, {"buffer": 1000}, large):
+        off = losses(build(group=group, current_first="clusters" not in changes, **changes), dtype)
+        assert all(map(torch.equal, plain, off)), changes
 
 
 def test_with_gamma_one_the_term_is_the_instance_loss() -> None:
     """h^{s+} = h+, so the loss is (1 + alpha) L_instance: SimCSE with larger steps."""
-    method, plain = (
-        build(group="kmeans", gamma=1.0),
-        compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4)),
-    )
+    method, plain = build(group="kmeans", gamma=1.0), SIMCSE.build()
     for index in range(5):
         leaves = batch("random", index).leaves(torch.float64)
         loss, gradients = method_step(method, leaves, index)
         expected, expected_gradients = method_step(plain, leaves, index)
-        share = (
-            1.3 if index > 1 else 1.0
-        )  # the memory of 10 rows is full from the third batch of 4 on
+        # The memory of 10 rows is full from the third batch of 4 on.
+        share = 1.3 if index > 1 else 1.0
         torch.testing.assert_close(loss, share * expected)
         torch.testing.assert_close(gradients[1], share * expected_gradients[1])
 
 
 def test_with_gamma_zero_the_positive_has_no_gradient_from_the_term() -> None:
-    method, plain = (
-        build(group="kmeans", gamma=0.0),
-        compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4)),
-    )
+    method, plain = build(group="kmeans", gamma=0.0), SIMCSE.build()
     for index in range(5):
         leaves = batch("random", index).leaves(torch.float64)
         loss, gradients = method_step(method, leaves, index)
@@ -359,7 +247,7 @@ def test_with_gamma_zero_the_positive_has_no_gradient_from_the_term() -> None:
 
 def test_both_is_the_sum_of_either() -> None:
     """The smoothing terms add up; the instance loss counts once."""
-    plain = compose([(SimCSE, SimCSE.Hyper())], Shape(WIDTH, 4))
+    plain = SIMCSE.build()
     methods = [build(group=group) for group in ("knn", "kmeans", "both")]
     for index in range(5):
         one = batch("close", index)
@@ -374,84 +262,9 @@ def test_both_is_the_sum_of_either() -> None:
 # State, refusals, identity
 
 
-@pytest.mark.parametrize("group", ["kmeans", "both"])
-def test_a_saved_state_goes_on_with_the_same_numbers(group: str) -> None:
-    whole = build(group=group)
-    first = losses(whole, torch.float32, last=4)
-    state = {name: tensor.clone() for name, tensor in whole.state_dict().items()}
-    restored = build(group=group)
-    restored.load_state_dict(state)
-    assert first
-    assert all(
-        map(torch.equal, losses(whole, torch.float32, 4), losses(restored, torch.float32, 4))
-    )
-
-
 def test_neighbours_alone_remember_no_centres() -> None:
     assert set(build().state_dict()) == {"rows", "filled"}
     assert set(build(group="both").state_dict()) == {"rows", "filled", "centres"}
 
 
-@pytest.mark.parametrize(
-    ("hyper", "message"),
-    [
-        ({"group": "k-means"}, "'group' of 'is-cse' is one of knn, kmeans, both, not 'k-means'"),
-        ({"group": "kmeans", "clusters": 0}, "0 < clusters <= buffer, not 0 and 10"),
-        ({"group": "both", "clusters": 11}, "0 < clusters <= buffer, not 11 and 10"),
-        ({"gamma": 1.1}, "0 <= gamma <= 1, not 1.1"),
-        ({"gamma": -0.1}, "0 <= gamma <= 1"),
-    ],
-)
-def test_what_cannot_be_is_refused(hyper: dict[str, Any], message: str) -> None:
-    with pytest.raises(Refusal, match=message):
-        build(**hyper)
-
-
-def test_earlier_runs_keep_their_names() -> None:
-    def identify(text: str) -> str:
-        return resolve(
-            text, backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=42
-        ).id
-
-    plain = identify("is-cse")
-    assert plain == "is-cse_official_bert-base-uncased_s42_04e689638d"
-    assert identify("is-cse[clusters=64,gamma=0.5,group=knn]") == plain
-    assert (
-        len(
-            {
-                plain,
-                *(
-                    identify(f"is-cse[{key}]")
-                    for key in ("group=kmeans", "group=both", "gamma=0.1")
-                ),
-            }
-        )
-        == 4
-    )
-
-
 # A training
-
-
-@pytest.mark.parametrize("group", ["kmeans", "both"])
-def test_a_training_is_deterministic_and_keeps_what_it_scored(
-    train_tiny: Callable[..., Path], tiny_data: Path, group: str
-) -> None:
-    text = f"is-cse[alpha=0.5,buffer=16,clusters=4,group={group},neighbours=3]"
-    folder = train_tiny(text)
-    outcome = read_json(folder / "outcome.json")["outcome"]
-    assert outcome["status"] == "finished"
-    dev = score_tasks(load_encoder(str(folder / "encoder")), [sts.read("STS-B", tiny_data, "dev")])
-    assert dev[0]["value"] == outcome["best_dev"]
-    again = train_tiny(text, fresh=True)
-    names = ("log.jsonl", "encoder/model.safetensors")
-    logs = [
-        [row.split(', "sentences')[0] for row in (one / names[0]).read_text().splitlines()]
-        for one in (folder, again)
-    ]
-    assert logs[0] == logs[1]
-    assert (folder / names[1]).read_bytes() == (again / names[1]).read_bytes()
-    assert logs[0] != [
-        row.split(', "sentences')[0]
-        for row in (train_tiny("simcse") / names[0]).read_text().splitlines()
-    ]

@@ -27,6 +27,7 @@ from bench.stages.jobs import run_plan
 from bench.training import context
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
+from tests.methods.outside import Patch
 from tests.oracles.mutations import MUTATIONS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
@@ -34,24 +35,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "results" / "reference" / "smoke.json"
 
-Patch = pytest.MonkeyPatch
 Mistake = Callable[[Patch], None]
 
 # What a mistake is looked for in: a run of the smoke suite on toy-bert, and some of its tasks.
 STS, LABELLED = ["STS12", "STS-B", "SICK-R"], ["SST2", "TREC", "MRPC", "Tense", "SubjNumber"]
 # Two runs, since one may differ from the same seed.
 BOTH = {"simcse": STS, "simcse+cards[switch=0]": STS}
-TRAINED, POOLED, CLASSIFIED = (
-    {"simcse": STS},
-    {"untrained[pooler=avg]": STS},
-    {"untrained[pooler=avg]": LABELLED},
-)
+AVERAGE = "untrained[pooler=avg]"
+TRAINED, POOLED, CLASSIFIED = {"simcse": STS}, {AVERAGE: STS}, {AVERAGE: LABELLED}
 
 
 @pytest.fixture
 def checked(world: Path, tmp_path: Path) -> Callable[[Mapping[str, Sequence[str]]], str]:
-    """Run a part of the smoke suite and check it: methods with their tasks, on toy-bert and the
-    first seed."""
+    """Run and check a part of the smoke suite, methods with tasks: toy-bert, first seed."""
     plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
 
     def run(wanted: Mapping[str, Sequence[str]]) -> str:
@@ -154,34 +150,21 @@ def dot_product_for_the_cosine(patch: Patch) -> None:
     patch.setattr(sts, "cosine", lambda first, second: (first * second).sum(1).astype(np.float64))
 
 
+LOSSES = ("sign_of_the_cosine", "temperature_multiplied", "positive_of_the_next_sentence")
+OF_POOLERS = (mean_over_padding, first_token_for_the_mean, layer_before_the_last)
+OF_CLASSIFIERS = (
+    dev_is_trained_on,
+    features_of_the_next_sample,
+    features_without_the_last_half,
+    stopped_at_the_first_miss,
+    the_other_mode,
+)
+OF_SCORES = (gold_of_the_next_pair, dev_for_test, dot_product_for_the_cosine)
 MISTAKES: dict[str, tuple[Mapping[str, Sequence[str]], Mistake]] = {
-    **{
-        name: (TRAINED, of_method(name))
-        for name in (
-            "sign_of_the_cosine",
-            "temperature_multiplied",
-            "positive_of_the_next_sentence",
-        )
-    },
-    **{
-        made.__name__: (POOLED, made)
-        for made in (mean_over_padding, first_token_for_the_mean, layer_before_the_last)
-    },
+    **{name: (TRAINED, of_method(name)) for name in LOSSES},
+    **{made.__name__: (POOLED, made) for made in (*OF_POOLERS, *OF_SCORES)},
+    **{made.__name__: (CLASSIFIED, made) for made in OF_CLASSIFIERS},
     "without_dropout": (BOTH, without_dropout),
-    **{
-        made.__name__: (CLASSIFIED, made)
-        for made in (
-            dev_is_trained_on,
-            features_of_the_next_sample,
-            features_without_the_last_half,
-            stopped_at_the_first_miss,
-            the_other_mode,
-        )
-    },
-    **{
-        made.__name__: (POOLED, made)
-        for made in (gold_of_the_next_pair, dev_for_test, dot_product_for_the_cosine)
-    },
 }
 
 

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
-
 import pytest
-import torch
 
-from tests.methods.cases import BY_NAME, disagreement
-from tests.oracles import mutations_is_cse  # noqa: F401 (registers its own)
-from tests.oracles.mutations import MUTATIONS
+from tests.methods.cases import BY_NAME, is_caught
+from tests.methods.outside import Patch
+from tests.oracles import mutations, mutations_is_cse
 
-KINDS, TOLERANCE = ("random", "near-duplicates"), 1e-6  # as the conformance tests have them
+KINDS = ("random", "near-duplicates")  # where test_conformance finds nothing
+MUTATIONS = mutations.MUTATIONS | mutations_is_cse.MUTATIONS
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    case_name, mutate = MUTATIONS[name]
-    case = BY_NAME[case_name]
-
-    def build() -> Any:
-        method = case.build()
-        monkeypatch.undo()
-        mutate(method, monkeypatch)
-        return method
-
-    assert any(disagreement(case, kind, build=build)[torch.float64] > TOLERANCE for kind in KINDS)
-
-
-def test_unspoilt_methods_pass_where_mutations_are_caught() -> None:
-    for case_name, kind in itertools.product({case for case, _ in MUTATIONS.values()}, KINDS):
-        assert disagreement(BY_NAME[case_name], kind)[torch.float64] < TOLERANCE
-    assert len(MUTATIONS) >= 20
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    case, mutate = MUTATIONS[name]
+    assert is_caught(BY_NAME[case], mutate, monkeypatch, KINDS)

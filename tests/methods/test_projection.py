@@ -1,5 +1,4 @@
-"""Projections against numpy's singular values, scikit-learn's principal components and plain loops;
-their limits."""
+"""Projections against numpy's singular values, scikit-learn's components and plain loops."""
 
 from __future__ import annotations
 
@@ -24,35 +23,17 @@ from methods.projection import (
     random_directions,
 )
 from methods.untrained import Untrained
+from tests.methods.fixed import Vectors, correlated
+from tests.methods.outside import Patch
 from tests.oracles import transforms as oracle
 
 WIDTH = 6
-
-
-def correlated(count: int, seed: int = 0, width: int = WIDTH) -> Tensor:
-    """Vectors with a mean and correlations, in float64."""
-    draw = torch.Generator().manual_seed(seed)
-    mix = torch.randn(width, width, generator=draw, dtype=torch.float64)
-    return torch.randn(count, width, generator=draw, dtype=torch.float64) @ mix + 3
 
 
 def cosines(vectors: Any) -> np.ndarray:
     rows = np.asarray(vectors, dtype=np.float64)
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return rows @ rows.T
-
-
-class Vectors:
-    """An Encoder of fixed vectors; a sentence is the number of its row, any other has the first."""
-
-    kind = "fixed"
-    identity = "fixed"
-
-    def __init__(self, vectors: Tensor) -> None:
-        self.vectors = vectors.float().numpy()
-
-    def encode(self, sentences: list[str]) -> np.ndarray:
-        return self.vectors[[int(sentence) if sentence.isdigit() else 0 for sentence in sentences]]
 
 
 class Given:
@@ -104,35 +85,46 @@ def test_equals_numpy_and_scikit_learn(dimensions: int, centred: bool) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("chunk.double() - centre", "chunk.double() + centre"),
-        ("moved.T @ moved", "moved.T @ moved + moved.T.square() @ moved"),
+        ("scatter(vectors, centre)", "scatter(vectors, -centre)"),
+        (
+            "scatter(vectors, centre)",
+            "scatter(vectors, centre) + vectors.double().T.square() @ vectors.double()",
+        ),
         (".flip(-1).T", ".T"),
         (".eigenvectors.flip(-1).T", ".eigenvectors.flip(-1)"),
         ("-(weight @ centre)", "weight @ centre"),
         ("-(weight @ centre)", "torch.zeros(len(weight)).double()"),
         ("if centred:", "if not centred:"),
-        ("squares += moved", "squares = moved"),
     ],
 )
-def test_mistakes_are_seen(
-    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_are_seen(old: str, new: str, tmp_path: Path, monkeypatch: Patch) -> None:
     module = oracle.mutant("projection", old, new, tmp_path)
-    monkeypatch.setattr(module, "CHUNK", 7)
+    monkeypatch.setattr("methods.transform.CHUNK", 7)
+    assert largest_error(module) > 1e-3
+
+
+def test_a_chunk_that_replaces_the_others_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = oracle.mutant("transform", "total += moved", "total = moved", tmp_path)
+    shared.CHUNK = 7
+    monkeypatch.setattr(projection, "scatter", shared.scatter)
+    assert largest_error(projection) > 1e-3
+
+
+def largest_error(module: Any) -> float:
     vectors = correlated(40)
-    errors = [
+    return max(
         np.abs(
             cosines(projected(module, vectors, dimensions=2, centred=centred))
             - expected(vectors, 2, centred)
         ).max()
         for centred in (False, True)
-    ]
-    assert max(errors) > 1e-3
+    )
 
 
 def test_the_longest_directions_come_first() -> None:
-    """On axes of known lengths: about 0 the axis with the mean is the longest, about the mean the
-    others are."""
+    """About 0 the axis with the mean is the longest, about the mean the others are."""
     vectors = torch.randn(
         2000, 4, generator=torch.Generator().manual_seed(0)
     ).double() * torch.tensor([1, 9, 3, 5])
@@ -189,10 +181,10 @@ def test_random_needs_no_corpus() -> None:
     Projection(hyper, Shape(4, 2)).prepare(None)  # type: ignore[arg-type]
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing(monkeypatch: Patch) -> None:
     vectors = correlated(40)
     whole = projected(projection, vectors, dimensions=3)
-    monkeypatch.setattr(projection, "CHUNK", 7)
+    monkeypatch.setattr("methods.transform.CHUNK", 7)
     np.testing.assert_allclose(
         cosines(projected(projection, vectors, dimensions=3)), cosines(whole), atol=1e-6
     )
@@ -213,17 +205,14 @@ def test_an_affine_map_by_plain_loops(tanh: bool) -> None:
     assert (found.dtype, found.shape) == (np.float32, (2, 3))
     for row, number in zip(found, (3, 1), strict=True):
         for value, weights, shift in zip(row, weight.tolist(), bias.tolist(), strict=True):
-            total = (
-                sum(w * float(x) for w, x in zip(weights, base.vectors[number], strict=True))
-                + shift
-            )
+            terms = zip(weights, base.vectors[number].tolist(), strict=True)
+            total = shift + sum(w * x for w, x in terms)
             assert value == pytest.approx(np.tanh(total) if tanh else total, abs=1e-6)
     assert encoder.encode([]).shape == (0, 3)
 
 
 def test_identities_differ_where_vectors_do() -> None:
-    base, other = Vectors(correlated(5)), Vectors(correlated(5))
-    other.identity = "another"
+    base, other = Vectors(correlated(5)), Vectors(correlated(5), "another")
     weight, bias = correlated(3), torch.zeros(3).double()
     encoders = [
         Affine(base, weight, bias),
@@ -238,10 +227,10 @@ def test_identities_differ_where_vectors_do() -> None:
 
 def test_hyper_parameters() -> None:
     mistakes: list[tuple[dict[str, Any], str]] = [
-        ({"dimensions": 0}, "at least 1 dimension"),
+        ({"dimensions": 0}, "needs dimensions >= 1"),
         ({"kind": "svd"}, "one of pca, random, not 'svd'"),
         ({"source": "target"}, "one map for all tasks"),
-        ({"sentences": 1}, "at least 2 sentences"),
+        ({"sentences": 1}, "needs sentences >= 2"),
     ]
     for wrong, sentence in mistakes:
         with pytest.raises(Refusal, match=sentence):

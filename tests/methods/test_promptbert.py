@@ -1,9 +1,7 @@
-"""PromptBERT: a step against an oracle that takes one sentence at a time, its Encoder, and
-trainings."""
+"""PromptBERT: a step against an oracle of one sentence at a time, and its Encoder."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,17 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder, save_encoder
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
-from methods.base import Refusal, Shape, Step, Views
+from methods.base import Shape, Step, Views
 from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper
 from methods.simcse import SimCSE
 from tests.methods.cases import HARD, batch
+from tests.methods.outside import Patch, Train, run_of
 from tests.oracles import spans as oracle
+from tests.training.test_loop import log_of
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
 ROWS = [3, 6, 17, 30]
@@ -41,14 +38,8 @@ def make(
     def context_and_method(
         dtype: torch.dtype = torch.float64, recipe: Any = None, **hyper: Any
     ) -> Any:
-        run = resolve(
-            text_of(**hyper),
-            backbone_name=str(tiny_backbone),
-            corpus=str(tiny_corpus),
-            data=str(tiny_data),
-            seed=1,
-            recipe={"max_length": 12, **(recipe or {})},
-        )
+        recipe = {"max_length": 12, **(recipe or {})}
+        run = run_of(text_of(**hyper), tiny_backbone, tiny_corpus, tiny_data, **recipe)
         context, method = RunContext(run, tmp_path, "cpu"), run.build()
         torch.nn.ModuleList([*context.modules(), method]).to(dtype).eval()
         method.prepare(context)
@@ -81,13 +72,9 @@ def expected_loss(context: RunContext, hyper: PromptBERTHyper) -> Tensor:
     return oracle.info_nce(*views, hyper.temperature)
 
 
-def gradients(context: RunContext, loss: Tensor) -> list[Tensor]:
+def gradients(context: RunContext, loss: Tensor) -> tuple[Tensor, ...]:
     weights = [weight for module in context.modules() for weight in module.parameters()]
-    found = torch.autograd.grad(loss, weights, allow_unused=True)
-    return [
-        torch.zeros_like(weight) if grad is None else grad
-        for weight, grad in zip(weights, found, strict=True)
-    ]
+    return torch.autograd.grad(loss, weights, materialize_grads=True)
 
 
 def disagreement(context: RunContext, method: PromptBERT, floor: float = 1e-3) -> float:
@@ -117,9 +104,8 @@ def test_equals_the_oracle_in_float32_and_without_head(make: Callable[..., Any])
     assert disagreement(*make(recipe={"pooler": "cls_before_pooler"})) < 1e-6
 
 
-def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[pytest.MonkeyPatch], None]:
-    """A change of the positions (k, length) of the template alone, given the prompt and the
-    lengths."""
+def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[Patch], None]:
+    """Other positions (k, length) of the template alone, of the prompt and the lengths."""
     plain = Prompt.alone
 
     def alone(self: Prompt, lengths: Tensor, config: Any) -> Any:
@@ -129,21 +115,19 @@ def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[pytest.Mon
     return lambda patch: patch.setattr(Prompt, "alone", alone)
 
 
-def _noise(change: Callable[[list[Tensor]], list[Tensor]]) -> Callable[[pytest.MonkeyPatch], None]:
+def _noise(change: Callable[[list[Tensor]], list[Tensor]]) -> Callable[[Patch], None]:
     plain = PromptBERT._alone
     return lambda patch: patch.setattr(PromptBERT, "_alone", lambda *given: change(plain(*given)))
 
 
-def _mask_place(shift: int) -> Callable[[pytest.MonkeyPatch], None]:
+def _mask_place(shift: int) -> Callable[[Patch], None]:
     def at_mask(self: Prompt, states: Tensor, mask: Tensor) -> Tensor:
         return states[torch.arange(len(states)), mask.sum(1) + self.place + shift]
 
     return lambda patch: patch.setattr(Prompt, "at_mask", at_mask)
 
 
-def _prompts(
-    change: Callable[[list[Prompt]], list[Prompt]],
-) -> Callable[[pytest.MonkeyPatch], None]:
+def _prompts(change: Callable[[list[Prompt]], list[Prompt]]) -> Callable[[Patch], None]:
     plain = PromptBERT.prepare
 
     def prepare(self: PromptBERT, context: Any) -> None:
@@ -153,7 +137,7 @@ def _prompts(
     return lambda patch: patch.setattr(PromptBERT, "prepare", prepare)
 
 
-MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "positions of the template side by side": _alone(
         lambda prompt, lengths, places: torch.arange(len(prompt)).expand(len(lengths), -1)
     ),
@@ -181,17 +165,10 @@ def test_a_mutation_is_caught(
     tiny_corpus: Path,
     tiny_data: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     MUTATIONS[name](monkeypatch)
-    run = resolve(
-        text_of(),
-        backbone_name=str(tiny_bert),
-        corpus=str(tiny_corpus),
-        data=str(tiny_data),
-        seed=1,
-        recipe={"max_length": 12},
-    )
+    run = run_of(text_of(), tiny_bert, tiny_corpus, tiny_data, max_length=12)
     context, method = RunContext(run, tmp_path, "cpu"), run.build()
     torch.nn.ModuleList(context.modules()).double().eval()
     method.prepare(context)
@@ -199,7 +176,7 @@ def test_a_mutation_is_caught(
 
 
 def test_an_empty_sentence_is_the_template_alone(
-    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Any], monkeypatch: Patch
 ) -> None:
     """Without dropout nothing is left of it."""
     context, method = make()
@@ -248,14 +225,8 @@ def test_lower_layers_are_seen_by_parts_that_join(make: Callable[..., Any]) -> N
 
 # The Encoder
 
-TEXTS = [
-    "a man sleeps",
-    "the old dog sees two birds .",
-    "",
-    "two",
-    "a cat [MASK] <mask> again",
-    "two birds run",
-]
+TEXTS = ["a man sleeps", "the old dog sees two birds .", "", "two", "a cat [MASK] <mask> again"]
+TEXTS += ["two birds run"]
 
 
 def encoded(context: RunContext, text: str, template: str, denoise: bool) -> np.ndarray:
@@ -312,14 +283,8 @@ def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Pat
     again = load_encoder(tmp_path / "kept")
     assert again.identity == encoder.identity
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
-    others = [
-        make(torch.float32, **{"denoise_scored": True, **hyper})
-        for hyper in (
-            {"denoise_scored": False},
-            {"period": "false"},
-            {"template": SECOND},
-        )
-    ]
+    changes = ({"denoise_scored": False}, {"period": "false"}, {"template": SECOND})
+    others = [make(torch.float32, **{"denoise_scored": True, **hyper}) for hyper in changes]
     identities = {other.encoder(its).identity for its, other in others}
     assert len({encoder.identity, *identities}) == 4
     with pytest.raises(UserError, match="was saved as 'prompt', not with pooler"):
@@ -329,26 +294,7 @@ def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Pat
 # Trainings
 
 
-def log_of(folder: Path) -> list[Any]:
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [(row["step"], row["loss"], row.get("dev")) for row in rows]
-
-
-@pytest.mark.parametrize("hyper", [{}, {"denoise_scored": True}], ids=["official", "denoised"])
-def test_trains_from_end_to_end(
-    train_tiny: Callable[..., Path], tiny_data: Path, hyper: dict[str, Any]
-) -> None:
-    folder = train_tiny(text_of(**hyper), max_length=12)
-    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
-    assert (outcome["status"], outcome["steps"]) == ("finished", 6)
-    encoder = load_encoder(folder)
-    assert encoder.kind == "prompt"
-    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
-    assert record["value"] == outcome["best_dev"]
-    assert log_of(train_tiny(text_of(**hyper), fresh=True, max_length=12)) == log_of(folder)
-
-
-def test_what_joins_it(train_tiny: Callable[..., Path]) -> None:
+def test_what_joins_it(train_tiny: Train) -> None:
     alone = train_tiny(text_of(), max_length=12)
     for part in ("gs-infonce[multiple=0]", "sscl[stack=0]"):
         assert log_of(train_tiny(f"{text_of()}+{part}", max_length=12)) == log_of(alone)
@@ -363,61 +309,3 @@ def test_state_is_saved_and_restored(make: Callable[..., Any]) -> None:
     """It has none of its own: backbone and head are the context's."""
     _, method = make()
     assert not method.state_dict()
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "a <mask>",
-        "<sentence> is",
-        "<mask> is <sentence>",
-        "<sentence> is <mask> <mask>",
-        "<sentence><sentence><mask>",
-    ],
-)
-def test_impossible_templates_are_refused(template: str) -> None:
-    for name in ("template", "template_2"):
-        with pytest.raises(Refusal, match="a template of 'promptbert'"):
-            PromptBERT.check(PromptBERTHyper(**{name: template}))
-    with pytest.raises(Refusal, match="temperature"):
-        PromptBERT.check(PromptBERTHyper(temperature=0.0))
-
-
-def test_settings() -> None:
-    def built(backbone: str, setting: str) -> Any:
-        return resolve(
-            f"promptbert@{setting}", backbone_name=backbone, corpus="world", data="senteval", seed=1
-        )
-
-    bert, roberta = built("bert-base-uncased", "official"), built("roberta-base", "official")
-    for run in (bert, roberta):
-        recipe = run.recipe
-        assert (recipe.batch_size, recipe.learning_rate, recipe.max_length, recipe.epochs) == (
-            256,
-            1e-5,
-            34,
-            1,
-        )
-        assert (recipe.select_every, recipe.pooler) == (125, "cls_mlp")
-    assert bert.build().hyper.template == 'This sentence of "<sentence>" means <mask>.'
-    assert roberta.build().hyper.template_2 == "The sentence : '<sentence> ' means<mask>."
-    assert bert.build().hyper.period
-    assert not built("bert-base-uncased", "paper").build().hyper.period
-    written = resolve(
-        text_of(), backbone_name="bert-base-uncased", corpus="world", data="senteval", seed=1
-    )
-    again = resolve(
-        written.arguments[0],
-        backbone_name="bert-base-uncased",
-        corpus="world",
-        data="senteval",
-        seed=1,
-    )
-    assert again.id == written.id
-
-
-def test_a_template_is_no_part_of_a_label() -> None:
-    text = "promptbert[sentences=9,template=it says <sentence> so <mask> .]"
-    run = resolve(text, backbone_name="toy-bert", corpus="world", data="world", seed=1)
-    assert run.label == "PromptBERT (sentences=9)"
-    assert run.text == text

@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 
 from bench.models.load import load_encoder
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
-
-
-def run_of(text: str, data: str = "senteval") -> Any:
-    return resolve(text, backbone_name="bert-base-uncased", corpus="wiki1m", data=data, seed=1)
+from tests.methods.outside import run_of
 
 
 @pytest.mark.parametrize("pooler", ["avg", "cls_before_pooler"])
 def test_it_is_the_checkpoint_with_its_pooler(
     tiny_backbone: Path, tiny_data: Path, tmp_path: Path, pooler: str
 ) -> None:
-    run = run_of(f"published[model={tiny_backbone},pooler={pooler}]", str(tiny_data))
+    run = run_of(f"published[model={tiny_backbone},pooler={pooler}]", data=tiny_data)
     assert (run.trained, run.backbone.name, run.seed) == (False, "none", None)
     context, method = RunContext(run, tmp_path, "cpu"), run.build()
     method.prepare(context)
@@ -35,7 +31,7 @@ def test_it_is_the_checkpoint_with_its_pooler(
 
 def test_a_folder_may_name_its_own_pooler(train_tiny: Any, tiny_data: Path, tmp_path: Path) -> None:
     folder = train_tiny("simcse")
-    run = run_of(f"published[model={folder},pooler=none]", str(tiny_data))
+    run = run_of(f"published[model={folder},pooler=none]", data=tiny_data)
     encoder = run.build().encoder(RunContext(run, tmp_path, "cpu"))
     assert encoder.pooler == "cls_before_pooler"
 
@@ -45,10 +41,11 @@ def test_hub_ids_and_labels() -> None:
     assert run.label == "Published checkpoint (model=johngiorgi/declutr-base, pooler=avg)"
     assert run_of(run.arguments[0]).id == run.id
     assert "/" not in run.id
-    label = "Published checkpoint (model=princeton-nlp/unsup-simcse-roberta-large, pooler=cls_before_pooler)"
-    assert run_of("published[model=princeton-nlp/unsup-simcse-roberta-large]").label == label
+    model = "princeton-nlp/unsup-simcse-roberta-large"
+    label = f"Published checkpoint (model={model}, pooler=cls_before_pooler)"
+    assert run_of(f"published[model={model}]").label == label
 
 
 def test_an_unknown_pooler_is_refused() -> None:
-    with pytest.raises(UserError, match="there is no pooler 'cls_mlp'"):
+    with pytest.raises(UserError, match="'pooler' of 'published' is one of"):
         run_of("published[pooler=cls_mlp]")

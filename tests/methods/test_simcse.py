@@ -1,25 +1,21 @@
-"""SimCSE's second view without a word: what is left out, what is encoded, and where nothing can be
-left out."""
+"""SimCSE's second view without a word: what is left out, what is encoded."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import load_file
 
 from bench.datasets.corpora import read_sentences
 from bench.models.transformer import load_backbone
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.training.loop import train
 from methods.simcse import without_a_word
+from tests.methods.outside import Patch, Train, run_of
+from tests.training.test_loop import assert_same_training
 
 words = st.lists(st.sampled_from(["a", "the", "dog", "sees", "two", "red", "birds"]), max_size=9)
 
@@ -27,11 +23,8 @@ words = st.lists(st.sampled_from(["a", "the", "dog", "sees", "two", "red", "bird
 @given(words, st.integers(0, 99), st.integers(0, 99))
 def test_one_word_is_left_out(sentence: list[str], seed: int, row: int) -> None:
     left = without_a_word(" ".join(sentence), seed, row).split()
-    assert left in (
-        [sentence[:i] + sentence[i + 1 :] for i in range(len(sentence))]
-        if len(sentence) > 1
-        else [sentence]
-    )
+    shorter = [sentence[:i] + sentence[i + 1 :] for i in range(len(sentence))]
+    assert left in (shorter if len(sentence) > 1 else [sentence])
     assert without_a_word(" ".join(sentence), seed, row).split() == left
 
 
@@ -46,13 +39,9 @@ def test_every_word_is_left_out_as_often() -> None:
 
 
 def test_what_is_encoded(
-    train_tiny: Callable[..., Path],
-    tiny_bert: Path,
-    tiny_corpus: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    train_tiny: Train, tiny_bert: Path, tiny_corpus: Path, monkeypatch: Patch
 ) -> None:
-    """The first view is the corpus as ever; the second the same sentences, a word shorter, the same
-    in each epoch."""
+    """The first view is the corpus, the second a word shorter and the same in each epoch."""
     seen: list[Any] = []
     plain = RunContext.embed
 
@@ -82,17 +71,7 @@ def test_where_nothing_can_be_left_out_it_is_simcse_bit_for_bit(
 ) -> None:
     (tmp_path / "corpus.txt").write_text("a\nman\ndog\ncat\nbird\ntree\nroad\ntwo\n")
     for text in ("simcse", "simcse[delete_word=true]"):
-        run = resolve(
-            text,
-            backbone_name=str(tiny_bert),
-            corpus=str(tmp_path / "corpus.txt"),
-            data=str(tiny_data),
-            seed=1,
-            recipe={"batch_size": 4, "learning_rate": 1e-3},
-        )
+        recipe = {"batch_size": 4, "learning_rate": 1e-3}
+        run = run_of(text, tiny_bert, tmp_path / "corpus.txt", tiny_data, **recipe)
         train(run, tmp_path / text, tmp_path / text)
-    one, other = (
-        load_file(tmp_path / text / "encoder" / "model.safetensors")
-        for text in ("simcse", run.text)
-    )
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert_same_training(tmp_path / "simcse", tmp_path / run.text)

@@ -1,12 +1,11 @@
-"""Skip-thought equals its printed equations in loss and gradient, is saved and continued exactly,
-and trains."""
+"""Skip-thought equals its printed equations in loss and gradient, is saved, continued, trained."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,14 @@ import methods.skip_thought as module
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder, save_encoder
-from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import GRU, SkipThought, SkipThoughtHyper
 from tests.conftest import make_sentences
+from tests.methods.outside import Patch, Train
 from tests.oracles import skip_thought as oracle
+from tests.oracles.mutations import Mutation, inside, patched
+from tests.training.test_loop import log_of, outcome_of
 
 SETTINGS = [("every", "before"), ("first", "after"), ("every", "after"), ("first", "before")]
 PAPER, OFFICIAL = SETTINGS[:2]
@@ -49,12 +50,8 @@ TEXTS = {
     "empty": [" "] * 9,
 }
 DOCUMENTS = [range(0, 6), range(6, 9)]
-SCALES = {
-    "random": 5.0,
-    "near-duplicates": 5.0,
-    "one word": 40.0,
-    "empty": 5.0,
-}  # at 40 gates are shut or wide open
+# At 40 gates are shut or wide open.
+SCALES = {"random": 5.0, "near-duplicates": 5.0, "one word": 40.0, "empty": 5.0}
 
 
 @dataclass
@@ -109,8 +106,7 @@ FLOORS = {torch.float64: 1e-3, torch.float32: 0.05}
 def disagreement(
     method: Any, context: FakeContext, wanted: tuple[float, dict[str, np.ndarray]]
 ) -> float:
-    """The largest difference in loss or gradient, relative to the loss and to the largest entry of
-    each gradient."""
+    """The largest difference, relative to the loss and to the largest entry of each gradient."""
     floor = FLOORS[method.reader.embedding.dtype]
     loss, gradients = step_of(method, context)
     worst = abs(loss - wanted[0]) / abs(wanted[0])
@@ -141,7 +137,7 @@ def test_equals_oracle(kind: str, setting: tuple[str, str]) -> None:
         )
 
 
-def _calls(gru: GRU, change: Callable[[GRU], dict[str, Tensor]]) -> None:
+def calls(path: str, change: Callable[[GRU], dict[str, Tensor]]) -> Mutation:
     """Let a GRU compute with other weights that are made of its own."""
 
     class Changed(GRU):
@@ -152,139 +148,68 @@ def _calls(gru: GRU, change: Callable[[GRU], dict[str, Tensor]]) -> None:
             finally:
                 self.__class__ = Changed
 
-    gru.__class__ = Changed
+    return lambda method, patch: setattr(attrgetter(path)(method), "__class__", Changed)
 
 
-def _gates_exchanged(method: Any, patch: pytest.MonkeyPatch) -> None:
-    _calls(method.reader.gru, lambda gru: {"gates": gru.gates.roll(3, 0)})
+def exchanged(plain: Any, gru: GRU, *rest: Any) -> Tensor:
+    decoders = plain.__self__
+    return plain(decoders.after if gru is decoders.before else decoders.before, *rest)
 
 
-def _sign_of_the_candidate(method: Any, patch: pytest.MonkeyPatch) -> None:
-    _calls(method.decoders.after, lambda gru: {"candidate": -gru.candidate})
+def behind_the_padding(plain: Any, rows: Any) -> Tensor:
+    reader = plain.__self__
+    return reader.gru(reader.embed(module.pad(rows, "cpu")[0]))[:, -1]
 
 
-def _bias_left_out(method: Any, patch: pytest.MonkeyPatch) -> None:
-    _calls(method.decoders.before, lambda gru: {"bias": torch.zeros_like(gru.bias)})
+def without_end(plain: Any, rows: Any, device: Any) -> Any:
+    ids, lengths = plain(rows, device)
+    shorter = torch.where(lengths > 1, lengths - 1, lengths)
+    return ids, shorter if rows[0][-1:] == [0] else lengths
 
 
-def _sentence_left_out(method: Any, patch: pytest.MonkeyPatch) -> None:
-    _calls(method.decoders.before, lambda gru: {"sentence": torch.zeros_like(gru.sentence)})
-
-
-def _reset_on_the_other_side(method: Any, patch: pytest.MonkeyPatch) -> None:
-    method.decoders.before.reset = "after"
-
-
-def _neighbours_exchanged(method: Any, patch: pytest.MonkeyPatch) -> None:
-    decoders = method.decoders
-    plain = decoders.loss
-    other = {decoders.before: decoders.after, decoders.after: decoders.before}
-    patch.setattr(decoders, "loss", lambda gru, *rest: plain(other[gru], *rest))
-
-
-def _sentence_detached(method: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = method.decoders.loss
-    patch.setattr(
-        method.decoders,
-        "loss",
-        lambda gru, reader, vectors, rows: plain(gru, reader, vectors.detach(), rows),
-    )
-
-
-def _words_detached(method: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = method.reader.embed
-    patch.setattr(method.reader, "embed", lambda ids: plain(ids).detach())
-
-
-def _state_before_the_last_word(method: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = method.reader.forward
-    patch.setattr(method.reader, "forward", lambda rows: plain([row[:-1] for row in rows]))
-
-
-def _words_in_reverse(method: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = method.reader.forward
-    patch.setattr(method.reader, "forward", lambda rows: plain([row[::-1] for row in rows]))
-
-
-def _state_behind_the_padding(method: Any, patch: pytest.MonkeyPatch) -> None:
-    reader = method.reader
-    patch.setattr(
-        reader, "forward", lambda rows: reader.gru(reader.embed(module.pad(rows, "cpu")[0]))[:, -1]
-    )
-
-
-def _another_end_mark(method: Any, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(module, "END", 1)
-
-
-def _no_end_mark(method: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = module.pad
-
-    def pad(rows: Any, device: Any) -> Any:
-        ids, lengths = plain(rows, device)
-        return ids, torch.where(lengths > 1, lengths - 1, lengths) if rows[0][-1:] == [
-            0
-        ] else lengths
-
-    patch.setattr(module, "pad", pad)
-
-
-def _the_word_itself_is_read(method: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = GRU.forward
-    patch.setattr(
-        GRU,
-        "forward",
-        lambda self, words, *rest: plain(self, words.roll(-1, 1) if rest else words, *rest),
-    )
-
-
-def _mean_in_place_of_sum(method: Any, patch: pytest.MonkeyPatch) -> None:
-    plain = F.cross_entropy
-    patch.setattr(F, "cross_entropy", lambda logits, ids, reduction: plain(logits, ids))
-
-
-def _centre_off_by_one(method: Any, patch: pytest.MonkeyPatch) -> None:
-    method.centres = [row + 1 if row < 7 else row for row in method.centres]
-
-
-def _first_and_last_sentences_taken(method: Any, patch: pytest.MonkeyPatch) -> None:
-    method.centres = [*method.centres, 5]
-
-
-def _unknown_words_passed_over(method: Any, patch: pytest.MonkeyPatch) -> None:
+def unknown_words_passed_over(method: Any, patch: Patch) -> None:
     method.rows = [[number for number in row if number != module.UNKNOWN] for row in method.rows]
 
 
-MUTATIONS = [
-    _gates_exchanged,
-    _sign_of_the_candidate,
-    _bias_left_out,
-    _sentence_left_out,
-    _reset_on_the_other_side,
-    _neighbours_exchanged,
-    _sentence_detached,
-    _words_detached,
-    _state_before_the_last_word,
-    _words_in_reverse,
-    _state_behind_the_padding,
-    _another_end_mark,
-    _no_end_mark,
-    _the_word_itself_is_read,
-    _mean_in_place_of_sum,
-    _centre_off_by_one,
-    _first_and_last_sentences_taken,
-    _unknown_words_passed_over,
-]
+def centres(change: Callable[[list[int]], list[int]]) -> Mutation:
+    return lambda method, patch: setattr(method, "centres", change(method.centres))
 
 
-@pytest.mark.parametrize(
-    "mutate", MUTATIONS, ids=[mutate.__name__.strip("_") for mutate in MUTATIONS]
-)
-def test_a_mistake_is_caught(
-    mutate: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+MUTATIONS: dict[str, Mutation] = {
+    "gates_exchanged": calls("reader.gru", lambda gru: {"gates": gru.gates.roll(3, 0)}),
+    "sign_of_the_candidate": calls("decoders.after", lambda gru: {"candidate": -gru.candidate}),
+    "bias_left_out": calls("decoders.before", lambda gru: {"bias": torch.zeros_like(gru.bias)}),
+    "sentence_left_out": calls(
+        "decoders.before", lambda gru: {"sentence": torch.zeros_like(gru.sentence)}),
+    "reset_on_the_other_side": lambda method, patch: setattr(
+        method.decoders.before, "reset", "after"),
+    "neighbours_exchanged": inside("decoders", "loss", exchanged),
+    "sentence_detached": inside(
+        "decoders", "loss",
+        lambda plain, gru, reader, vectors, rows: plain(gru, reader, vectors.detach(), rows)),
+    "words_detached": inside("reader", "embed", lambda plain, ids: plain(ids).detach()),
+    "state_before_the_last_word": inside(
+        "reader", "forward", lambda plain, rows: plain([row[:-1] for row in rows])),
+    "words_in_reverse": inside(
+        "reader", "forward", lambda plain, rows: plain([row[::-1] for row in rows])),
+    "state_behind_the_padding": inside("reader", "forward", behind_the_padding),
+    "another_end_mark": lambda method, patch: patch.setattr(module, "END", 1),
+    "no_end_mark": patched(module, "pad", without_end),
+    "the_word_itself_is_read": patched(
+        GRU, "forward",
+        lambda plain, self, words, *rest: plain(self, words.roll(-1, 1) if rest else words, *rest)),
+    "mean_in_place_of_sum": patched(
+        F, "cross_entropy", lambda plain, logits, ids, reduction: plain(logits, ids)),
+    "centre_off_by_one": centres(lambda rows: [row + 1 if row < 7 else row for row in rows]),
+    "first_and_last_sentences_taken": centres(lambda rows: [*rows, 5]),
+    "unknown_words_passed_over": unknown_words_passed_over,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mistake_is_caught(name: str, monkeypatch: Patch) -> None:
     method, context = make(*PAPER)
-    mutate(method, monkeypatch)
+    MUTATIONS[name](method, monkeypatch)
     assert disagreement(method, context, expected(*PAPER, "random")) > 1e-4
 
 
@@ -324,64 +249,18 @@ def test_first_weights() -> None:
 
 def test_vocabulary_and_triples() -> None:
     method, context = make(*PAPER)
-    assert method.words == [
-        "a",
-        "runs",
-        "dog",
-        "it",
-        "!",
-        "'",
-    ]  # by frequency, then by the alphabet
+    # By frequency, then by the alphabet.
+    assert method.words == ["a", "runs", "dog", "it", "!", "'"]
     assert method.centres == [1, 2, 3, 4, 7]
     assert method.rows == [oracle.numbers(text, method.words) for text in TEXTS["random"]]
     assert method.items(context) == 5
     short = SkipThought(SkipThoughtHyper(units=2, width=2, vocabulary=8, longest=5), Shape(0, 0))
     short.prepare(context)
-    assert short.centres == [
-        4,
-        7,
-    ]  # those around "a cat , it runs" and "It's a dog!", of five and six words, are left out
+    # Those around "a cat , it runs" and "It's a dog!", of five and six words, are left out.
+    assert short.centres == [4, 7]
     tiny = SkipThought(SkipThoughtHyper(units=2, width=2, vocabulary=8, longest=2), Shape(0, 0))
     with pytest.raises(Refusal, match="three consecutive sentences of fewer than 2 words"):
         tiny.prepare(context)
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ("units=0", "'units' of 'skip-thought' is at least 1, not 0"),
-        ("vocabulary=2", "'vocabulary' of 'skip-thought' is at least 3, not 2"),
-        ("longest=1", "'longest' of 'skip-thought' is at least 2, not 1"),
-        ("condition=never", "'condition' of 'skip-thought' is one of every, first, not 'never'"),
-        ("reset=never", "'reset' of 'skip-thought' is one of before, after, not 'never'"),
-    ],
-)
-def test_impossible_hyper_parameters(keys: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        resolve(f"skip-thought[{keys}]", backbone_name="none", corpus="world", data="world", seed=1)
-
-
-def test_its_two_settings() -> None:
-    runs = {
-        setting: resolve(
-            f"skip-thought@{setting}",
-            backbone_name="toy-bert",
-            corpus="world",
-            data="world",
-            seed=1,
-        )
-        for setting in ("paper", "official")
-    }
-    assert {run.backbone.name for run in runs.values()} == {"none"}
-    found = {
-        setting: (
-            *(run.parts[0][2][key] for key in ("condition", "reset")),
-            run.recipe.batch_size,
-            run.recipe.clip,
-        )
-        for setting, run in runs.items()
-    }
-    assert found == {"paper": (*PAPER, 128, 10.0), "official": (*OFFICIAL, 64, 5.0)}
 
 
 # What is scored
@@ -446,24 +325,18 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TEXT = "skip-thought[units=8,vocabulary=30,width=6,epochs=2]"
 
 
-def _log(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
 @pytest.mark.parametrize("setting", ["paper", "official"])
-def test_a_training(
-    setting: str, train_tiny: Callable[..., Path], documents: Path, tiny_data: Path
-) -> None:
+def test_a_training(setting: str, train_tiny: Train, documents: Path, tiny_data: Path) -> None:
     folders = [
         train_tiny(f"{TEXT}@{setting}", fresh=True, corpus=str(documents), learning_rate=0.02)
         for _ in range(2)
     ]
-    logs = [_log(folder) for folder in folders]
+    logs = [log_of(folder) for folder in folders]
     assert logs[0] == logs[1]
     assert len(logs[0]) == 2 * 5  # 36 triples in batches of 8
     losses = [row["loss"] / (8 if row["step"] % 5 else 4) for row in logs[0]]
     assert sum(losses[5:]) < sum(losses[:5])
-    outcome = json.loads((folders[0] / "outcome.json").read_text())["outcome"]
+    outcome = outcome_of(folders[0])
     assert outcome["status"] == "finished"
     best = max((row["dev"]["STS-B"], -row["step"]) for row in logs[0] if "dev" in row)
     assert (outcome["best_dev"], -outcome["best_step"]) == best
@@ -474,7 +347,7 @@ def test_a_training(
 
 
 def test_a_corpus_without_triples_is_refused(
-    train_tiny: Callable[..., Path], documents: Path, tiny_corpus: Path
+    train_tiny: Train, documents: Path, tiny_corpus: Path
 ) -> None:
     with pytest.raises(UserError, match=r"has no list of documents; add tiny\.docs\.tsv"):
         train_tiny(TEXT, fresh=True)

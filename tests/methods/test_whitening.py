@@ -1,5 +1,4 @@
-"""Whitening against plain loops and Jacobi's rotations; its properties and limits; what is
-refused."""
+"""Whitening against plain loops and Jacobi's rotations; its properties, limits, refusals."""
 
 from __future__ import annotations
 
@@ -16,16 +15,11 @@ from methods.base import Refusal, Shape, compose
 from methods.simcse import SimCSE
 from methods.untrained import Untrained
 from methods.whitening import Whitened, Whitening, WhiteningHyper, fit_whitening, fitted, whiten
+from tests.methods.fixed import Vectors, correlated
+from tests.methods.outside import Patch
 from tests.oracles import transforms as oracle
 
 WIDTH = 6
-
-
-def correlated(count: int, seed: int = 0, width: int = WIDTH) -> Tensor:
-    """Vectors with a mean and correlations, in float64."""
-    draw = torch.Generator().manual_seed(seed)
-    mix = torch.randn(width, width, generator=draw, dtype=torch.float64)
-    return torch.randn(count, width, generator=draw, dtype=torch.float64) @ mix + 3
 
 
 def close_pairs(count: int) -> Tensor:
@@ -60,22 +54,18 @@ def test_equals_plain_loops(kind: str, k: int) -> None:
         ("(vectors - mean) @", "vectors @"),
         ("(vectors - mean) @", "(vectors + mean) @"),
         ("@ matrix, dim=-1", "@ matrix.square(), dim=-1"),
-        ("chunk.double() - mean", "chunk.double()"),
+        ("scatter(vectors, mean)", "scatter(vectors, 0 * mean)"),
         ("[:, :kept]", "[:, -kept:]"),
         ("part.flip(-1) for part", "part for part"),
         ("directions * scales", "directions"),
         ("directions * scales", "directions.T * scales"),
         ("directions * scales", "directions * scales.square()"),
-        ("covariance += centred.T @ centred", "covariance = centred.T @ centred + mean.diag()"),
+        ("scatter(vectors, mean)", "(scatter(vectors, mean) + mean.diag())"),
     ],
 )
 def test_mistakes_are_seen(old: str, new: str, tmp_path: Path) -> None:
-    assert (
-        disagreement(
-            oracle.mutant("whitening", old, new, tmp_path), DATA["random"], 3, torch.float64
-        )
-        > 1e-3
-    )
+    module = oracle.mutant("whitening", old, new, tmp_path)
+    assert disagreement(module, DATA["random"], 3, torch.float64) > 1e-3
 
 
 @pytest.mark.parametrize("k", [None, 2])
@@ -129,10 +119,10 @@ def test_the_divisor_is_no_matter_and_lengths_are_1() -> None:
     torch.testing.assert_close(found.norm(dim=1), torch.ones(20).double())
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing(monkeypatch: Patch) -> None:
     vectors = correlated(40)
     mean, matrix = fit_whitening(vectors)
-    monkeypatch.setattr(whitening, "CHUNK", 7)
+    monkeypatch.setattr("methods.transform.CHUNK", 7)
     again = fit_whitening(vectors)
     torch.testing.assert_close(
         whiten(vectors, *again), whiten(vectors, mean, matrix), rtol=0, atol=1e-10
@@ -166,19 +156,6 @@ def test_equal_vectors_become_zero_and_broken_ones_stay_broken() -> None:
         assert not whiten(torch.ones(5, 3), *fit_whitening(torch.ones(5, 3))).any()
     broken = correlated(5).index_fill(0, torch.tensor([2]), torch.nan)
     assert whiten(broken, *fit_whitening(broken)).isnan().all()
-
-
-class Vectors:
-    """An Encoder of fixed vectors; a sentence is the number of its row."""
-
-    kind = "fixed"
-    identity = "fixed"
-
-    def __init__(self, vectors: Tensor) -> None:
-        self.vectors = vectors.float().numpy()
-
-    def encode(self, sentences: list[str]) -> np.ndarray:
-        return self.vectors[[int(sentence) for sentence in sentences]]
 
 
 def test_the_encoder_maps_in_float64_and_gives_float32() -> None:
@@ -216,16 +193,15 @@ def test_identities_differ_where_vectors_do() -> None:
         Whitened(base, 3, fitted(base.vectors, 3)),
         Whitened(base, None, fitted(other.vectors, None)),
     ]
-    other.identity = "another"
-    encoders.append(Whitened(other, None, {}))
+    encoders.append(Whitened(Vectors(correlated(30), "another"), None, {}))
     assert len({encoder.identity for encoder in encoders}) == len(encoders)
     assert encoders[2].identity == Whitened(base, None, fitted(base.vectors, None)).identity
 
 
 def test_hyper_parameters() -> None:
     for wrong, sentence in [
-        ({"dimensions": -1}, "needs dimensions >= 1"),
-        ({"sentences": 1}, "at least 2 sentences"),
+        ({"dimensions": -1}, "needs dimensions >= 0"),
+        ({"sentences": 1}, "needs sentences >= 2"),
     ]:
         with pytest.raises(Refusal, match=sentence):
             Whitening.check(WhiteningHyper(**wrong))

@@ -1,10 +1,7 @@
-"""SimCSE with word noise: loss and edits equal their oracle, mistakes are caught, without noise it
-is the base code."""
+"""SimCSE with word noise: loss and edits equal their oracle; without noise it is the base code."""
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,19 +15,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import methods.word_noise as word_noise
-from bench.datasets import sts
 from bench.datasets.corpora import read_sentences
-from bench.evaluation.scoring import score_tasks
-from bench.models.load import load_encoder
-from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
 from methods.word_noise import READINGS, WordNoise, WordNoiseHyper, chinese_words, edit
-from tests.methods.cases import HARD, WIDTH, batch
+from tests.methods.cases import HARD, WIDTH, batch, floor_of, unit_of
+from tests.methods.outside import Patch, Train, disagreement, run_of
 from tests.oracles.methods import scalars
-from tests.oracles.word_noise import noised, nt_xent
-
-Patch = pytest.MonkeyPatch
+from tests.oracles.outside import nt_xent
+from tests.oracles.word_noise import noised
+from tests.training.test_loop import log_of
 
 
 def build(**hyper: Any) -> Any:
@@ -41,24 +35,15 @@ def build(**hyper: Any) -> Any:
 
 
 def difference(kind: str, dtype: torch.dtype, t: float, method: Any = None) -> float:
-    """The largest relative difference in loss or gradient; a gradient's unit and floors are those
-    of `cases`."""
-    floor = {torch.float64: 1e-3, torch.float32: 0.0025 / t}[dtype]
-    expected_leaves, leaves = (batch(kind, 0).leaves(kept)[:2] for kept in (torch.float64, dtype))
-    expected = nt_xent(*map(scalars, expected_leaves), t)
-    loss = (method or build(temperature=t)).loss(*leaves)
-    assert loss.dtype == dtype
-    worst = [abs(loss.item() - expected.item()) / max(abs(expected.item()), floor)]
-    gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
-    expected_gradients = torch.autograd.grad(expected, expected_leaves)
-    for leaf, own, right in zip(expected_leaves, gradients, expected_gradients, strict=True):
-        unit = t * len(leaf) * leaf.detach().norm(dim=1, keepdim=True)
-        own = torch.zeros_like(right) if own is None else own.double()
-        worst.append(
-            ((own - right) * unit).abs().max().item()
-            / max((right * unit).abs().max().item(), floor)
-        )
-    return max(value if math.isfinite(value) else math.inf for value in worst)
+    own = method or build(temperature=t)
+    return disagreement(
+        lambda leaves: own.loss(*leaves),
+        lambda leaves: nt_xent(*map(scalars, leaves), t),
+        batch(kind, 0).views,
+        dtype,
+        floor_of(dtype, t),
+        unit_of(t),
+    )
 
 
 @pytest.mark.parametrize("kind", ["random", "close", *HARD])
@@ -233,31 +218,28 @@ def test_short_sentences() -> None:
     assert edit(" ", "swap", drawn(0)) == edit(" ", "delete", drawn(0)) == " "
 
 
-def no_touch(sentence: str, noise: str, generator: torch.Generator) -> str:
-    return sentence
+def mistaken(change: Callable[[list[str], torch.Generator], list[str]]) -> Callable[..., str]:
+    return lambda sentence, noise, generator: " ".join(change(sentence.split(), generator))
 
 
-def neighbours_exchanged(sentence: str, noise: str, generator: torch.Generator) -> str:
-    words = sentence.split()
+def neighbours_exchanged(words: list[str], generator: torch.Generator) -> list[str]:
     place = int(torch.randint(max(1, len(words) - 1), (), generator=generator))
-    words[place : place + 2] = reversed(words[place : place + 2])
-    return " ".join(words)
+    return words[:place] + words[place : place + 2][::-1] + words[place + 2 :]
 
 
-def two_edits(sentence: str, noise: str, generator: torch.Generator) -> str:
-    return edit(edit(sentence, noise, generator), noise, generator)
+MISTAKES = {
+    "no touch": lambda sentence, noise, generator: sentence,
+    "neighbours exchanged": mistaken(neighbours_exchanged),
+    "two edits": lambda text, *rest: edit(edit(text, *rest), *rest),
+    "shuffled": mistaken(
+        lambda words, draw: [words[k] for k in torch.randperm(len(words), generator=draw)]
+    ),
+}
 
 
-def shuffled(sentence: str, noise: str, generator: torch.Generator) -> str:
-    words = sentence.split()
-    return " ".join(
-        words[place] for place in torch.randperm(len(words), generator=generator).tolist()
-    )
-
-
-@pytest.mark.parametrize("mistake", [no_touch, neighbours_exchanged, two_edits, shuffled])
-def test_a_mistake_in_an_edit_is_caught(mistake: Any, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(word_noise, "edit", mistake)
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_an_edit_is_caught(name: str, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(word_noise, "edit", MISTAKES[name])
     assert views_of({"probability": 1.0})[0] != plain(noised(SENTENCES, "swap", 1.0, 3))
 
 
@@ -305,58 +287,14 @@ def test_without_noise_both_views_are_the_sentence_itself(
     assert method.views(tokens, Step(0, 1, 3, 3, rows)) == (tokens, tokens)
 
 
-@pytest.mark.parametrize(
-    ("hyper", "message"),
-    [
-        ({"temperature": 0.0}, "temperature > 0"),
-        ({"probability": 1.5}, "0 <= probability <= 1, not 1.5"),
-        ({"probability": -0.1}, "0 <= probability <= 1"),
-        ({"noise": "insert"}, "'noise' of 'word-noise' is one of swap, delete, none, not 'insert'"),
-        (
-            {"reading": "first"},
-            "'reading' of 'word-noise' is one of shared, second, corpus, not 'first'",
-        ),
-    ],
-)
-def test_what_cannot_be_is_refused(hyper: dict[str, Any], message: str) -> None:
-    with pytest.raises(Refusal, match=message):
-        build(**hyper)
-
-
-def test_the_base_codes_settings() -> None:
-    def run(backbone: str) -> Any:
-        return resolve(
-            "word-noise", backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1
-        )
-
-    chinese, english = run("bert-base-chinese"), run("bert-base-uncased")
-    for recipe in (chinese.recipe, english.recipe):
-        assert (recipe.batch_size, recipe.learning_rate, recipe.schedule) == (32, 3e-5, "constant")
-        assert (recipe.weight_decay, recipe.dropout, recipe.max_length) == (0.01, 0.15, 64)
-        assert (recipe.pooler, recipe.precision, recipe.select_every) == (
-            "avg_first_last",
-            "float32",
-            5,
-        )
-    assert (chinese.corpus, chinese.recipe.select_on) == ("cnsd", "CNSD-STS-B")
-    assert (english.corpus, english.recipe.select_on) == ("wiki1m", "STS-B")
-    assert english.label == "SimCSE+noise (noise=swap)"
-
-
 # A training
 
 
 def test_long_sentences_are_cut_to_the_recipes_length(
     tiny_bert: Path, tiny_corpus: Path, tiny_data: Path
 ) -> None:
-    run = resolve(
-        "word-noise[probability=1]",
-        backbone_name=str(tiny_bert),
-        corpus=str(tiny_corpus),
-        data=str(tiny_data),
-        seed=1,
-        recipe={"max_length": 6},
-    )
+    text = "word-noise[probability=1]"
+    run = run_of(text, tiny_bert, tiny_corpus, tiny_data, max_length=6)
     context, method = RunContext(run, tiny_data, "cpu"), run.build()
     method.prepare(context)
     assert max(map(len, context.tokens())) == max(map(len, method.edited.values())) == 6
@@ -364,23 +302,9 @@ def test_long_sentences_are_cut_to_the_recipes_length(
     assert [method.edited[row] for row in range(44)] == context.tokenize(edited, 6)
 
 
-def losses(folder: Path) -> list[float]:
-    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
-def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
-    train_tiny: Callable[..., Path], tiny_data: Path
-) -> None:
-    text = "word-noise[noise=delete,probability=0.5]"
-    folder, again = train_tiny(text), train_tiny(text, fresh=True)
-    assert losses(folder) == losses(again)
-    assert losses(folder) != losses(train_tiny("word-noise[noise=none]"))
-    assert losses(train_tiny("word-noise[noise=none]")) == losses(
-        train_tiny("word-noise[probability=0]")
+def test_without_noise_a_training_is_the_same_whatever_the_switch(train_tiny: Train) -> None:
+    noisy, plain, never = (
+        [row["loss"] for row in log_of(train_tiny(f"word-noise[{keys}]"))]
+        for keys in ("noise=delete,probability=0.5", "noise=none", "probability=0")
     )
-    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
-    assert outcome["status"] == "finished"
-    encoder = load_encoder(folder / "encoder")
-    assert encoder.identity == load_encoder(again / "encoder").identity
-    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
-    assert record["value"] == outcome["best_dev"]
+    assert noisy != plain == never

@@ -1,5 +1,4 @@
-"""IS-CSE's K-means smoothing once more, as plain loops on Python floats; the rest of the oracle is
-`oracles`'s."""
+"""IS-CSE's K-means smoothing as plain loops on Python floats; see `methods`."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ def nearest_centre(u: Sequence[float], centres: Sequence[Floats]) -> int:
 
 
 def kmeans(rows: Sequence[Floats], centres: Sequence[Floats], most: int = 20) -> list[Floats]:
-    """Assign each row to its nearest centre, put each centre at the unit mean of its rows; until
-    nothing changes."""
+    """Assign rows to nearest centres, put centres at unit means, until nothing changes."""
     centres = [list(centre) for centre in centres]
     owners: list[int] = []
     for _ in range(most):
@@ -68,10 +66,8 @@ class GroupOracle:
 
     def __init__(self, options: dict[str, Any], t: float = 0.05) -> None:
         self.options, self.t = options, t
-        self.memory, self.twin = (
-            Memory(options["length"]),
-            Memory(options["length"]),
-        )  # the twin is for kNN
+        # The twin is for kNN.
+        self.memory, self.twin = (Memory(options["length"]), Memory(options["length"]))
         self.centres: list[Floats] = []
 
     def __call__(

@@ -1,5 +1,4 @@
-"""A folder of sentence-transformers, run as its files say, one sentence at a time: an oracle that
-shares no code."""
+"""A folder of sentence-transformers, run as its files say, one sentence at a time."""
 
 from __future__ import annotations
 
@@ -15,57 +14,43 @@ from transformers import AutoModel, AutoTokenizer
 
 
 def literal(folder: Path, sentences: Sequence[str], prompt: str = "") -> np.ndarray:
-    """Vectors in float64 behind the transformer, with a last normalisation where the folder has
-    one."""
+    """Vectors in float64 behind the transformer, normalised last where the folder says so."""
     modules = json.loads((folder / "modules.json").read_text())
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     assert kinds[0] == "Transformer"
     model = AutoModel.from_pretrained(folder, use_safetensors=True).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     settings = json.loads((folder / "sentence_bert_config.json").read_text())
-    return np.stack(
-        [
-            _one(folder, modules, kinds, model, tokenizer, settings, prompt + text)
-            for text in sentences
-        ]
-    )
+
+    def vector(text: str) -> np.ndarray:
+        text = text.lower() if settings.get("do_lower_case") else text
+        length = settings["max_seq_length"]
+        ids = tokenizer([text], truncation=True, max_length=length, return_tensors="pt")
+        with torch.no_grad():
+            output = model(**ids)
+        # All of them only where the configuration says so.
+        layers = output.hidden_states or [output.last_hidden_state]
+        states = [layer[0].double().numpy() for layer in layers]
+        return _through(folder, modules[1:], kinds[1:], states)
+
+    return np.stack([vector(prompt + text) for text in sentences])
 
 
-def _one(
-    folder: Path,
-    modules: list[dict[str, Any]],
-    kinds: list[str],
-    model: Any,
-    tokenizer: Any,
-    settings: Any,
-    text: str,
+def _through(
+    folder: Path, modules: Sequence[dict[str, Any]], kinds: Sequence[str], states: list[np.ndarray]
 ) -> np.ndarray:
-    text = text.lower() if settings.get("do_lower_case") else text
-    ids = tokenizer(
-        [text], truncation=True, max_length=settings["max_seq_length"], return_tensors="pt"
-    )
-    with torch.no_grad():
-        output = model(**ids)
-    layers = output.hidden_states or [
-        output.last_hidden_state
-    ]  # all of them only where the configuration says so
-    states = [layer[0].double().numpy() for layer in layers]
+    """The vector that modules behind the transformer make of its states."""
     tokens, vector = states[-1], np.zeros(0)
-    for module, kind in list(zip(modules, kinds, strict=True))[1:]:
+    for module, kind in zip(modules, kinds, strict=True):
         place = folder / module["path"]
         config = json.loads((place / "config.json").read_text()) if module["path"] else {}
-        weights = (
-            load_file(place / "model.safetensors")
-            if (place / "model.safetensors").is_file()
-            else {}
-        )
+        stored = place / "model.safetensors"
+        weights = load_file(stored) if stored.is_file() else {}
         if kind == "WeightedLayerPooling":
             assert config["layer_start"] == 0
             shares = weights["layer_weights"]
-            tokens = (
-                sum(share * layer for share, layer in zip(shares, states, strict=True))
-                / shares.sum()
-            )
+            weighted = sum(share * layer for share, layer in zip(shares, states, strict=True))
+            tokens = weighted / shares.sum()
         elif kind == "Pooling":
             mean = config.get("pooling_mode_mean_tokens") or config.get("pooling_mode") == "mean"
             vector = tokens.mean(0) if mean else tokens[0]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -40,18 +41,15 @@ def dot(u: Vector, v: Vector) -> Tensor:
 
 
 def unit(u: Vector) -> list[Tensor]:
-    length = dot(u, u).sqrt()
-    return [x / length for x in u]
+    scale = 1 / dot(u, u).sqrt()
+    return [x * scale for x in u]
 
 
 def minus_log_share(positive: Tensor, weighted: Sequence[tuple[float, Tensor]]) -> Tensor:
-    """-log( e^positive / sum of w e^score ), the largest exponent taken out so that e^(1 / 0.001)
-    does not overflow."""
+    """-log( e^positive / sum of w e^score ), the largest exponent taken out against overflow."""
     largest = max(score.item() for _, score in weighted)
-    total = sum(
-        (weight * (score - largest).exp() for weight, score in weighted),
-        torch.zeros((), dtype=torch.float64),
-    )
+    powers = (weight * (score - largest).exp() for weight, score in weighted)
+    total = sum(powers, torch.zeros((), dtype=torch.float64))
     return total.log() + largest - positive
 
 
@@ -65,12 +63,13 @@ def infonce(
     """
     total = torch.zeros((), dtype=torch.float64)
     h, p = [unit(u) for u in h], [unit(v) for v in p]  # sim(u, v) is the product of unit vectors
+    units = {id(vector): unit(vector) for own in extra or () for _, vector in own}
     for i in range(len(h)):
         scores = []
         for j in range(len(p)):
             scores.append((1.0, dot(h[i], p[j]) / t))
         for weight, vector in extra[i] if extra else ():
-            scores.append((weight, dot(h[i], unit(vector)) / t))
+            scores.append((weight, dot(h[i], units[id(vector)]) / t))
         total = total + minus_log_share(scores[i][1], scores)
     return total / len(h)
 
@@ -83,10 +82,9 @@ def simcse(first: Batch, second: Batch, t: float) -> Tensor:
 # GS-InfoNCE
 
 
-def named_generator(seed: int, name: str, step: int) -> torch.Generator:
-    """The random stream of a draw as the architecture states it: seeded by a hash of (seed, name,
-    step)."""
-    digest = hashlib.sha256(f"{seed}/{name}/{step}".encode()).digest()
+def named_generator(seed: int, *names: object) -> torch.Generator:
+    """The random stream of a draw: seeded by a hash of the seed, its name and the step."""
+    digest = hashlib.sha256("/".join(map(str, (seed, *names))).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
@@ -136,8 +134,7 @@ def did_you_mean(u: Vector, rows: Sequence[Vector], first: int, last: int) -> li
 
 
 def smooth(u: Vector, retrieved: Sequence[Vector], beta: float) -> list[Tensor]:
-    """Eq. 4: h^{s+} = softmax(h+ K^T / beta) K with K = {h+, h^r_1, ..., h^r_k}, all of length
-    1."""
+    """Eq. 4: h^{s+} = softmax(h+ K^T / beta) K, K = {h+, h^r_1, ..., h^r_k} of length 1."""
     query = unit(u)
     keys = [query, *retrieved]
     powers = [(dot(query, key) / beta).exp() for key in keys]
@@ -152,8 +149,7 @@ def smooth(u: Vector, retrieved: Sequence[Vector], beta: float) -> list[Tensor]:
 def smoothed_official(
     positives: Batch, memory: Memory, k: int, beta: float
 ) -> list[list[Tensor]] | None:
-    """Released code: the batch enters first; nothing until the memory is full; the best match is
-    dropped, k kept."""
+    """Released code: the batch enters first; nothing until full; the best match is dropped."""
     memory.enter(positives)
     if not memory.full():
         return None
@@ -163,8 +159,7 @@ def smoothed_official(
 def smoothed_paper(
     positives: Batch, memory: Memory, k: int, beta: float
 ) -> list[list[Tensor]] | None:
-    """Paper: the memory holds earlier steps only; once there are k rows the nearest are kept; then
-    the batch enters."""
+    """Paper: earlier steps only; once there are k rows the nearest are kept; the batch enters."""
     rows = memory.rows()
     memory.enter(positives)
     if len(rows) < k:
@@ -181,8 +176,7 @@ def alpha_eq8(step: int, total: int, start: float, end: float) -> float:
 def plus_smoothing(
     instance: Tensor, h: Batch, smoothed: Batch | None, t: float, alpha: float
 ) -> Tensor:
-    """Eq. 6 and 7: L_instance + alpha L_smoothing, the latter with smoothed positives as only
-    candidates."""
+    """Eq. 6 and 7: L_instance + alpha L_smoothing, whose only candidates are smoothed positives."""
     if smoothed is None:
         return instance
     return instance + alpha * infonce(h, smoothed, t)
@@ -199,17 +193,16 @@ def stacked_layers(depth: int, stack: int) -> list[int]:
 def sscl_candidates(
     layers: Sequence[tuple[Batch, Batch]], n: int, *, own: bool, both: bool, detach: bool
 ) -> list[list[Candidate]]:
-    """For anchor i: each layer's vector(s) of its own sentence, or of all n sentences; of its own
-    view, or of both."""
+    """For anchor i: each layer's vectors of its own or all n sentences, of one or both views."""
     extra: list[list[Candidate]] = []
+    used = [view for views in layers for view in (views if both else views[:1])]
+    used = [constants(view) for view in used] if detach else used
     for i in range(n):
         mine: list[Candidate] = []
-        for views in layers:
-            for view in views if both else views[:1]:
-                batch = constants(view) if detach else view
-                for j in range(n):
-                    if j == i or not own:
-                        mine.append((1.0, batch[j]))
+        for batch in used:
+            for j in range(n):
+                if j == i or not own:
+                    mine.append((1.0, batch[j]))
         extra.append(mine)
     return extra
 
@@ -217,8 +210,7 @@ def sscl_candidates(
 def sscl(
     h: Batch, p: Batch, t: float, extra: Sequence[Sequence[Candidate]], average: bool
 ) -> Tensor:
-    """One softmax with the layer vectors as further negatives, or its mean with the plain loss
-    (released code)."""
+    """One softmax with the layer vectors, or its mean with the plain loss (released code)."""
     with_layers = infonce(h, p, t, extra)
     if not average:
         return with_layers
@@ -228,6 +220,7 @@ def sscl(
 # Compositions
 
 
+@dataclass
 class Oracle:
     """One run of a method or a composition; what it remembers goes on from step to step.
 
@@ -240,15 +233,13 @@ class Oracle:
             None.
     """
 
-    def __init__(
-        self,
-        t: float = 0.05,
-        noise: tuple[int, float, float] | None = None,
-        layers: dict | None = None,
-        smoothing: dict | None = None,
-    ) -> None:
-        self.t, self.noise, self.layers, self.smoothing = t, noise, layers, smoothing
-        self.memory = Memory(smoothing["length"]) if smoothing else None
+    t: float = 0.05
+    noise: tuple[int, float, float] | None = None
+    layers: dict | None = None
+    smoothing: dict | None = None
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.smoothing["length"]) if self.smoothing else None
 
     def __call__(
         self,
@@ -282,13 +273,10 @@ class Oracle:
             loss = infonce(h, p, self.t, extra)
         if self.smoothing and self.memory:
             s = self.smoothing
-            smoothed = (smoothed_official if s["official"] else smoothed_paper)(
-                p, self.memory, s["k"], s["beta"]
-            )
-            alpha = (
-                s["alpha"]
-                if s["start"] is None
-                else alpha_eq8(index, total, s["start"], s["alpha"])
-            )
+            smooth = smoothed_official if s["official"] else smoothed_paper
+            smoothed = smooth(p, self.memory, s["k"], s["beta"])
+            alpha = s["alpha"]
+            if s["start"] is not None:
+                alpha = alpha_eq8(index, total, s["start"], alpha)
             loss = plus_smoothing(loss, h, smoothed, self.t, alpha)
         return loss

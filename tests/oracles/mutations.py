@@ -1,8 +1,8 @@
 """Mistakes that a programmer might make in the formula, in GS-InfoNCE and in SSCL: each spoils a
 method in one way.
 
-A mutation changes a built method, or patches a function of its module. It names the case whose
-oracle must notice.
+A mutation changes a built method, or patches a function of its module. Each is registered with the
+case whose oracle must notice.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -17,21 +18,10 @@ import torch
 from torch import Tensor
 
 import methods.contrastive as base
-from methods.base import Negatives, Views
+from methods.base import Negatives, Step, Views
 
 Patch = pytest.MonkeyPatch
 Mutation = Callable[[Any, Patch], None]
-MUTATIONS: dict[str, tuple[str, Mutation]] = {}
-
-
-def mutation(case: str) -> Callable[[Mutation], Mutation]:
-    """Register a mutation under its function's name, to be caught by one case."""
-
-    def register(mutate: Mutation) -> Mutation:
-        MUTATIONS[mutate.__name__] = (case, mutate)
-        return mutate
-
-    return register
 
 
 def override(part: Any, name: str, value: Any) -> None:
@@ -47,262 +37,164 @@ def part(method: Any, name: str) -> Any:
     return next(one for one in [method, *method.parts] if one.name == name)
 
 
-# The formula
+# Kinds of mutations
 
 
-@mutation("simcse")
-def sign_of_the_cosine(method: Any, patch: Patch) -> None:
-    plain = base.cosine
-    patch.setattr(base, "cosine", lambda left, right: -plain(left, right))
+def other(name: str, value: Any) -> Mutation:
+    """Another method, attribute or property of that name."""
+    return lambda method, patch: override(method, name, value)
 
 
-@mutation("simcse")
-def product_in_place_of_cosine(method: Any, patch: Patch) -> None:
-    patch.setattr(base, "cosine", lambda left, right: left @ right.T)
+def around(name: str, change: Callable[..., Any], of: str = "") -> Mutation:
+    """The method of that name becomes change(its plain form, self, its arguments); `of`: a part."""
+
+    def mutate(method: Any, patch: Patch) -> None:
+        owner = part(method, of) if of else method
+        plain = getattr(type(owner), name)
+        override(owner, name, lambda *given: change(plain, *given))
+
+    return mutate
 
 
-@mutation("simcse")
-def cosine_clamped_as_if_distance(method: Any, patch: Patch) -> None:
-    plain = base.cosine
-    patch.setattr(base, "cosine", lambda left, right: plain(left, right).clamp(min=0))
+def patched(owner: Any, name: str, change: Callable[..., Any]) -> Mutation:
+    """A function of a module or class becomes change(its plain form, its arguments)."""
+
+    def mutate(method: Any, patch: Patch) -> None:
+        plain = getattr(owner, name)
+        patch.setattr(owner, name, lambda *given, **named: change(plain, *given, **named))
+
+    return mutate
 
 
-@mutation("simcse")
-def temperature_multiplied(method: Any, patch: Patch) -> None:
-    set_hyper(method, temperature=1 / method.hyper.temperature)
+def inside(path: str, name: str, change: Callable[..., Any]) -> Mutation:
+    """As `patched`, of an object inside the method; of the method itself where `path` is empty."""
+
+    def mutate(method: Any, patch: Patch) -> None:
+        patched(attrgetter(path)(method) if path else method, name, change)(method, patch)
+
+    return mutate
 
 
-@mutation("simcse-warm")
-def temperature_a_little_off(method: Any, patch: Patch) -> None:
-    set_hyper(method, temperature=method.hyper.temperature * 1.00001)
+def hyper(**changes: Any) -> Mutation:
+    """Other hyper-parameters; a function is given the method's own."""
+
+    def mutate(method: Any, patch: Patch) -> None:
+        given = {
+            key: value(method.hyper) if callable(value) else value for key, value in changes.items()
+        }
+        set_hyper(method, **given)
+
+    return mutate
 
 
-@mutation("simcse")
-def positive_of_the_next_sentence(method: Any, patch: Patch) -> None:
-    override(method, "pairs", lambda self, views: (views.vectors[0], views.vectors[1].roll(1, 0)))
+def pairs(change: Callable[[Tensor, Tensor], Any]) -> Mutation:
+    return other("pairs", lambda self, views: change(*views.vectors))
 
 
-@mutation("simcse")
-def views_swapped(method: Any, patch: Patch) -> None:
-    override(method, "pairs", lambda self, views: (views.vectors[1], views.vectors[0]))
+def at_step(**changes: Callable[[Step, Tensor], int]) -> Mutation:
+    """Negatives of a step that differs in some fields, made of the step and the anchors."""
+
+    def negatives(plain: Any, self: Any, anchors: Tensor, views: Views, step: Step) -> Any:
+        given = {key: value(step, anchors) for key, value in changes.items()}
+        return plain(self, anchors, views, replace(step, **given))
+
+    return around("negatives", negatives)
 
 
-@mutation("simcse")
-def both_directions(method: Any, patch: Patch) -> None:
-    plain = base.info_nce
-    patch.setattr(
-        base, "info_nce", lambda a, p, t, *rest: (plain(a, p, t, *rest) + plain(p, a, t, *rest)) / 2
-    )
-
-
-@mutation("simcse")
-def positive_detached(method: Any, patch: Patch) -> None:
-    override(method, "pairs", lambda self, views: (views.vectors[0], views.vectors[1].detach()))
-
-
-@mutation("simcse")
-def sum_in_place_of_mean(method: Any, patch: Patch) -> None:
-    plain = base.info_nce
-    patch.setattr(base, "info_nce", lambda a, *rest: len(a) * plain(a, *rest))
-
-
-@mutation("simcse")
-def positive_left_out_of_the_denominator(method: Any, patch: Patch) -> None:
-    def decoupled(anchors: Tensor, positives: Tensor, temperature: float, *_: Any) -> Tensor:
-        logits = base.cosine(anchors, positives) / temperature
-        others = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -math.inf)
-        return (others.logsumexp(1) - logits.diagonal()).mean()
-
-    patch.setattr(base, "info_nce", decoupled)
-
-
-@mutation("simcse")
-def computed_in_float32(method: Any, patch: Patch) -> None:
-    plain = base.info_nce
-    patch.setattr(
-        base, "info_nce", lambda a, p, t, *rest: plain(a.float(), p.float(), t, *rest).double()
-    )
-
-
-# GS-InfoNCE
-
-
-@mutation("gs-lambda")
-def lambda_not_applied(method: Any, patch: Patch) -> None:
-    set_hyper(method, weight=1.0)
-
-
-@mutation("gs-lambda")
-def lambda_added_to_the_exponent(method: Any, patch: Patch) -> None:
-    set_hyper(method, weight=math.exp(method.hyper.weight))
-
-
-@mutation("gs-small-lambda")
-def lambda_divides(method: Any, patch: Patch) -> None:
-    set_hyper(method, weight=1 / method.hyper.weight)
-
-
-@mutation("gs")
-def one_noise_vector_more(method: Any, patch: Patch) -> None:
-    set_hyper(method, multiple=1.8)
-
-
-@mutation("gs")
-def noise_counted_from_the_short_batch(method: Any, patch: Patch) -> None:
-    plain = type(method).negatives
-    override(
-        method,
+def each_group(change: Callable[[Negatives, Tensor], Negatives]) -> Mutation:
+    return around(
         "negatives",
-        lambda self, anchors, views, step: plain(
-            self, anchors, views, replace(step, batch_size=len(anchors))
-        ),
-    )
-
-
-@mutation("gs")
-def noise_of_the_next_step(method: Any, patch: Patch) -> None:
-    plain = type(method).negatives
-    override(
-        method,
-        "negatives",
-        lambda self, anchors, views, step: plain(
-            self, anchors, views, replace(step, index=step.index + 1)
-        ),
-    )
-
-
-@mutation("gs")
-def noise_equal_at_each_step(method: Any, patch: Patch) -> None:
-    plain = type(method).negatives
-    override(
-        method,
-        "negatives",
-        lambda self, anchors, views, step: plain(self, anchors, views, replace(step, index=0)),
-    )
-
-
-def each_group(method: Any, change: Callable[[Negatives, Tensor], Negatives]) -> None:
-    plain = type(method).negatives
-    override(
-        method,
-        "negatives",
-        lambda self, anchors, views, step: [
-            change(group, anchors) for group in plain(self, anchors, views, step)
+        lambda plain, self, anchors, *rest: [
+            change(group, anchors) for group in plain(self, anchors, *rest)
         ],
     )
 
 
-@mutation("gs")
-def noise_added_to_the_anchor(method: Any, patch: Patch) -> None:
-    each_group(
-        method, lambda group, anchors: replace(group, vectors=anchors.unsqueeze(1) + group.vectors)
-    )
+def group_vectors(change: Callable[[Tensor], Tensor]) -> Mutation:
+    return each_group(lambda group, anchors: replace(group, vectors=change(group.vectors)))
 
 
-@mutation("gs")
-def noise_of_another_shape(method: Any, patch: Patch) -> None:
-    each_group(method, lambda group, anchors: replace(group, vectors=group.vectors.sign()))
+# Mutations of several lines
 
 
-@mutation("gs")
-def noise_opposed(method: Any, patch: Patch) -> None:
-    each_group(method, lambda group, anchors: replace(group, vectors=-group.vectors))
+def decoupled(anchors: Tensor, positives: Tensor, temperature: float, *_: Any) -> Tensor:
+    logits = base.cosine(anchors, positives) / temperature
+    others = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -math.inf)
+    return (others.logsumexp(1) - logits.diagonal()).mean()
 
 
-# SSCL
+def one_layer_up(plain: Any, self: Any, anchors: Tensor, views: Views, step: Step) -> Any:
+    """From the last intermediate layer that is the last one, that is the views themselves."""
+
+    def at(layer: int) -> Any:
+        return views.vectors if layer + 1 == self.shape.depth else views.at_layer(layer + 1)
+
+    return plain(self, anchors, Views(views.vectors, at), step)
 
 
-@mutation("sscl-dropout-all-both")
-def layers_off_by_one_upwards(method: Any, patch: Patch) -> None:
-    plain = type(method).negatives
-
-    # One layer up from the last intermediate one is the last layer, that is the views themselves.
-    def shifted(self: Any, anchors: Tensor, views: Views, step: Any) -> list[Negatives]:
-        at = lambda layer: (
-            views.vectors if layer + 1 == self.shape.depth else views.at_layer(layer + 1)
-        )  # noqa: E731
-        return plain(self, anchors, Views(views.vectors, at), step)
-
-    override(method, "negatives", shifted)
+def views_reversed(plain: Any, self: Any, anchors: Tensor, views: Views, step: Step) -> Any:
+    return plain(self, anchors, Views(views.vectors, lambda k: views.at_layer(k)[::-1]), step)
 
 
-@mutation("sscl-dropout-all-both")
-def layers_off_by_one_downwards(method: Any, patch: Patch) -> None:
-    override(
-        method,
-        "layers",
-        property(lambda self: [self.shape.depth - 2 - i for i in range(self.hyper.stack)]),
-    )
-
-
-@mutation("sscl-stack-1")
-def one_layer_more(method: Any, patch: Patch) -> None:
-    set_hyper(method, stack=2)
-
-
-@mutation("sscl-layer-3")
-def single_layer_counted_from_the_embeddings(method: Any, patch: Patch) -> None:
-    set_hyper(method, layer=2)
-
-
-@mutation("sscl-dropout-own-one")
-def layer_vectors_of_the_other_view(method: Any, patch: Patch) -> None:
-    plain = type(method).negatives
-    override(
-        method,
-        "negatives",
-        lambda self, a, views, step: plain(
-            self, a, Views(views.vectors, lambda layer: views.at_layer(layer)[::-1]), step
-        ),
-    )
-
-
-@mutation("sscl-dropout-own-both")
-def layer_vectors_of_the_next_sentence(method: Any, patch: Patch) -> None:
-    each_group(method, lambda group, anchors: replace(group, vectors=group.vectors.roll(1, 0)))
-
-
-@mutation("sscl-dropout-own-both")
-def all_in_place_of_own(method: Any, patch: Patch) -> None:
-    set_hyper(method, negatives="all")
-
-
-@mutation("sscl-dropout-all-both")
-def one_side_in_place_of_both(method: Any, patch: Patch) -> None:
-    set_hyper(method, sides="one")
-
-
-@mutation("sscl-dropout-all-both")
-def layer_vectors_detached(method: Any, patch: Patch) -> None:
-    set_hyper(method, detach=True)
-
-
-@mutation("sscl-dropout-all-both-detach")
-def layer_vectors_not_detached(method: Any, patch: Patch) -> None:
-    set_hyper(method, detach=False)
-
-
-@mutation("sscl-dropout-all-both-average")
-def average_of_other_shares(method: Any, patch: Patch) -> None:
-    override(method, "plain_share", 0.4)
-
-
-@mutation("sscl-dropout-all-both-average")
-def sum_in_place_of_average(method: Any, patch: Patch) -> None:
-    plain = type(method).loss
-    override(method, "loss", lambda self, views, step: 2 * plain(self, views, step))
-
-
-@mutation("sscl-dropout-all-both")
-def averaged_where_it_should_not(method: Any, patch: Patch) -> None:
-    set_hyper(method, average=True)
-
-
-@mutation("sscl-self-all-both")
-def dropout_positive_in_place_of_self(method: Any, patch: Patch) -> None:
-    set_hyper(method, positive="dropout")
-
-
-@mutation("sscl-self-all-both")
-def self_positive_of_the_second_view(method: Any, patch: Patch) -> None:
-    override(method, "pairs", lambda self, views: (views.vectors[1], views.vectors[1]))
+MUTATIONS: dict[str, tuple[str, Mutation]] = {
+    # The formula
+    "sign_of_the_cosine": ("simcse", patched(base, "cosine", lambda plain, a, b: -plain(a, b))),
+    "product_in_place_of_cosine": (
+        "simcse", patched(base, "cosine", lambda plain, a, b: a @ b.T)),
+    "cosine_clamped_as_if_distance": (
+        "simcse", patched(base, "cosine", lambda plain, a, b: plain(a, b).clamp(min=0))),
+    "temperature_multiplied": ("simcse", hyper(temperature=lambda own: 1 / own.temperature)),
+    "temperature_a_little_off": (
+        "simcse-warm", hyper(temperature=lambda own: own.temperature * 1.00001)),
+    "positive_of_the_next_sentence": ("simcse", pairs(lambda a, b: (a, b.roll(1, 0)))),
+    "views_swapped": ("simcse", pairs(lambda a, b: (b, a))),
+    "both_directions": (
+        "simcse",
+        patched(base, "info_nce",
+                lambda plain, a, p, *rest: (plain(a, p, *rest) + plain(p, a, *rest)) / 2)),
+    "positive_detached": ("simcse", pairs(lambda a, b: (a, b.detach()))),
+    "sum_in_place_of_mean": (
+        "simcse", patched(base, "info_nce", lambda plain, a, *rest: len(a) * plain(a, *rest))),
+    "positive_left_out_of_the_denominator": (
+        "simcse", patched(base, "info_nce", lambda plain, *given: decoupled(*given))),
+    "computed_in_float32": (
+        "simcse",
+        patched(base, "info_nce",
+                lambda plain, a, p, *rest: plain(a.float(), p.float(), *rest).double())),
+    # GS-InfoNCE
+    "lambda_not_applied": ("gs-lambda", hyper(weight=1.0)),
+    "lambda_added_to_the_exponent": ("gs-lambda", hyper(weight=lambda own: math.exp(own.weight))),
+    "lambda_divides": ("gs-small-lambda", hyper(weight=lambda own: 1 / own.weight)),
+    "one_noise_vector_more": ("gs", hyper(multiple=1.8)),
+    "noise_counted_from_the_short_batch": (
+        "gs", at_step(batch_size=lambda step, anchors: len(anchors))),
+    "noise_of_the_next_step": ("gs", at_step(index=lambda step, anchors: step.index + 1)),
+    "noise_equal_at_each_step": ("gs", at_step(index=lambda step, anchors: 0)),
+    "noise_added_to_the_anchor": (
+        "gs",
+        each_group(lambda group, a: replace(group, vectors=a.unsqueeze(1) + group.vectors))),
+    "noise_of_another_shape": ("gs", group_vectors(torch.sign)),
+    "noise_opposed": ("gs", group_vectors(torch.neg)),
+    # SSCL
+    "layers_off_by_one_upwards": ("sscl-dropout-all-both", around("negatives", one_layer_up)),
+    "layers_off_by_one_downwards": (
+        "sscl-dropout-all-both",
+        other("layers",
+              property(lambda self: [self.shape.depth - 2 - i for i in range(self.hyper.stack)]))),
+    "one_layer_more": ("sscl-stack-1", hyper(stack=2)),
+    "single_layer_counted_from_the_embeddings": ("sscl-layer-3", hyper(layer=2)),
+    "layer_vectors_of_the_other_view": (
+        "sscl-dropout-own-one", around("negatives", views_reversed)),
+    "layer_vectors_of_the_next_sentence": (
+        "sscl-dropout-own-both", group_vectors(lambda vectors: vectors.roll(1, 0))),
+    "all_in_place_of_own": ("sscl-dropout-own-both", hyper(negatives="all")),
+    "one_side_in_place_of_both": ("sscl-dropout-all-both", hyper(sides="one")),
+    "layer_vectors_detached": ("sscl-dropout-all-both", hyper(detach=True)),
+    "layer_vectors_not_detached": ("sscl-dropout-all-both-detach", hyper(detach=False)),
+    "average_of_other_shares": ("sscl-dropout-all-both-average", other("plain_share", 0.4)),
+    "sum_in_place_of_average": (
+        "sscl-dropout-all-both-average", around("loss", lambda plain, *given: 2 * plain(*given))),
+    "averaged_where_it_should_not": ("sscl-dropout-all-both", hyper(average=True)),
+    "dropout_positive_in_place_of_self": ("sscl-self-all-both", hyper(positive="dropout")),
+    "self_positive_of_the_second_view": ("sscl-self-all-both", pairs(lambda a, b: (b, b))),
+}  # fmt: skip

@@ -1,5 +1,4 @@
-"""Oracles of the methods outside the formula: plain loops over scalars, from the printed formulas
-(see `oracles`)."""
+"""Oracles of the methods outside the formula: plain loops over scalars; see `methods`."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ def is_bert(
 
 
 def tension(first: Sequence[Batch], second: Sequence[Batch]) -> Tensor:
-    """Mean of -log sigma(f1 . f2) over the positive pair of each group and -log(1 - sigma(f1 . f2))
-    over the others."""
+    """Mean of -log sigma(f1 . f2) of the positive pairs and -log(1 - sigma(f1 . f2)) of others."""
     total, pairs = zero(), 0
     for left, right in zip(first, second, strict=True):
         for k in range(len(left)):
@@ -111,8 +109,7 @@ def tension_rows(
 
 
 def nt_xent(first: Batch, second: Batch, t: float) -> Tensor:
-    """Mean over all 2N vectors of -log( e^{sim(r_i, r_j)/t} / sum_{k != i} e^{sim(r_i, r_k)/t} ), j
-    the other view."""
+    """Mean over 2N vectors of -log( e^{sim(r_i, r_j)/t} / sum_{k != i} e^{sim(r_i, r_k)/t} )."""
     r = [unit(u) for u in (*first, *second)]
     n = len(first)
     total = zero()

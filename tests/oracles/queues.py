@@ -8,6 +8,7 @@ first view's.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -62,6 +63,7 @@ class ESimCSEOracle:
         return loss
 
 
+@dataclass
 class DCLROracle:
     """-log( e^{s_ii} / ( sum_k e^{s(h_i, n_k)} + sum_j a_ij e^{s(h_i, h_j+)} ) ), or the released
     form of it.
@@ -74,26 +76,16 @@ class DCLROracle:
         smoothing: options of IS-CSE, whose term is added; or None.
     """
 
-    def __init__(
-        self,
-        t: float = 0.05,
-        phi: float = 0.3,
-        count: int = 4,
-        steps: int = 4,
-        size: float = 1e-3,
-        released: bool = False,
-        smoothing: dict | None = None,
-    ) -> None:
-        self.t, self.phi, self.count, self.steps, self.size, self.released = (
-            t,
-            phi,
-            count,
-            steps,
-            size,
-            released,
-        )
-        self.smoothing = smoothing
-        self.memory = Memory(smoothing["length"]) if smoothing else None
+    t: float = 0.05
+    phi: float = 0.3
+    count: int = 4
+    steps: int = 4
+    size: float = 1e-3
+    released: bool = False
+    smoothing: dict | None = None
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.smoothing["length"]) if self.smoothing else None
 
     def __call__(
         self, first: Tensor, second: Tensor, lower: Any, *, index: int, total: int, seed: int
@@ -109,9 +101,8 @@ class DCLROracle:
         loss = self.loss(h, p, noise, false)
         if self.smoothing and self.memory:
             s = self.smoothing
-            smoothed = (smoothed_official if s["official"] else smoothed_paper)(
-                p, self.memory, s["k"], s["beta"]
-            )
+            smooth = smoothed_official if s["official"] else smoothed_paper
+            smoothed = smooth(p, self.memory, s["k"], s["beta"])
             loss = plus_smoothing(loss, h, smoothed, self.t, s["alpha"])
         return loss
 
@@ -125,9 +116,8 @@ class DCLROracle:
         """
         numbers = [[[x.item() for x in v] for v in batch] for batch in (h, p, noise)]
         anchors, positives, directions = [[_unit(v) for v in batch] for batch in numbers]
-        pulls = [
-            [0.0] * len(noise) for _ in h
-        ]  # derivative of the loss by the score of anchor i and noise k
+        # Derivative of the loss by the score of anchor i and noise k.
+        pulls = [[0.0] * len(noise) for _ in h]
         for i in range(len(h)):
             scores = [_dot(anchors[i], v) / self.t for v in directions]
             if self.released:
@@ -156,7 +146,7 @@ class DCLROracle:
         return moved
 
     def loss(self, h: Batch, p: Batch, noise: Batch, false: list[list[bool]]) -> Tensor:
-        total = torch.zeros((), dtype=torch.float64)
+        total = zero = torch.zeros((), dtype=torch.float64)
         cells = 0
         h, p, noise = [unit(u) for u in h], [unit(u) for u in p], [unit(u) for u in noise]
         for i in range(len(h)):
@@ -173,18 +163,14 @@ class DCLROracle:
                 kept = [cell for cell in row if cell[0]]
                 total = total + minus_log_share(row[i][1], kept)
                 continue
-            log_all = minus_log_share(torch.zeros((), dtype=torch.float64), row)
+            log_all = minus_log_share(zero, row)
             for c in range(len(row)):
                 cells += 1
                 if c == i:
                     total = total + log_all - row[c][1]  # - log p
                 else:  # - log( sum of the others' e / sum of all e )
                     others = row[:c] + row[c + 1 :]
-                    total = (
-                        total
-                        + log_all
-                        - minus_log_share(torch.zeros((), dtype=torch.float64), others)
-                    )
+                    total = total + log_all - minus_log_share(zero, others)
         return total / (cells if self.released else len(h))
 
 

@@ -32,7 +32,10 @@ NO_REGULARISER = 1e-9  # SentEval's value where none is tuned
 HIDDEN = (50, 100, 200)
 DROPOUT = (0.0, 0.1, 0.2)
 
-Labelled = tuple[np.ndarray, np.ndarray]  # features, labels
+Array = np.ndarray
+Labelled = tuple[Array, Array]  # features, labels
+Scores = tuple[float, float]  # dev, test
+F32 = torch.float32
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,7 @@ class Head:
     """
 
     def __init__(
-        self,
-        inputs: int,
-        classes: int,
-        decay: float,
-        settings: Settings,
-        dtype: torch.dtype = torch.float32,
+        self, inputs: int, classes: int, decay: float, settings: Settings, dtype: torch.dtype = F32
     ) -> None:
         np.random.seed(SEED)
         torch.manual_seed(SEED)
@@ -89,10 +87,10 @@ class Head:
         self.optimiser = optimiser(self.model.parameters(), weight_decay=decay)
         self.loss = nn.CrossEntropyLoss()
         self.settings, self.dtype = settings, dtype
-        self.permutations: list[np.ndarray] = []
+        self.permutations: list[Array] = []
         self.checks: list[float] = []
 
-    def fit(self, x: np.ndarray, y: np.ndarray, dev: Labelled | None = None) -> float:
+    def fit(self, x: Array, y: Array, dev: Labelled | None = None) -> float:
         """Train until the dev accuracy no longer improves, keep the best copy and return its dev
         accuracy (a fraction).
 
@@ -130,31 +128,31 @@ class Head:
             self.loss(self.model(batch), answers).backward()
             self.optimiser.step()
 
-    def predict(self, x: np.ndarray) -> np.ndarray:
+    def predict(self, x: Array) -> Array:
         """Classes of the samples, int64 (n,)."""
         self.model.eval()
         with torch.no_grad():
             return self.model(self._tensor(x)).argmax(1).numpy()
 
-    def score(self, x: np.ndarray, y: np.ndarray) -> float:
+    def score(self, x: Array, y: Array) -> float:
         """Correct / n, a fraction."""
         return int((self.predict(x) == y).sum()) / len(y)
 
-    def _permutation(self, size: int) -> np.ndarray:
+    def _permutation(self, size: int) -> Array:
         self.permutations.append(np.random.permutation(size))
         return self.permutations[-1]
 
-    def _tensor(self, x: np.ndarray) -> Tensor:
+    def _tensor(self, x: Array) -> Tensor:
         return torch.from_numpy(x).to(self.dtype)
 
 
-def folds(x: np.ndarray, y: np.ndarray, k: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def folds(x: Array, y: Array, k: int) -> Iterator[tuple[Array, Array]]:
     """Indices of the training and the held-out part of each of k stratified folds."""
     yield from StratifiedKFold(k, shuffle=True, random_state=SEED).split(x, y)
 
 
 def cross_validated(
-    x: np.ndarray, y: np.ndarray, classes: int, decay: float, settings: Settings, dtype: torch.dtype
+    x: Array, y: Array, classes: int, decay: float, settings: Settings, dtype: torch.dtype
 ) -> float:
     """Mean accuracy over k folds; each held-out part stops its own training early and is scored."""
     scores = []
@@ -167,10 +165,9 @@ def cross_validated(
 
 
 def tune_and_refit(
-    x: np.ndarray, y: np.ndarray, classes: int, settings: Settings, dtype: torch.dtype
+    x: Array, y: Array, classes: int, settings: Settings, dtype: torch.dtype
 ) -> tuple[float, Head]:
-    """Best cross-validated accuracy over the regularisers (the first of equals), and a head
-    refitted with it."""
+    """Best cross-validated accuracy over the regularisers, and a head refitted with it."""
     scores = [cross_validated(x, y, classes, decay, settings, dtype) for decay in REGULARISERS]
     head = Head(x.shape[1], classes, REGULARISERS[int(np.argmax(scores))], settings, dtype)
     head.fit(x, y)
@@ -178,14 +175,9 @@ def tune_and_refit(
 
 
 def nested(
-    x: np.ndarray,
-    y: np.ndarray,
-    classes: int,
-    settings: Settings,
-    dtype: torch.dtype = torch.float32,
-) -> tuple[float, float]:
-    """(dev, test) of MR, CR, SUBJ and MPQA: each of k folds is the test set of a head tuned on the
-    others."""
+    x: Array, y: Array, classes: int, settings: Settings, dtype: torch.dtype = F32
+) -> Scores:
+    """(dev, test) of MR, CR, SUBJ and MPQA: each fold tests a head tuned on the others."""
     dev, test = [], []
     for train, held_out in folds(x, y, settings.folds):
         best, head = tune_and_refit(x[train], y[train], classes, settings, dtype)
@@ -195,16 +187,15 @@ def nested(
 
 
 def kfold(
-    train_x: np.ndarray,
-    train_y: np.ndarray,
-    test_x: np.ndarray,
-    test_y: np.ndarray,
+    train_x: Array,
+    train_y: Array,
+    test_x: Array,
+    test_y: Array,
     classes: int,
     settings: Settings,
-    dtype: torch.dtype = torch.float32,
-) -> tuple[float, float, np.ndarray]:
-    """(dev, test, predictions on the test set) of TREC and MRPC: tuned by k folds of the training
-    set."""
+    dtype: torch.dtype = F32,
+) -> tuple[float, float, Array]:
+    """(dev, test, predictions on the test set) of TREC and MRPC: tuned by k folds."""
     dev, head = tune_and_refit(train_x, train_y, classes, settings, dtype)
     return dev, round(100 * head.score(test_x, test_y), 2), head.predict(test_x)
 
@@ -214,10 +205,9 @@ def split(
     classes: int,
     settings: Settings,
     regularisers: Sequence[float] = REGULARISERS,
-    dtype: torch.dtype = torch.float32,
-) -> tuple[float, float]:
-    """(dev, test) of SST2 and probing, from "train", "dev" and "test": tuned on dev, refitted the
-    same way."""
+    dtype: torch.dtype = F32,
+) -> Scores:
+    """(dev, test) of SST2 and probing: tuned on dev, refitted the same way."""
 
     def fitted(decay: float) -> Head:
         head = Head(splits["train"][0].shape[1], classes, decay, settings, dtype)
@@ -230,10 +220,7 @@ def split(
 
 
 def tuned_mlp(
-    splits: Mapping[str, Labelled],
-    classes: int,
-    settings: Settings,
-    dtype: torch.dtype = torch.float32,
+    splits: Mapping[str, Labelled], classes: int, settings: Settings, dtype: torch.dtype = F32
 ) -> tuple[float, float, tuple[int, float]]:
     """(dev, test, (hidden, dropout)) of the best network on dev, the first of equals, without a
     tuned regulariser.

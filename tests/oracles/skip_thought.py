@@ -53,13 +53,9 @@ def next_state(
 def loss(
     weights: Weights, triples: Sequence[Sequence[list[int]]], every: bool, after: bool
 ) -> complex:
-    """- sum over triples (before, centre, after), over both neighbours, over their words and end
-    marks, of log P."""
-    embedding, V, c = (
-        weights["reader.embedding"],
-        weights["decoders.output"],
-        weights["decoders.bias"],
-    )
+    """- sum over triples, both neighbours, their words and end marks, of log P."""
+    names = ("reader.embedding", "decoders.output", "decoders.bias")
+    embedding, V, c = (weights[name] for name in names)
     units = V.shape[1]
     total = 0j
     for before, centre, behind in triples:

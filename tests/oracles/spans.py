@@ -1,13 +1,14 @@
-"""DeCLUTR's and PromptBERT's losses, written from the printed formulas as plain loops; nothing of
-methods/ is used."""
+"""DeCLUTR's and PromptBERT's losses from the printed formulas, as plain loops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+Ids = Sequence[int]
 
 
 def similarity(left: Tensor, right: Tensor) -> Tensor:
@@ -25,8 +26,7 @@ def log_sum(terms: Sequence[Tensor]) -> Tensor:
 def declutr_contrast(
     anchors: Tensor, positives: Tensor, temperature: float, average: bool
 ) -> Tensor:
-    """Section 3.1: e_i of anchors, e_{i + AN} the mean of their positives, l(i, i + AN) + l(i + AN,
-    i)."""
+    """Section 3.1: e_{i + AN} the mean of anchor i's positives; l(i, i + AN) + l(i + AN, i)."""
     n = len(anchors)
     count = len(positives) // n
     e = [anchors[i] for i in range(n)]
@@ -58,13 +58,7 @@ def info_nce(first: Sequence[Tensor], second: Sequence[Tensor], temperature: flo
     return loss / len(first)
 
 
-def at_mask(
-    model: Callable[..., Any],
-    before: Sequence[int],
-    words: Sequence[int],
-    behind: Sequence[int],
-    mask_id: int,
-) -> Tensor:
+def at_mask(model: Any, before: Ids, words: Ids, behind: Ids, mask_id: int) -> Tensor:
     """The last state at the mask behind the sentence, of one sentence alone."""
     ids = [*before, *words, *behind]
     place = len(before) + len(words) + list(behind).index(mask_id)
@@ -72,15 +66,9 @@ def at_mask(
 
 
 def template_alone(
-    model: Callable[..., Any],
-    before: Sequence[int],
-    behind: Sequence[int],
-    mask_id: int,
-    gap: int,
-    first: int,
+    model: Any, before: Ids, behind: Ids, mask_id: int, gap: int, first: int
 ) -> Tensor:
-    """The same without the sentence; what stands behind it keeps the positions that `gap` word
-    pieces leave it."""
+    """Without the sentence; what stands behind it keeps the positions `gap` pieces further."""
     positions = [first + i for i in range(len(before))]
     positions += [first + len(before) + gap + i for i in range(len(behind))]
     states = model(

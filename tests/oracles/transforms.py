@@ -1,5 +1,4 @@
-"""Whitening and Glow as plain loops over scalars, importing nothing of `methods`; and programmers'
-mistakes in both."""
+"""Whitening and Glow as plain loops over scalars; and programmers' mistakes in both."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def covariance(rows: list[list[float]]) -> tuple[list[float], list[list[float]]]
 
 
 def jacobi(matrix: list[list[float]]) -> tuple[list[float], list[list[float]]]:
-    """Eigenvalues, largest first, and eigenvectors as columns of a symmetric matrix, by Jacobi's
-    rotations."""
+    """Eigenvalues, largest first, and eigenvectors as columns, by Jacobi's rotations."""
     d = len(matrix)
     a = [row[:] for row in matrix]
     v = [[float(i == j) for j in range(d)] for i in range(d)]
@@ -80,8 +78,7 @@ def dense(weight: Tensor, bias: Tensor, x: list[Tensor]) -> list[Tensor]:
 
 
 def coupled(state: dict[str, Tensor], name: str, x: list[Tensor]) -> list[Tensor]:
-    """Additive coupling: the second part plus a network of the first, whose size is half, rounded
-    down."""
+    """Additive coupling: the second part plus a network of the first half, rounded down."""
     half = len(x) // 2
     hidden = x[:half]
     for layer in (0, 2, 4):

@@ -3,10 +3,10 @@ a smoke run."""
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bench.comparison.reproduction import cells
@@ -16,6 +16,7 @@ from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.report.coverage import (
     CONFIGS,
+    STAGES,
     coverage,
     coverage_of_numbers,
     planned_scores,
@@ -23,7 +24,7 @@ from bench.report.coverage import (
     render_coverage,
     without_recipe,
 )
-from bench.reported import MEASURES, mapped
+from bench.reported import LABEL, MEASURES, mapped
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.resolve import parse
@@ -69,31 +70,16 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
     found = coverage_of_numbers(planned)
     assert len(found) == 967
     lost = found[(found["run"] != "") & ~found["planned"]]
-    names = (
-        lost[["source", "table", "method", "backbone", "variant", "task", "run", "minus"]]
-        .to_numpy()
-        .tolist()
-    )
-    assert not names, "\n".join(map(str, names))
+    assert lost.empty, lost[[*LABEL, "task", "run", "minus"]].to_string()
     known = {run.plan["id"]: run.plan for run in planned.runs}
     for row in found[found["run"] != ""].itertuples():
-        sides = [side for side in (row.run, row.minus) if side]
-        assert {f"{known[name]['method']}@{known[name]['setting']}" for name in row.targets} == set(
-            sides
-        )
-        assert {known[name]["backbone"] for name in row.targets} == {
-            row.suite_backbone or row.backbone
-        }
+        drawn: dict[str, set[int | None]] = {}
+        for plan in (known[name] for name in row.targets):
+            assert plan["backbone"] == (row.suite_backbone or row.backbone)
+            drawn.setdefault(f"{plan['method']}@{plan['setting']}", set()).add(plan["seed"])
+        assert set(drawn) == {row.run, row.minus} - {""}
         # Two sides have seeds in common, or one of them has none.
-        drawn = [
-            {
-                known[name]["seed"]
-                for name in row.targets
-                if side == f"{known[name]['method']}@{known[name]['setting']}"
-            }
-            for side in sides
-        ]
-        assert set.intersection(*drawn) or {None} in drawn
+        assert set.intersection(*drawn.values()) or {None} in drawn.values()
     assert (found.loc[found["run"] == "", "targets"] == ()).all()
 
 
@@ -136,9 +122,8 @@ def test_the_smoke_suite_measures_every_printed_metric(smoke):
 
 
 def test_kinds():
-    assert (
-        spelled(kind("is-cse[alpha=0.1,alpha_start=none]@official")) == "is-cse[alpha,alpha_start]"
-    )
+    run = kind("is-cse[alpha=0.1,alpha_start=none]@official")
+    assert spelled(run) == "is-cse[alpha,alpha_start]"
     assert does(kind("dclr[epochs=1]+is-cse"), kind("dclr+is-cse@paper"))
     assert not does(kind("sscl"), kind("sscl[layer=11]"))
     assert not does(kind("gs-infonce+is-cse"), kind("gs-infonce"))
@@ -153,13 +138,8 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     monkeypatch.setattr(protocols, "kfold", lambda *_: protocols.Result(1.0, 2.0, predicted))
     data = write_tasks(tiny_data, tmp_path / "data")
     records = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
-    entry = {
-        "method": "simcse",
-        "seed": 1,
-        "scores": {},
-        "outcome": {"best_step": 3},
-        "records": records,
-    }
+    entry = {"method": "simcse", "seed": 1, "scores": {}, "records": records}
+    entry["outcome"] = {"best_step": 3}
     suite = read_suite(write_suite(tmp_path / "suite", [entry]))
     plan = {"tasks": ["all"], "seed": 1, "skip": None}
     assert planned_scores(plan) == set(suite.runs[0].scores)
@@ -173,12 +153,11 @@ def test_what_is_measured_in_part():
     assert planned_scores(plan) == accuracy | spearman
     assert planned_scores(plan | {"tasks": ["STS-B", "SICK-R"]}) >= {("Avg", "dev", "spearman")}
     assert ("Avg", "test", "spearman") not in planned_scores(plan | {"tasks": ["STS-B", "SICK-R"]})
-    assert planned_scores(plan | {"analyses": ["alignment"], "tasks": ["MR"]}) == accuracy | {
-        ("uniformity", "", "uniformity")
-    }
-    assert planned_scores({"tasks": ["CNSD-STS-B"], "seed": 1}) == {
-        ("CNSD-STS-B", "test", "spearman"), ("CNSD-STS-B", "dev", "spearman"), ("STS-B", "dev", "best_step")
-    }  # fmt: skip
+    analysed = planned_scores(plan | {"analyses": ["alignment"], "tasks": ["MR"]})
+    assert analysed == accuracy | {("uniformity", "", "uniformity")}
+    chinese = {("CNSD-STS-B", split, "spearman") for split in ("test", "dev")}
+    trained = planned_scores({"tasks": ["CNSD-STS-B"], "seed": 1})
+    assert trained == chinese | {("STS-B", "dev", "best_step")}
 
 
 @pytest.fixture(scope="module")
@@ -190,31 +169,22 @@ def finished(tmp_path_factory) -> Path:
 
 def test_counts_of_a_table(finished):
     suite = read_suite(finished)
-    counts = coverage(suite, cells(suite)).set_index(["source", "table"])
-    columns = ["printed", "measures", "recipe", "planned", "run"]
-    assert counts.loc[("gs-infonce-v2", "Table 2"), columns].tolist() == [64, 64, 64, 8, 8]
-    assert counts.loc[("is-cse", "Table 1"), columns].tolist() == [
-        200,
-        200,
-        200,
-        16,
-        8,
-    ]  # is-cse has not run
-    assert counts.loc[("is-cse", "Table 8"), columns].tolist() == [88, 88, 80, 0, 0]
-    assert counts.loc[("gs-infonce-v2", "Table 1"), columns].tolist() == [8, 0, 0, 0, 0]
-    # For a difference, both sides must be planned.
-    assert counts.loc[("gs-infonce-v2", "Main results"), columns].tolist() == [5, 5, 5, 0, 0]
-    assert counts.loc[("sscl", "Introduction"), columns].tolist() == [4, 4, 4, 1, 1]
+    counts = coverage(coverage_of_numbers(suite, cells(suite))).set_index(["source", "table"])
+    for place, expected in {
+        ("gs-infonce-v2", "Table 2"): [64, 64, 64, 8, 8],
+        ("is-cse", "Table 1"): [200, 200, 200, 16, 8],  # is-cse has not run
+        ("is-cse", "Table 8"): [88, 88, 80, 0, 0],
+        ("gs-infonce-v2", "Table 1"): [8, 0, 0, 0, 0],
+        # For a difference, both sides must be planned.
+        ("gs-infonce-v2", "Main results"): [5, 5, 5, 0, 0],
+        ("sscl", "Introduction"): [4, 4, 4, 1, 1],
+    }.items():
+        assert counts.loc[place, STAGES].tolist() == expected, place
     verdicts = counts[list(VERDICT_SYMBOLS)]
     assert (verdicts.sum(axis=1) == counts["recipe"]).all()
-    found = (
-        cells(suite)
-        .query("source == 'gs-infonce-v2' and table == 'Table 2'")["verdict"]
-        .value_counts()
-    )
-    assert {
-        kind: count for kind, count in verdicts.loc[("gs-infonce-v2", "Table 2")].items() if count
-    } == dict(found)
+    found = cells(suite).query("source == 'gs-infonce-v2' and table == 'Table 2'")["verdict"]
+    shown = verdicts.loc[("gs-infonce-v2", "Table 2")]
+    assert shown[shown > 0].to_dict() == found.value_counts().to_dict()
     assert counts[["printed", "recipe"]].sum().tolist() == [967, (mapped()["run"] != "").sum()]
 
 
@@ -222,49 +192,33 @@ def test_text_markdown_and_csv(finished, tmp_path):
     text = render_coverage([finished], out=tmp_path / "out.md")
     assert render_coverage([finished], out=tmp_path / "out.csv") == text
     missing = (mapped().query("run == ''")["metric"].isin(MEASURES)).sum()
-    assert (
-        f"{missing} of the 915 printed numbers that measure something have no recipe: {missing / 9.15:.1f} %."
-        in text
-    )
+    share = f"{missing} of the 915 printed numbers that measure something have no recipe: "
+    assert f"{share}{missing / 9.15:.1f} %." in text
     assert "  is-cse, Table 8: 8 (Skip-thought)\n" in text
-    assert (
-        "roberta-large, STS12, STS13, STS14, STS15, STS16, STS-B, SICK-R, Avg: dclr+is-cse@paper"
-        in text
-    )
+    assert f"roberta-large, {', '.join(STS_TASKS)}, Avg: dclr+is-cse@paper" in text
     written = (tmp_path / "out.md").read_text()
     assert "| gs-infonce-v2 | Table 2 | 64 | 64 | 64 | 8 | 8 |" in written
     assert "\n  * is-cse, Table 8: 8 (Skip-thought)\n" in written
-    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    rows = pd.read_csv(tmp_path / "out.csv")
     assert len(rows) == 967
-    row = next(
-        row
-        for row in rows
-        if row["method"] == "SimCSE" and row["table"] == "Table 2" and row["task"] == "Avg"
-    )
-    assert (row["targets"], row["n"], row["value"]) == ("run000 run001 run002", "3", "76.25")
+    row = rows.query("method == 'SimCSE' and table == 'Table 2' and task == 'Avg'").iloc[0]
+    assert row[["targets", "n", "value"]].tolist() == ["run000 run001 run002", 3, 76.25]
     with pytest.raises(UserError, match="its extension must be"):
         render_coverage([finished], out=tmp_path / "out.txt")
 
 
 def test_two_suites_make_one_account(finished, tmp_path):
     rows = [dict.fromkeys(("CNSD-STS-B",), value) for value in (67.0, 68.0)]
-    chinese = seeds(
-        "word-noise", rows, setting="paper", backbone="bert-base-chinese", tasks=["chinese"]
-    )
-    other = write_suite(
-        tmp_path, [{**run, "id": f"zh{run['seed']}"} for run in chinese], name="chinese"
-    )
-    text = render_coverage([finished, other])
+    where = {"setting": "paper", "backbone": "bert-base-chinese", "tasks": ["chinese"]}
+    runs = [{**run, "id": f"zh{run['seed']}"} for run in seeds("word-noise", rows, **where)]
+    text = render_coverage([finished, write_suite(tmp_path, runs, name="chinese")])
     assert "in suite paper and chinese." in text
-    line = next(
-        line for line in text.splitlines() if line.split()[:2] == ["simcse-zh-noise", "Section"]
-    )
-    assert line.split()[2:8] == ["5", "4", "4", "4", "2", "1"]
+    lines = [line.split() for line in text.splitlines()]
+    line = next(line for line in lines if line[:2] == ["simcse-zh-noise", "Section"])
+    assert line[2:8] == ["5", "4", "4", "4", "2", "1"]
 
 
 def test_suites_in_any_order_make_one_account(finished, tmp_path):
-    from tests.support.synthetic_suite import write_suite
-
     plan = read_json(finished / "plan.json")
     write_json(tmp_path / "plan.json", plan)  # a copy of the suite without scores
     texts = {
@@ -279,6 +233,6 @@ def test_suites_in_any_order_make_one_account(finished, tmp_path):
 
 
 def test_without_a_suite_nothing_has_run(planned):
-    counts = coverage(planned)
+    counts = coverage(coverage_of_numbers(planned))
     assert counts["run"].sum() == 0
     assert counts["not run"].sum() == counts["recipe"].sum()

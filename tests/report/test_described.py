@@ -13,7 +13,7 @@ import yaml
 from bench.report.figures.described import FIGURE_KINDS, load_figures
 from bench.report.figures.measured import ROWS
 from bench.report.figures.papers import DRAW
-from bench.reported import FOLDER, curves, mapped
+from bench.reported import curves, mapped
 from bench.utils.errors import UserError
 
 IDS = ["G1", "G5", "L1", "I8", "I9", "I10", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
@@ -27,24 +27,17 @@ def test_every_figure_of_the_papers_is_described():
 
 
 def test_stems_are_no_other_figure_s():
-    tables = mapped()[["source", "table"]].drop_duplicates()
-    printed = {
-        f"{source}_{table.lower().replace(' ', '-')}"
-        for source, table in tables.itertuples(index=False)
-    }
+    tables = mapped()
+    printed = set(tables["source"] + "_" + tables["table"].str.lower().str.replace(" ", "-"))
     assert not printed & {figure.stem for figure in load_figures()}
 
 
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
     from bench.runs.resolve import resolve
 
-    runs = {
-        (text, series.backbone)
-        for figure in load_figures()
-        for series in figure.series
-        for _, texts in series.runs
-        for text in texts
-    }
+    every = [series for figure in load_figures() for series in figure.series]
+    pairs = [(texts, series.backbone) for series in every for _, texts in series.runs]
+    runs = {(text, backbone) for texts, backbone in pairs for text in texts}
     assert len(runs) > 50
     for text, backbone in runs:
         found = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=1)
@@ -59,16 +52,10 @@ def test_printed_tables_are_ones_that_are_printed():
 
 
 def test_sweeps_hold_the_numbers_that_print_has():
-    xs = {
-        figure.id: [x for series in figure.series for x, _ in series.runs]
-        for figure in load_figures()
-        if figure.kind == "sweep"
-    }
-    assert xs == {
-        "G5": [0, 0, 0.5, 1, 2, 3, 4, 8, 16],
-        "S6": list(range(12)),
-        "S7": list(range(12)),
-    }
+    sweeps = [figure for figure in load_figures() if figure.kind == "sweep"]
+    xs = {one.id: [x for series in one.series for x, _ in series.runs] for one in sweeps}
+    layers = list(range(12))
+    assert xs == {"G5": [0, 0, 0.5, 1, 2, 3, 4, 8, 16], "S6": layers, "S7": layers}
 
 
 def test_a_list_of_backbones_is_a_series_each():
@@ -83,10 +70,8 @@ def test_released_logs():
     assert counts.tolist() == [250, 250, 250, 124, 250, 250, 250, 250]
     first = logs.iloc[0]
     assert (first["step"], first["task"], first["value"]) == (125, "STS-B", 71.851)
-    best = logs.query("method == 'GS-InfoNCE' and backbone == 'roberta-large' and task == 'STS-B'")[
-        "value"
-    ].max()
-    assert best == 85.611
+    own = logs.query("method == 'GS-InfoNCE' and backbone == 'roberta-large' and task == 'STS-B'")
+    assert own["value"].max() == 85.611
     assert logs["value"].between(50, 90).all()
 
 
@@ -178,8 +163,3 @@ def test_what_is_no_list_of_figures(tmp_path, text):
     path.write_text(text)
     with pytest.raises(UserError, match=r"figures\.yaml (must have one key|is not valid YAML)"):
         load_figures(path)
-
-
-def test_the_file_goes_with_the_package():
-    assert (FOLDER / "figures.yaml").is_file()
-    assert (FOLDER / "curves.csv").is_file()

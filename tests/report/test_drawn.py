@@ -33,13 +33,10 @@ FIGURES = {figure.id: figure for figure in load_figures()}
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> SuiteResults:
-    stand_ins = {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta"}
+    more = {"stand_ins": {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta"}}
+    more |= {"data": "world", "name": "smoke"}
     folder = tmp_path_factory.mktemp("smoke")
-    return read_suite(
-        write_everything(
-            folder, depth=4, seeds=(1,), stand_ins=stand_ins, data="world", name="smoke", steps=4
-        )
-    )
+    return read_suite(write_everything(folder, depth=4, seeds=(1,), steps=4, **more))
 
 
 def drawn(name: str, suite: SuiteResults) -> tuple[Figure, pd.DataFrame]:
@@ -72,58 +69,37 @@ def test_sweep(suite):
     figure, table = drawn("G5", suite)
     xs = [0, 0.5, 1, 2, 3, 4, 8, 16]
     for panel, (task, split) in zip(figure.axes, (("STS-B", "dev"), ("Avg", "test")), strict=True):
-        assert [label.get_text() for label in panel.get_xticklabels()] == [
-            "0",
-            "0.5",
-            "1",
-            "2",
-            "3",
-            "4",
-            "8",
-            "16",
-        ]
+        assert [label.get_text() for label in panel.get_xticklabels()] == [f"{x:g}" for x in xs]
         rows = table[(table["task"] == task) & (table["split"] == split)]
         ours = rows[rows["origin"] == OURS]
         # Both series have a value at 0, so they are shifted there.
-        expected = [
-            (xs.index(x) + 0.11 * (x == 0), y)
-            for x, y in ours.query("series == 'GS-InfoNCE'")[["x", "value"]].to_numpy()
-        ]
+        own = ours[ours["series"] == "GS-InfoNCE"]
+        expected = [(xs.index(x) + 0.11 * (x == 0), y) for x, y in own[["x", "value"]].to_numpy()]
         assert marks(panel, 1) == pytest.approx(in_order(expected))
-        assert marks(panel, 0) == pytest.approx(
-            in_order((-0.11, y) for y in ours.query("series == 'SimCSE'")["value"])
-        )
-        strokes = [(x, y) for line in panel.get_lines() if line.get_marker() == "_"
-                   for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]  # fmt: skip
-        printed = rows[rows["origin"] != OURS]
-        assert sorted(strokes) == sorted(
-            (xs.index(x), y) for x, y in printed[["x", "value"]].to_numpy()
-        )
-        assert len(strokes) == (8 if task == "Avg" else 0)
-        (means,) = [
-            line
-            for line in panel.get_lines()
-            if len(line.get_xdata()) == 8 and line.get_marker() == "None"
-        ]
-        wanted = ours.query("series == 'GS-InfoNCE'").groupby("x")["value"].mean()
+        expected = [(-0.11, y) for y in ours.query("series == 'SimCSE'")["value"]]
+        assert marks(panel, 0) == pytest.approx(in_order(expected))
+        strokes = [line for line in panel.get_lines() if line.get_marker() == "_"]
+        points = [point for line in strokes for point in line.get_xydata().tolist()]
+        printed = rows.loc[rows["origin"] != OURS, ["x", "value"]].to_numpy()
+        assert sorted(points) == sorted([xs.index(x), y] for x, y in printed)
+        assert len(points) == (8 if task == "Avg" else 0)
+        lines = [line for line in panel.get_lines() if line.get_marker() == "None"]
+        (means,) = [line for line in lines if len(line.get_xdata()) == 8]
+        wanted = own.groupby("x")["value"].mean()
         assert means.get_ydata() == pytest.approx(wanted.to_numpy())
 
 
 def test_curves_with_logs(suite):
     figure, table = drawn("L1", suite)
-    assert [panel.get_title(loc="left") for panel in figure.axes] == [
-        "bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large",
-    ]  # fmt: skip
-    for panel, backbone in zip(
-        figure.axes, ["bert-base-uncased", "bert-large-uncased"], strict=False
-    ):
+    backbones = ["bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large"]
+    assert [panel.get_title(loc="left") for panel in figure.axes] == backbones
+    for panel, backbone in zip(figure.axes[:2], backbones[:2], strict=True):
         rows = table[(table["backbone"] == backbone) & (table["series"] == "ESimCSE")]
         kept = rows[rows["best"].eq(True)][["step", "dev"]].to_numpy()
         assert len(kept) == 2
         assert marks(panel, 1) == pytest.approx(in_order(kept))
-        lines = [
-            list(line.get_ydata()) for line in panel.get_lines() if line.get_marker() == "None"
-        ]
+        plain = (line for line in panel.get_lines() if line.get_marker() == "None")
+        lines = [list(line.get_ydata()) for line in plain]
         assert rows[rows["origin"] == "released log"]["dev"].tolist() in lines
         mean = rows[rows["origin"] == OURS].groupby("step")["dev"].mean().tolist()
         assert any(line == pytest.approx(mean) for line in lines)
@@ -131,9 +107,8 @@ def test_curves_with_logs(suite):
 
 def test_printed_best_step(suite, smoke):
     figure, _ = drawn("S12", suite)
-    assert [
-        list(line.get_xdata()) for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"
-    ] == [[1500, 1500]]
+    (dotted,) = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
+    assert list(dotted.get_xdata()) == [1500, 1500]
     assert "printed best step" in [text.get_text() for text in figure.legends[0].get_texts()]
     figure, _ = drawn("S12", smoke)
     assert "printed best step" not in [text.get_text() for text in figure.legends[0].get_texts()]
@@ -148,16 +123,14 @@ def test_layers(suite):
                 rows = table[(table["reading"] == reading) & (table["series"] == label)]
                 expected = rows.groupby("layer")["value"].mean()
                 assert marks(panel, i) == pytest.approx(in_order(expected.items()))
-                assert marks(panel, i, "_") == pytest.approx(
-                    in_order(rows[["layer", "value"]].to_numpy())
-                )
+                points = in_order(rows[["layer", "value"]].to_numpy())
+                assert marks(panel, i, "_") == pytest.approx(points)
 
 
 def test_a_deep_backbone_names_its_last_layer(suite):
     measured = figure_data(FIGURES["S1"], suite)
-    rows = measured.table.query(
-        "series == 'SimCSE' and seed == 42 and reading == 'cls' and layer == 1"
-    )
+    first = "series == 'SimCSE' and seed == 42 and reading == 'cls' and layer == 1"
+    rows = measured.table.query(first)
     deep = pd.concat([rows.assign(layer=layer) for layer in range(1, 24)])
     with matplotlib.rc_context(STYLE):
         figure = draw(suite, FIGURES["S1"], FigureData(deep, ()))
@@ -178,9 +151,8 @@ def test_in_batch(suite):
 def test_alignment(suite):
     figure, table = drawn("I8", suite)
     panel = figure.axes[0]
-    means = table.groupby(["series", "backbone"], sort=False)[
-        ["uniformity", "alignment", "average"]
-    ].mean()
+    values = ["uniformity", "alignment", "average"]
+    means = table.groupby(["series", "backbone"], sort=False)[values].mean()
     big = [line for line in panel.get_lines() if line.get_markersize() == 8]
     assert len(big) == 8
     spots = {(float(line.get_xdata()[0]), float(line.get_ydata()[0])): line for line in big}
@@ -202,16 +174,11 @@ def test_path_begins_hollow_and_ends_full(suite):
     (panel,) = figure.axes
     for i, label in enumerate(("no dropout", "dropout 0.1", "delete one word")):
         path = table[table["series"] == label].groupby("step")[["uniformity", "alignment"]].mean()
-        ends = [
-            line
-            for line in panel.get_lines()
-            if line.get_markersize() == 6 and line.get_marker() == MARKS[i]
-        ]
+        own = [line for line in panel.get_lines() if line.get_marker() == MARKS[i]]
+        ends = [line for line in own if line.get_markersize() == 6]
         assert [line.get_markerfacecolor() for line in ends] == ["white", LINES[i]["color"]]
         for line, step in zip(ends, (125, 3125), strict=True):
-            assert (line.get_xdata()[0], line.get_ydata()[0]) == pytest.approx(
-                tuple(path.loc[step])
-            )
+            assert line.get_xydata()[0] == pytest.approx(path.loc[step].to_numpy())
 
 
 def test_seeds_share_their_scale(suite):
@@ -221,35 +188,26 @@ def test_seeds_share_their_scale(suite):
     for panel, task in zip(figure.axes, table["task"].unique(), strict=True):
         low, high = panel.get_ylim()
         assert table.loc[table["task"] == task, "value"].between(low, high).all()
+        ours = table[(table["task"] == task) & (table["origin"] == OURS)]
         for i, label in enumerate(("SimCSE", "DCLR", "IS-CSE")):
-            rows = table[
-                (table["task"] == task) & (table["series"] == label) & (table["origin"] == OURS)
-            ]
-            assert marks(panel, i) == pytest.approx(in_order((i, value) for value in rows["value"]))
+            values = ours.loc[ours["series"] == label, "value"]
+            assert marks(panel, i) == pytest.approx(in_order((i, value) for value in values))
 
 
 def test_densities(suite):
     figure, table = drawn("I9", suite)
     (panel,) = figure.axes
     counts = table.query("series == 'SimCSE' and seed == 42")["group"].value_counts()
-    assert [label.get_text().split("\n")[1] for label in panel.get_yticklabels()] == [
-        f"{counts[group]} pairs" for group in range(5)
-    ]
+    sizes = [label.get_text().split("\n")[1] for label in panel.get_yticklabels()]
+    assert sizes == [f"{counts[group]} pairs" for group in range(5)]
     curves = [line for line in panel.get_lines() if len(line.get_xdata()) == 400]
     assert len(curves) == 10
-    heights = (
-        np.array([line.get_ydata() for line in curves]).reshape(5, 2, 400)
-        - np.arange(5)[:, None, None]
-    )
+    heights = np.array([line.get_ydata() for line in curves])
+    heights -= np.repeat(range(5), 2)[:, None]
     xs = curves[0].get_xdata()
-    groups = {key: rows["cosine"] for key, rows in table.groupby(["group", "series"])}
     # Within a group the series stand in the order of their names.
-    wanted = np.array(
-        [
-            [gaussian_kde(groups[group, label])(xs) for label in ("IS-CSE", "SimCSE")]
-            for group in range(5)
-        ]
-    )
+    groups = table.groupby(["group", "series"])["cosine"]
+    wanted = np.array([gaussian_kde(cosines)(xs) for _, cosines in groups])
     assert heights == pytest.approx(1.15 * wanted / wanted.max())  # one scale for all
 
 
@@ -263,15 +221,11 @@ def test_matrices_share_their_scale(suite):
     images = [panel.get_images()[0] for panel in figure.axes[:2]]
     for image, label in zip(images, ("SimCSE", "SSCL-SimCSE"), strict=True):
         rows = table[table["series"] == label]
-        assert (
-            image.get_array().tolist()
-            == rows.pivot(index="row", columns="column", values="cosine").values.tolist()
-        )
+        matrix = rows.pivot(index="row", columns="column", values="cosine").to_numpy()
+        assert image.get_array().tolist() == matrix.tolist()
         assert image.get_clim() == (np.floor(10 * table["cosine"].min()) / 10, 1)
-    assert [panel.get_title(loc="left") for panel in figure.axes[:2]] == [
-        "SimCSE, layer 12",
-        "SSCL-SimCSE, layer 12",
-    ]
+    titles = [panel.get_title(loc="left") for panel in figure.axes[:2]]
+    assert titles == ["SimCSE, layer 12", "SSCL-SimCSE, layer 12"]
 
 
 def test_nothing_passes_for_a_reproduction(suite, smoke):
@@ -308,15 +262,11 @@ def covered(figure: Figure) -> list[tuple[str, str]]:
     """Pairs of overlapping texts, and texts that exceed the figure."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    boxes = [
-        (text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in shown(figure)
-    ]
-    page = figure.bbox
-    found = [
-        (text, "the edge")
-        for text, box in boxes
-        if box.x0 < page.x0 or box.y0 < page.y0 or box.x1 > page.x1 or box.y1 > page.y1
-    ]
+    draw = canvas.get_renderer()
+    boxes = [(text.get_text(), text.get_window_extent(draw)) for text in shown(figure)]
+    (x0, y0), (x1, y1) = figure.bbox.get_points()
+    inside = [x0 <= b.x0 and y0 <= b.y0 and b.x1 <= x1 and b.y1 <= y1 for _, b in boxes]
+    found = [(text, "the edge") for (text, _), fits in zip(boxes, inside, strict=True) if not fits]
     for (one, a), (other, b) in combinations(boxes, 2):
         # Overlaps of up to one pixel are allowed.
         if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1:
@@ -336,11 +286,8 @@ def test_covering_is_seen(suite):
     figure, _ = drawn("S6", suite)
     figure.text(0.02, 0.98, "on the title", va="top")
     figure.text(0.99, 0.5, "over the edge")
-    assert {other for pair in covered(figure) for other in pair} >= {
-        "on the title",
-        "over the edge",
-        "the edge",
-    }
+    found = {text for pair in covered(figure) for text in pair}
+    assert found >= {"on the title", "over the edge", "the edge"}
 
 
 @pytest.mark.parametrize("name", ["S6", "I8", "S11"])
@@ -361,13 +308,11 @@ def rendered(
     suite: SuiteResults, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, bytes]:
     """The bytes of the papers' figures `names` by file."""
+    chosen = [FIGURES[name] for name in names]
     monkeypatch.setattr("bench.report.figures.read_suite", lambda _: suite)
-    monkeypatch.setattr("bench.report.figures.cells", lambda _: None)
-    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
-    monkeypatch.setattr("bench.report.figures.leaderboards", lambda _: {})
-    monkeypatch.setattr(
-        "bench.report.figures.papers.load_figures", lambda: [FIGURES[name] for name in names]
-    )
+    for name in ("cells", "figure_stems", "leaderboards"):
+        monkeypatch.setattr(f"bench.report.figures.{name}", lambda _: {})
+    monkeypatch.setattr("bench.report.figures.papers.load_figures", lambda: chosen)
     render_figures(out, out)
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
@@ -388,7 +333,6 @@ def test_files_hold_the_numbers_and_bytes_are_equal(suite, tmp_path, monkeypatch
         assert list(data.columns) == list(expected.columns)
         assert data["series"].tolist() == expected["series"].tolist()
         for column in expected.select_dtypes("number"):
-            np.testing.assert_allclose(
-                data[column].astype(float), expected[column].astype(float), rtol=1e-14, err_msg=name
-            )
+            both = data[column].astype(float), expected[column].astype(float)
+            np.testing.assert_allclose(*both, rtol=1e-14, err_msg=name)
     assert rendered(suite, tmp_path / "two", names, monkeypatch) == files

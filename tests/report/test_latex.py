@@ -36,34 +36,35 @@ needs_latex = pytest.mark.skipif(
 )
 
 # A typical article: A4, one column, with the packages that the tables need.
-HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}\\usepackage{booktabs,graphicx}\n"
+HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}"
+HEAD += "\\usepackage{booktabs,graphicx}\n"
 ODD = [
-    "[CLS] first", "*", "* [x]", "\\", "\\input{x}", "100 % & $5 #1 a_b {c} ~ ^", "<mask> | \"it's\" `so`", "a---b",
-    "?`!`", "\\\\[1em]", "中文 é ß 🙂", "x" * 60, "", " ", "tab\tnew\nline", "% nothing", "\\end{tabular}", "±≈≠↓↑×–",
+    "[CLS] first", "*", "* [x]", "\\", "\\input{x}", "100 % & $5 #1 a_b {c} ~ ^",
+    "<mask> | \"it's\" `so`", "a---b", "?`!`", "\\\\[1em]", "中文 é ß 🙂", "x" * 60, "", " ",
+    "tab\tnew\nline", "% nothing", "\\end{tabular}", "±≈≠↓↑×–",
 ]  # fmt: skip
 
 
 def compiled(folder: Path, tables: Iterable[str]) -> str:
     """Compile tables in one article and return LaTeX's log."""
     body = "\n\\clearpage\n".join(tables)
-    (folder / "all.tex").write_text(
-        f"{HEAD}\\begin{{document}}\n{body}\n\\end{{document}}\n", encoding="utf-8"
-    )
+    text = f"{HEAD}\\begin{{document}}\n{body}\n\\end{{document}}\n"
+    (folder / "all.tex").write_text(text, encoding="utf-8")
     ended = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"],
         cwd=folder, env=os.environ | {"max_print_line": "1000"}, capture_output=True, timeout=120,
     )  # fmt: skip
     log = (folder / "all.log").read_text(encoding="utf-8", errors="replace")
-    assert ended.returncode == 0, "\n".join(
-        line for line in log.splitlines() if line.startswith(("!", "l."))
-    )
+    errors = [line for line in log.splitlines() if line.startswith(("!", "l."))]
+    assert ended.returncode == 0, "\n".join(errors)
     return log
 
 
 def complaints(log: str) -> list[str]:
     """Warnings about overfull boxes and missing characters. "Label(s) may have changed" follows
     every first pass."""
-    words = r"Overfull|Float too large|Missing character|LaTeX Font Warning|LaTeX Warning(?!: Label\(s\))"
+    words = r"Overfull|Float too large|Missing character|LaTeX Font Warning"
+    words += r"|LaTeX Warning(?!: Label\(s\))"
     return [line for line in log.splitlines() if re.search(words, line)]
 
 
@@ -106,12 +107,13 @@ def test_any_text_compiles(tmp_path):
 
 
 MEANINGS = {
-    "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^", "textless": "<", "textgreater": ">",
-    "textbar": "|", "textendash": "–", "char34": '"', "`": "`",
+    "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^",
+    "textless": "<", "textgreater": ">", "textbar": "|", "textendash": "–", "char34": '"', "`": "`",
     "pm": "±", "approx": "≈", "neq": "≠", "downarrow": "↓", "uparrow": "↑", "times": "×",
 }  # fmt: skip
 PIECE = re.compile(
-    r"""\\(?P<command>[a-z]+\d*|`)\{\} | \$\\(?P<symbol>[a-z]+)\$ | \\(?P<escaped>[&%$\#_{}]) | \{(?P<braced>[\[\]*])\}
+    r"""\\(?P<command>[a-z]+\d*|`)\{\} | \$\\(?P<symbol>[a-z]+)\$ | \\(?P<escaped>[&%$\#_{}])
+    | \{(?P<braced>[\[\]*])\}
     | (?P<hyphen>-)\{\} | \{U\+(?P<code>[0-9A-F]{4,6})\} | (?P<plain>[^\\$&%\#_{}~^<>|"`\[\]*])""",
     re.VERBOSE,
 )
@@ -124,14 +126,8 @@ def read_back(text: str) -> str:
         found = PIECE.match(text, place)
         assert found, f"{text[place:]!r} means something to LaTeX"
         kind = found.lastgroup
-        piece = found[kind]
-        printed += (
-            MEANINGS[piece]
-            if kind in ("command", "symbol")
-            else chr(int(piece, 16))
-            if kind == "code"
-            else piece
-        )
+        piece = chr(int(found[kind], 16)) if kind == "code" else found[kind]
+        printed += MEANINGS[piece] if kind in ("command", "symbol") else piece
         place = found.end()
     return printed
 

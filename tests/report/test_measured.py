@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.datasets.tasks import STS_TASKS
-from bench.report.figures.described import PaperFigure, load_figures
+from bench.report.figures.described import load_figures
 from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, figure_data, ranges
 from bench.report.figures.papers import paper_figures, paper_stems
 from bench.reported import curves, printed
@@ -31,26 +32,13 @@ def table(figure: str, suite: SuiteResults) -> pd.DataFrame:
     return measured.table
 
 
-def run(
-    folder: Path,
-    method: str,
-    setting: str = "official",
-    backbone: str = "bert-base-uncased",
-    seed: int = 42,
-):
-    """Scores and analyses of one run, read from the suite's files."""
-    (name,) = [
-        run["id"]
-        for run in read_json(folder / "plan.json")["runs"]
-        if (run["method"], run["setting"], run["backbone"], run["seed"])
-        == (method, setting, backbone, seed)
-    ]
-    scores = read_json(folder / "scores" / f"{name}.json")
-    return (
-        scores,
-        read_json(folder / "analyses" / f"{name}.json")["analyses"],
-        folder / "analyses" / f"{name}.json",
-    )
+def run(folder: Path, method: str, backbone: str = "bert-base-uncased", seed: int = 42):
+    """Scores and analyses of one run with official settings, read from the suite's files."""
+    own = {"method": method, "setting": "official", "backbone": backbone, "seed": seed}
+    plan = read_json(folder / "plan.json")["runs"]
+    (name,) = [run["id"] for run in plan if own.items() <= run.items()]
+    path = folder / "analyses" / f"{name}.json"
+    return read_json(folder / "scores" / f"{name}.json"), read_json(path)["analyses"], path
 
 
 def test_everything_is_there_without_a_remark(suite):
@@ -58,17 +46,14 @@ def test_everything_is_there_without_a_remark(suite):
     assert list(found) == list(FIGURES)
     remarks = {name: measured.remarks for name, measured in found.items() if measured.remarks}
     # Its logs go on for longer than the suite's trainings.
-    assert remarks == {
-        "L1": ("Printed steps and released logs beyond our last step, 3125, are not drawn.",)
-    }
+    beyond = "Printed steps and released logs beyond our last step, 3125, are not drawn."
+    assert remarks == {"L1": (beyond,)}
     assert paper_stems(suite) == {figure.stem: figure.heading for figure in FIGURES.values()}
 
 
 def test_nothing_is_there_where_nothing_is(tmp_path):
     rows = dict.fromkeys(STS_TASKS, 70.0)
-    write_suite(
-        tmp_path, [{"method": "word-overlap", "setting": "paper", "seed": None, "scores": rows}]
-    )
+    write_suite(tmp_path, [{"method": "word-overlap", "setting": "paper", "scores": rows}])
     assert list(paper_figures(read_suite(tmp_path))) == []
     # A plan without runs has no data; printed numbers alone make no figure.
     write_suite(tmp_path / "b", [{"method": "gs-infonce", "seed": 1, "scores": None}])
@@ -91,11 +76,8 @@ def test_sweep_holds_scores_of_the_suite_and_of_print(folder, suite):
     for seed in (42, 43):
         scores, _, _ = run(folder, "gs-infonce[multiple=16]", seed=seed)
         own = ours[ours["seed"] == seed].set_index(["task", "split"])["value"]
-        values = {
-            (r["task"], r["split"]): r["value"]
-            for r in scores["records"]
-            if r["metric"] == "spearman"
-        }
+        records = [r for r in scores["records"] if r["metric"] == "spearman"]
+        values = {(r["task"], r["split"]): r["value"] for r in records}
         assert own.to_dict() == {key: values[key] for key in (("STS-B", "dev"), ("Avg", "test"))}
     print_ = rows[rows["origin"] == PRINT]
     assert print_.set_index("x")["value"].to_dict() == {
@@ -112,23 +94,15 @@ def test_seeds_hold_every_task_and_both_printed_rows(folder, suite):
     scores, _, _ = run(folder, "dclr", backbone="roberta-large", seed=43)
     own = rows.query("series == 'DCLR' and seed == 43").set_index("task")["value"].to_dict()
     assert len(own) == 8
-    test = [
-        r
-        for r in scores["records"]
-        if (r["metric"], r["aggregation"], r["split"]) == ("spearman", "all", "test")
-    ]
+    kind = {"metric": "spearman", "aggregation": "all", "split": "test"}
+    test = [record for record in scores["records"] if kind.items() <= record.items()]
     assert own == {record["task"]: record["value"] for record in test}
-    numbers = printed().query(
-        "source == 'is-cse' and table == 'Table 1' and backbone == 'roberta-large'"
-    )
+    numbers = printed().query("source == 'is-cse' and table == 'Table 1' and task == 'Avg'")
+    numbers = numbers[numbers["backbone"] == "roberta-large"]
+    rows = rows[(rows["origin"] == PRINT) & (rows["task"] == "Avg")]
     for label in ("SimCSE", "DCLR", "IS-CSE"):
-        expected = numbers[(numbers["method"] == label) & (numbers["task"] == "Avg")][
-            "value"
-        ].tolist()
-        shown = rows[
-            (rows["series"] == label) & (rows["origin"] == PRINT) & (rows["task"] == "Avg")
-        ]
-        assert shown["value"].tolist() == expected
+        expected = numbers.loc[numbers["method"] == label, "value"].tolist()
+        assert rows.loc[rows["series"] == label, "value"].tolist() == expected
         assert expected
 
 
@@ -136,29 +110,18 @@ def test_curves_hold_the_training_and_the_log(folder, suite):
     rows = table("L1", suite)
     scores, _, _ = run(folder, "esimcse", backbone="roberta-base", seed=43)
     own = rows.query("series == 'ESimCSE' and backbone == 'roberta-base' and seed == 43")
-    curve = scores["provenance"]["outcome"]["curve"]
-    assert own[["step", "dev"]].to_numpy().tolist() == [
-        [point["step"], point["dev"]] for point in curve
-    ]
-    assert own.loc[own["best"].eq(True), "step"].tolist() == [
-        scores["provenance"]["outcome"]["best_step"]
-    ]
-    log = rows[
-        (rows["origin"] == LOG)
-        & (rows["series"] == "ESimCSE")
-        & (rows["backbone"] == "roberta-base")
-    ]
-    expected = curves().query(
-        "method == 'ESimCSE' and backbone == 'roberta-base' and task == 'STS-B'"
-    )
-    expected = expected[expected["step"] <= curve[-1]["step"]]
+    outcome = scores["provenance"]["outcome"]
+    points = [[point["step"], point["dev"]] for point in outcome["curve"]]
+    assert own[["step", "dev"]].to_numpy().tolist() == points
+    assert own.loc[own["best"].eq(True), "step"].tolist() == [outcome["best_step"]]
+    log = rows[rows["origin"] == LOG]
+    log = log.query("series == 'ESimCSE' and backbone == 'roberta-base'")
+    logs = curves().query("method == 'ESimCSE' and backbone == 'roberta-base' and task == 'STS-B'")
+    logs = logs[logs["step"] <= points[-1][0]]
     assert len(log) == 25
-    assert (
-        log[["step", "dev"]].to_numpy().tolist() == expected[["step", "value"]].to_numpy().tolist()
-    )
-    assert table("S12", suite).query("origin == @PRINT")[
-        ["series", "step"]
-    ].to_numpy().tolist() == [["SSCL-SimCSE", 1500]]
+    assert log[["step", "dev"]].to_numpy().tolist() == logs[["step", "value"]].to_numpy().tolist()
+    best = table("S12", suite).query("origin == @PRINT")[["series", "step"]].to_numpy().tolist()
+    assert best == [["SSCL-SimCSE", 1500]]
 
 
 def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
@@ -170,18 +133,12 @@ def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
 
 def test_analyses_as_they_were_written(folder, suite):
     scores, found, _ = run(folder, "is-cse", backbone="roberta-large")
-    own = (
-        table("I8", suite)
-        .query("series == 'IS-CSE' and backbone == 'roberta-large' and seed == 42")
-        .iloc[0]
-    )
+    large = "series == 'IS-CSE' and backbone == 'roberta-large' and seed == 42"
+    own = table("I8", suite).query(large).iloc[0]
     whole = found["alignment"]["STS-B"]["all"]
-    average = next(r["value"] for r in scores["records"] if r["task"] == "Avg")
-    assert (own["alignment"], own["uniformity"], own["average"]) == (
-        whole["alignment"],
-        whole["uniformity"],
-        average,
-    )
+    whole["average"] = next(r["value"] for r in scores["records"] if r["task"] == "Avg")
+    for name in ("alignment", "uniformity", "average"):
+        assert own[name] == whole[name]
 
     own = table("I9", suite).query("series == 'IS-CSE' and seed == 42")
     assert own["gold"].tolist() == found["cosines"]["gold"]
@@ -205,13 +162,10 @@ def test_analyses_as_they_were_written(folder, suite):
     _, found, _ = run(folder, "sscl[layer=11]")
     own = table("S11", suite).query("series == 'SSCL-SimCSE'")
     assert own["seed"].unique().tolist() == [42]  # one matrix
-    assert (
-        own.pivot(index="row", columns="column", values="cosine").to_numpy().tolist()
-        == found["tokens"]["cosines"]
-    )
-    assert (
-        own.query("column == 3").sort_values("row")["token"].tolist() == found["tokens"]["tokens"]
-    )
+    matrix = own.pivot(index="row", columns="column", values="cosine")
+    assert matrix.to_numpy().tolist() == found["tokens"]["cosines"]
+    tokens = own.query("column == 3").sort_values("row")["token"]
+    assert tokens.tolist() == found["tokens"]["tokens"]
 
 
 def test_gold_scores_end_their_group(tmp_path):
@@ -226,9 +180,8 @@ def test_gold_scores_end_their_group(tmp_path):
 
 
 def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
-    write_everything(
-        tmp_path, depth=4, seeds=(1,), stand_ins={"bert-base-uncased": "toy-bert"}, data="world"
-    )
+    stand_ins = {"bert-base-uncased": "toy-bert"}
+    write_everything(tmp_path, depth=4, seeds=(1,), stand_ins=stand_ins, data="world")
     suite = read_suite(tmp_path)
     found = {figure.id: measured for figure, measured in paper_figures(suite)}
     assert list(found) == ["G5", "L1", "I8", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
@@ -236,9 +189,8 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
         ours = measured.table[measured.table["origin"] == OURS]
         assert set(ours["measured_on"]) == {"toy-bert"}
         assert set(ours["backbone"]) == {"bert-base-uncased"}
-        assert set(measured.table["backbone"]) == {
-            "bert-base-uncased"
-        }  # nor are printed numbers of other backbones
+        # Nor are printed numbers of other backbones.
+        assert set(measured.table["backbone"]) == {"bert-base-uncased"}
     assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4 to 11.",)
     assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3]@official here.",)
     others = "bert-large-uncased, roberta-base, roberta-large"
@@ -247,23 +199,17 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
 
 def test_the_first_run_of_several_is_taken(tmp_path):
     rows = dict.fromkeys(STS_TASKS, 70.0)
-    entries = [
-        {"method": f"sscl[{key}]", "seed": 1, "scores": rows}
-        for key in ("stack=3", "stack=1", "layer=11")
-    ]
+    three, one, last = (f"sscl[{key}]" for key in ("stack=3", "stack=1", "layer=11"))
+    entries = [{"method": name, "seed": 1, "scores": rows} for name in (three, one, last)]
     write_suite(tmp_path / "a", entries)
     measured = figure_data(FIGURES["S7"], read_suite(tmp_path / "a"))
-    assert measured.table.query("origin == @OURS")["run"].tolist() == [
-        "sscl[layer=11]@official",
-        "sscl[stack=3]@official",
-    ]
+    runs = measured.table.query("origin == @OURS")["run"].tolist()
+    assert runs == [f"{last}@official", f"{three}@official"]
     assert measured.remarks == ("Not in this suite: SimCSE at 0; SSCL-SimCSE at 2, 4 to 11.",)
     write_suite(tmp_path / "b", entries[:2])
     measured = figure_data(FIGURES["S7"], read_suite(tmp_path / "b"))
-    assert measured.table.query("origin == @OURS")["run"].tolist() == [
-        "sscl[stack=1]@official",
-        "sscl[stack=3]@official",
-    ]
+    runs = measured.table.query("origin == @OURS")["run"].tolist()
+    assert runs == [f"{one}@official", f"{three}@official"]
     assert measured.remarks[0] == "SSCL-SimCSE at 1 is sscl[stack=1]@official here."
 
 
@@ -283,9 +229,8 @@ def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     for path in (tmp_path / "analyses").iterdir():
         content = read_json(path)
         content["analyses"]["layers"] = {"reason": "no transformer"}
-        content["analyses"]["alignment"]["STS-B"]["all"]["alignment"] = (
-            None  # there is no positive pair
-        )
+        # There is no positive pair.
+        content["analyses"]["alignment"]["STS-B"]["all"]["alignment"] = None
         write_json(path, content)
     suite = read_suite(tmp_path)
     assert figure_data(FIGURES["S1"], suite) is None
@@ -312,17 +257,12 @@ def test_a_damaged_analysis_is_named(tmp_path, broken):
 
 def test_mean_over_seeds_ends_where_the_first_seed_ends():
     draw = random.Random(1)
-    rows = [
-        {"seed": seed, "step": step, "dev": draw.random()}
-        for seed, last in ((1, 5), (2, 3))
-        for step in range(last)
-    ]
-    found = common_mean(pd.DataFrame(rows), "step", ["dev"])["dev"]
+    values = {seed: [draw.random() for _ in range(last)] for seed, last in ((1, 5), (2, 3))}
+    rows = [(seed, *row) for seed in values for row in enumerate(values[seed])]
+    frame = pd.DataFrame(rows, columns=["seed", "step", "dev"])
+    found = common_mean(frame, "step", ["dev"])["dev"]
     assert found.index.tolist() == [0, 1, 2]
-    for step in range(3):
-        assert found[step] == pytest.approx(
-            fmean(row["dev"] for row in rows if row["step"] == step)
-        )
+    assert found.tolist() == pytest.approx([fmean(both) for both in zip(*values.values())])  # noqa: B905
 
 
 @given(st.sets(st.integers(0, 40), min_size=1))
@@ -340,9 +280,7 @@ def test_ranges_of_fractions():
 
 
 def test_one_figure_of_its_own(suite):
-    own = PaperFigure(
-        "X", "sscl", "Figure 0", "t", "sweep", FIGURES["S6"].series, scores=(("STS12", "test"),)
-    )
+    own = replace(FIGURES["S6"], scores=(("STS12", "test"),), printed=())
     rows = figure_data(own, suite).table
     assert set(rows["task"]) == {"STS12"}
     assert set(rows["origin"]) == {OURS}  # it names no printed table

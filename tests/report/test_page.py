@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import struct
-import zlib
 from collections import Counter
 from html.parser import HTMLParser
+from itertools import pairwise
 from math import isnan
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
@@ -21,21 +22,17 @@ from hypothesis import strategies as st
 import bench.report.page_data
 from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
-from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import board_stem
 from bench.report.page import render_page
 from bench.report.page_data import CURVE, CURVE_POINTS, curve_columns
-from bench.report.tables import render_tables
 from bench.reported import LABEL, mapped
 from bench.reported.audit import Finding, findings
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
-from tests.support.synthetic_suite import seeds, write_suite
+from bench.utils.files import read_json
+from tests.support.page_project import NASTY, write_project
 
-NASTY = '"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script><!--<script>\'{{ 7 * 7 }}'
 VOID = {"meta", "img", "link", "br", "input"}
-ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.25)]
 
 
 class Outline(HTMLParser):
@@ -78,120 +75,19 @@ class Outline(HTMLParser):
 
     @property
     def data(self) -> Any:
-        return json.loads(
-            next(text for values, text in self.all("script") if values.get("id") == "data")
-        )
+        texts = (text for values, text in self.all("script") if values.get("id") == "data")
+        return json.loads(next(texts))
 
     def cells(self) -> dict[int, tuple[dict[str, str], str]]:
-        return {
-            int(values["data-entry"]): (values, text)
-            for values, text in self.all("td", "data-entry")
-        }
+        return {int(cell[0]["data-entry"]): cell for cell in self.all("td", "data-entry")}
 
 
 def in_order(all_cells: pd.DataFrame) -> list[Any]:
     """The cells by printed table and row, in the order of the page's entries."""
-    groups = all_cells.groupby(["source", "table"], sort=False)
-    rows = (
-        table.groupby(["method", "backbone", "variant", "split"], sort=False) for _, table in groups
-    )
-    return [cell for table in rows for _, row in table for cell in row.itertuples()]
-
-
-def png(width: int, height: int) -> bytes:
-    """A grey picture."""
-
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-        )
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    lines = zlib.compress((b"\0" + b"\x80" * width) * height)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
-
-
-def curve(steps: int, start: float = 60.0) -> list[dict[str, float]]:
-    return [
-        {
-            "step": step,
-            "loss": 2 - step / 100,
-            "dev": start + step / 10,
-            "alignment": 0.2,
-            "uniformity": -2.5,
-        }
-        for step in range(10, steps + 1, 10)
-    ]
-
-
-def change(suite: Path, run: str, **fields: Any) -> None:
-    """Update the provenance of a run's scores, as written by `write_suite`, with `fields`."""
-    content = read_json(suite / "scores" / f"{run}.json")
-    content["provenance"]["outcome"] |= fields.pop("outcome", {})
-    content["provenance"] |= fields
-    write_json(suite / "scores" / f"{run}.json", content)
-
-
-ANALYSES = {
-    "alignment": {"STS-B": {part: {"alignment": 0.1875, "uniformity": -2.25} for part in ("dev", "test", "all")}},
-    "memory": {
-        "query": [{"sentence": f"Query {NASTY}", "retrieved": [{"sentence": f"Kept {NASTY}", "cosine": 0.8125}]}],
-        "rows": 1024, "step": 250, "reading": f"Reading {NASTY}",
-    },
-    "nearest": {
-        "queries": [{"sentence": f"Asked {NASTY}", "found": [{"sentence": f"Near {NASTY}", "cosine": 0.9375}]}],
-        "among": 2758, "of": f"Set {NASTY}",
-    },
-}  # fmt: skip
-
-
-def write_project(root: Path) -> Path:
-    """Write a suite with hostile texts in every field, its tables and figures; return the page's
-    folder."""
-    suite, figures = root / "results" / "s", root / "figures" / "s"
-    entries = [
-        *seeds("simcse", ROWS, label=f"SimCSE {NASTY}"),
-        *seeds(
-            "simcse", [dict.fromkeys(STS_TASKS, value) for value in (70.0, 71.0)], setting="paper"
-        ),
-        *seeds("is-cse", [dict.fromkeys(STS_TASKS, value) for value in (77.0, 78.0)]),
-        {"method": "is-cse", "seed": 7, "status": "diverged", "reason": NASTY},
-        *seeds("simcse", ROWS[:2], backbone=f"Backbone {NASTY}", corpus=f"Corpus {NASTY}"),
-        {"method": "glove", "backbone": "glove.6B.300d", "scores": dict.fromkeys(STS_TASKS, 61.0)},
-        *seeds(
-            "simcse", [{"CNSD-STS-B": 63.5}], backbone="bert-base-chinese", label="Chinese SimCSE"
-        ),
-        *seeds("sscl", ROWS[:2]),  # two rows that differ only in the recipe
-        *seeds("sscl", ROWS[3:], recipe_changes={"learning_rate": 1e-3}),
-    ]
-    entries[0]["analyses"] = ANALYSES
-    entries[1]["analyses"] = {"tokens": {"reason": f"Reason {NASTY}"}}
-    write_suite(suite, entries, name=f"s {NASTY}", stand_ins={"roberta-base": f"Backbone {NASTY}"})
-    for number in range(5):
-        code, device = {"version": NASTY, "dirty": False}, {"kind": f"Device {NASTY}"}
-        outcome = {"curve": curve(250, 60 + number), "steps": 250, "best_step": 200, "seconds": 0}
-        data = {"name": "senteval", "sha256": NASTY}
-        date = f"2026-11-2{number}T05:54:00+00:00"
-        change(
-            suite,
-            f"run{number:03d}",
-            code=code,
-            device=device,
-            data=data,
-            date=date,
-            outcome=outcome,
-        )
-    render_tables(suite, suite / "tables")
-    figures.mkdir(parents=True)
-    for number, stem in enumerate(
-        ("leaderboard", "leaderboard_chinese", "sscl_table-2", "of a 'paper' & more", "compare")
-    ):
-        (figures / f"{stem}.png").write_bytes(png(40 + number, 20))
-        (figures / f"{stem}.csv").write_text("a,b\n")
-    for kind in ("csv", "md", "tex"):  # as `bench compare` writes them
-        (suite / "tables" / f"compare.{kind}").write_text("")
-    (figures / "leaderboard.pdf").write_bytes(b"%PDF-")
-    return suite / "report"
+    labels = ["method", "backbone", "variant", "split"]
+    tables = (table for _, table in all_cells.groupby(["source", "table"], sort=False))
+    rows = (row for table in tables for _, row in table.groupby(labels, sort=False))
+    return [cell for row in rows for cell in row.itertuples()]
 
 
 @pytest.fixture(scope="module")
@@ -216,16 +112,15 @@ def test_foreign_text_is_text(page):
     assert len(outline.all("script")) == 2
     assert {values["src"] for values, _ in outline.all("img")}.isdisjoint({"x", ""})
     assert not any(name.startswith("on") for _, values, _ in outline.found for name in values)
-    for place in ("s", "SimCSE", "Backbone", "Corpus", "1 diverged:", "Device", "Query", "Kept", "Reading", "Reason",
-                  "Asked", "Near", "Set", "Row", "Text", "version", "sha256"):  # fmt: skip
+    places = ["s", "SimCSE", "Backbone", "Corpus", "1 diverged:", "Device", "Query", "Kept"]
+    places += ["Reading", "Reason", "Asked", "Near", "Set", "Row", "Text", "version", "sha256"]
+    for place in places:
         assert f"{place} {NASTY}" in outline.text, place
     assert outline.all("title")[0][1] == f"sentbench: s {NASTY}"
     text = (out / "index.html").read_text()
     assert "<!--" not in text
     assert text.count("<script") == text.count("</script") == 2
-    assert {"reason": NASTY}.items() <= next(
-        run for run in outline.data["runs"] if run["seed"] == 7
-    ).items()
+    assert [run["reason"] for run in outline.data["runs"] if run.get("seed") == 7] == [NASTY]
     assert any(NASTY in text for origin in outline.data["origins"] for _, text in origin)
 
 
@@ -248,48 +143,28 @@ def test_nothing_is_fetched_and_every_link_leads_somewhere(page):
         if address.startswith("#"):
             assert address[1:] in ids
         elif address != "data:,":
-            path = (
-                bytes(address, "ascii")
-                .decode()
-                .replace("%20", " ")
-                .replace("%27", "'")
-                .replace("%26", "&")
-            )
-            assert (out / path).is_file(), address
+            assert (out / unquote(address)).is_file(), address
     policy = next(values["content"] for values, _ in outline.all("meta") if "http-equiv" in values)
-    assert policy.startswith(
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-    )
-    assert not any(
-        "style" in values for _, values, _ in outline.found
-    )  # the policy would refuse it
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
+    assert "; img-src 'self' data:;" in policy
+    # The policy would refuse styles of single elements.
+    assert not any("style" in values for _, values, _ in outline.found)
     style, script = ((out / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     assert not re.search(r"url\(|@import|http", style)
     assert re.findall(r"https?:[^\"]*", script) == ["http://www.w3.org/2000/svg"]
-    for word in (
-        "innerHTML",
-        "outerHTML",
-        "insertAdjacent",
-        "document.write",
-        "eval(",
-        "Function(",
-        "fetch(",
-        "import ",
-    ):
-        assert word not in script.split('"use strict"')[1]
+    risky = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(|fetch\(|import "
+    assert not re.findall(risky, script.split('"use strict"')[1])
 
 
 def test_ids_are_unique_and_labels_exist(page):
     _, outline = page
     ids = Counter(values["id"] for _, values, _ in outline.found if "id" in values)
     assert max(ids.values()) == 1
-    assert {
-        values["aria-labelledby"] for _, values, _ in outline.found if "aria-labelledby" in values
-    } <= set(ids)
-    assert all(
-        values.get("tabindex") == "0" and values["aria-label"]
-        for values, _ in outline.all("div", "role")
-    )
+    labels = [values.get("aria-labelledby") for _, values, _ in outline.found]
+    assert set(labels) <= {None, *ids}
+    for values, _ in outline.all("div", "role"):
+        assert values.get("tabindex") == "0"
+        assert values["aria-label"]
     assert all(values["scope"] in ("row", "col") for values, _ in outline.all("th"))
 
 
@@ -304,24 +179,17 @@ def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
             text += f" {cell.ours[0]:.2f}"
         expected.append((cell.verdict, f"{text} {VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}"))
     found = outline.cells()
-    assert [
-        (found[number][0]["data-verdict"], found[number][1]) for number in sorted(found)
-    ] == expected
-    assert {verdict for verdict, _ in expected} >= {
-        "not run",
-        "diverged",
-        "lower",
-        "inconclusive",
-        "not comparable",
-    }
+    assert [(found[i][0]["data-verdict"], found[i][1]) for i in sorted(found)] == expected
+    kinds = {verdict for verdict, _ in expected}
+    assert kinds >= {"not run", "diverged", "lower", "inconclusive", "not comparable"}
 
 
 def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
     out, outline = page
     data, numbers = outline.data, sorted(outline.cells())
-    splits = (
-        mapped().drop_duplicates(LABEL).set_index(LABEL)["suite_split"]
-    )  # if print names none, or another
+    # If print names no split, or another.
+    splits = mapped().drop_duplicates(LABEL).set_index(LABEL)["suite_split"]
+    place = itemgetter("aggregation", "task", "split", "metric")
     differences = 0
     for cell, number in zip(in_order(all_cells), numbers, strict=True):
         entry = data["entries"][number]
@@ -333,24 +201,20 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
         if metric not in ("spearman", "accuracy"):
             continue
         split = splits[tuple(getattr(cell, name) for name in LABEL)] or cell.split
-        scores = []
+        key, scores = ("all", cell.task, split, metric), []
         for side in entry["sides"]:
             known = []
-            for run, score in zip(
-                (data["runs"][run] for run in side["runs"]), side["scores"], strict=True
-            ):
-                records = read_json(out / run["file"])["records"]
-                own = [r["value"] for r in records if r["aggregation"] == "all"
-                       and (r["task"], r["split"], r["metric"]) == (cell.task, split, metric)]  # fmt: skip
+            for run, score in zip(side["runs"], side["scores"], strict=True):
+                records = read_json(out / data["runs"][run]["file"])["records"]
+                own = [r["value"] for r in records if place(r) == key]
                 assert [score] == (pytest.approx(own, abs=5e-5) if own else [None])
                 known += [score] if own else []
             scores.append(known)
         if not cell.n:
             continue
         assert facts["Ours"].endswith(f"n = {cell.n}")
-        assert float(facts["Ours - printed"].replace("−", "-")) == pytest.approx(
-            cell.difference, abs=0.0051
-        )
+        gap = float(facts["Ours - printed"].replace("−", "-"))
+        assert gap == pytest.approx(cell.difference, abs=0.0051)
         if cell.minus:
             differences += 1
             pairs = zip(*scores[:2], strict=False)
@@ -359,9 +223,8 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
             assert scores[0] == pytest.approx(cell.ours, abs=5e-5)
         if cell.other_n and not cell.minus:
             assert scores[1] == pytest.approx(cell.other, abs=5e-5)
-            assert entry["sides"][1]["name"].startswith(
-                f"{cell.run.partition('@')[0]}@{cell.other_setting} on "
-            )
+            other = f"{cell.run.partition('@')[0]}@{cell.other_setting} on "
+            assert entry["sides"][1]["name"].startswith(other)
     assert differences > 0
 
 
@@ -378,42 +241,32 @@ def test_leaderboards_hold_means_spreads_and_their_runs(page):
             entry = data["entries"][names.pop(0)]
             assert entry["title"] == f"{row['label']}, {row['setting']}, {row['backbone']}"
             side = entry["sides"][0]
-            assert [score for score in side["scores"] if score is not None] == pytest.approx(
-                row["averages"], abs=5e-5
-            )
+            scores = [score for score in side["scores"] if score is not None]
+            assert scores == pytest.approx(row["averages"], abs=5e-5)
             assert len(side["runs"]) == row["n"] + bool(row["remark"])
             assert {data["runs"][run]["backbone"] for run in side["runs"]} == {row["backbone"]}
-            mean = row[task]
-            assert dict(entry["facts"])[task].split(" ± ")[0] == (
-                "–" if isnan(mean) else f"{mean:.2f}"
-            )
+            mean, shown = row[task], dict(entry["facts"])[task].split(" ± ")[0]
+            assert shown == ("–" if isnan(mean) else f"{mean:.2f}")
             assert ("" if isnan(mean) else f"{mean:.4f}") in sorted_by
             assert row["remark"] in outline.text
 
 
 @given(st.integers(1, 400), st.sets(st.sampled_from(sorted(CURVE)), min_size=1))
 def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length, names):
-    points = [
-        {"step": 5 * index} | dict.fromkeys(names, index * 1.23456789) for index in range(length)
-    ]
+    points = [{"step": 5 * i} | dict.fromkeys(names, i * 1.23456789) for i in range(length)]
     found = curve_columns(points)
     assert set(found) == {"step", *names}
     assert len(found["step"]) == min(length, CURVE_POINTS)
     assert (found["step"][0], found["step"][-1]) == (0, 5 * (length - 1))
     assert found["step"] == sorted(set(found["step"]))
-    steps = [right - left for left, right in zip(found["step"], found["step"][1:], strict=False)]
+    steps = [right - left for left, right in pairwise(found["step"])]
     assert max(steps, default=0) - min(steps, default=0) <= 5
-    for name in names:
-        assert found[name] == pytest.approx(
-            [step / 5 * 1.23456789 for step in found["step"]], abs=5e-5
-        )
+    values = [step / 5 * 1.23456789 for step in found["step"]]
+    assert all(found[name] == pytest.approx(values, abs=5e-5) for name in names)
 
 
 def test_a_curve_may_have_gaps():
-    points: list[dict[str, Any]] = [
-        {"step": 1, "dev": None, "loss": 2.0},
-        {"step": 2, "dev": 70.0, "loss": 1.5},
-    ]
+    points = [{"step": 1, "dev": None, "loss": 2.0}, {"step": 2, "dev": 70.0, "loss": 1.5}]
     assert curve_columns(points) == {"step": [1, 2], "dev": [None, 70.0], "loss": [2.0, 1.5]}
 
 
@@ -424,34 +277,22 @@ def test_curves_and_provenance_of_runs(page):
     assert runs[0]["curve"]["step"] == list(range(10, 251, 10))
     assert not any("curve" in run for run in runs[5:])
     assert len({run["origin"] for run in runs}) == len(outline.data["origins"]) == 2
-    assert (runs[0]["best_step"], runs[0]["seconds"], runs[0]["date"][:10]) == (
-        200,
-        0,
-        "2026-11-20",
-    )
-    for text in (
-        "2026-11-20T05:54:00+00:00 to 2026-11-24T05:54:00+00:00",
-        "17 finished",
-        "1 diverged",
-        "cpu (13 runs)",
-    ):
+    assert (runs[0]["best_step"], runs[0]["seconds"]) == (200, 0)
+    assert runs[0]["date"].startswith("2026-11-20")
+    dates = "2026-11-20T05:54:00+00:00 to 2026-11-24T05:54:00+00:00"
+    for text in (dates, "17 finished", "1 diverged", "cpu (13 runs)"):
         assert text in outline.text
 
 
 def test_figures_stand_beside_the_page_as_they_are(page):
     out, outline = page
     figures = out.parents[2] / "figures" / "s"
-    assert {path.name for path in (out / "figures").iterdir()} == {
-        path.name for path in figures.iterdir()
-    }
-    for path in figures.iterdir():
-        assert (out / "figures" / path.name).read_bytes() == path.read_bytes()
+    expected = {path.name: path.read_bytes() for path in figures.iterdir()}
+    assert {path.name: path.read_bytes() for path in (out / "figures").iterdir()} == expected
     images = [values for values, _ in outline.all("img")]
-    assert {(image["width"], image["height"]) for image in images} == {
-        (str(40 + i), "20") for i in range(5)
-    }
+    sizes = sorted((image["width"], image["height"]) for image in images)
+    assert sizes == [(str(40 + i), "20") for i in range(5)]
     assert all(image["loading"] == "lazy" and image["alt"] for image in images)
-    assert len(images) == 5
 
 
 def test_findings_and_coverage_are_complete(page):
@@ -467,9 +308,7 @@ def test_analyses_are_tables_of_text(page):
     _, outline = page
     rows = [text for _, text in outline.all("tr")]
     for text in (f"0.812 Kept {NASTY}", f"0.938 Near {NASTY}"):
-        assert " ".join(text.split()) in [
-            re.sub(r"(\d) ?(Kept|Near)", r"\1 \2", row) for row in rows
-        ]
+        assert text in rows
     assert any("0.188" in row and "-2.250" in row and "dev" in row for row in rows)
     assert "1024 sentences in the memory at step 250" in outline.text
 
@@ -483,13 +322,8 @@ def test_the_page_is_light(page):
 def test_foreign_files_stay(page):
     out, _ = page
     assert (out / "mine.txt").read_text() == "mine"
-    assert {path.name for path in out.iterdir()} == {
-        "mine.txt",
-        "figures",
-        "index.html",
-        "page.css",
-        "page.js",
-    }
+    written = {"figures", "index.html", "page.css", "page.js"}
+    assert {path.name for path in out.iterdir()} == {"mine.txt", *written}
 
 
 def test_a_missing_or_damaged_figure_is_named(page, tmp_path):
@@ -497,8 +331,6 @@ def test_a_missing_or_damaged_figure_is_named(page, tmp_path):
     with pytest.raises(UserError, match=r"leaderboard\.png does not exist; render the figures"):
         render_page(out.parent, tmp_path, tmp_path / "report")
     (tmp_path / f"{board_stem('sts')}.png").write_text("a picture")
-    with pytest.raises(
-        UserError, match=r"leaderboard\.png is not a PNG picture; render the figures"
-    ):
+    with pytest.raises(UserError, match=r"leaderboard\.png is not a PNG picture; render the"):
         render_page(out.parent, tmp_path, tmp_path / "report")
     assert not (tmp_path / "report").exists()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -68,21 +67,10 @@ def rendered(tmp_path_factory) -> tuple[Path, Path]:
     tables."""
     folder = tmp_path_factory.mktemp("suite")
     rows = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.4, 75.8, 76.2, 76.6)]
-    nasty = {
-        "method": "word-overlap",
-        "setting": "paper",
-        "backbone": "none",
-        "label": NASTY,
-        "seed": None,
-    }
-    write_suite(
-        folder,
-        [
-            *seeds("simcse", rows, label="SimCSE"),
-            *seeds("simcse", rows[:2], setting="paper", label="SimCSE"),
-            nasty | {"scores": dict.fromkeys(STS_TASKS, 40.0)},
-        ],
-    )
+    nasty = {"method": "word-overlap", "setting": "paper", "backbone": "none", "label": NASTY}
+    runs = seeds("simcse", rows, label="SimCSE")
+    runs += seeds("simcse", rows[:2], setting="paper", label="SimCSE")
+    write_suite(folder, [*runs, nasty | {"scores": dict.fromkeys(STS_TASKS, 40.0)}])
     render_tables(folder, folder / "tables")
     return folder, folder / "tables"
 
@@ -94,25 +82,19 @@ def all_cells(rendered) -> pd.DataFrame:
 
 def only(monkeypatch: pytest.MonkeyPatch, *stems: str) -> None:
     """Render only these printed tables; rendering all takes seconds."""
-    for module in ("tables", "page_data"):
-        monkeypatch.setattr(
-            f"bench.report.{module}.printed_tables",
-            lambda all_cells: {
-                stem: table for stem, table in printed_tables(all_cells).items() if stem in stems
-            },
-        )
+
+    def some(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+        tables = printed_tables(all_cells)
+        return {stem: tables[stem] for stem in stems}
+
+    monkeypatch.setattr("bench.report.tables.printed_tables", some)
 
 
 def test_every_printed_table_in_four_formats(rendered):
     _, out = rendered
     stems = {path.stem for path in out.glob("*.csv")} - {"cells"}
-    assert {
-        "sts",
-        "gs-infonce-v1_table-2",
-        "is-cse_table-1",
-        "sscl_table-7",
-        "simcse-zh-noise_figure-7",
-    } <= stems
+    papers = {"gs-infonce-v1_table-2", "is-cse_table-1", "sscl_table-7", "simcse-zh-noise_figure-7"}
+    assert {"sts", *papers} <= stems
     for suffix in ("md", "tex", "html"):
         assert {path.stem for path in out.glob(f"*.{suffix}")} == stems
 
@@ -122,9 +104,8 @@ def test_rendering_again_gives_the_same_bytes_and_reads_a_suite_once(
 ):
     folder, out = rendered
     read = []
-    monkeypatch.setattr(
-        suite_results, "read_scores", lambda path: read.append(path) or read_scores(path)
-    )
+    spy = lambda path: read.append(path) or read_scores(path)  # noqa: E731
+    monkeypatch.setattr(suite_results, "read_scores", spy)
     render_tables(folder, tmp_path)
     assert sorted(read) == sorted((folder / "scores").iterdir())
     for path in out.iterdir():
@@ -134,19 +115,15 @@ def test_rendering_again_gives_the_same_bytes_and_reads_a_suite_once(
 def test_lines_of_a_printed_row(all_cells):
     table = all_cells.query("source == 'gs-infonce-v2' and table == 'Table 2'")
     lines = shown_table(table).to_numpy().tolist()
-    assert lines[0] == ["bert-base-uncased", "SimCSE", "printed, quoted", "68.40", "82.41", "74.38", "80.91", "78.56",
-                        "76.85", "72.23", "76.25", ""]  # fmt: skip
+    values = ["68.40", "82.41", "74.38", "80.91", "78.56", "76.85", "72.23", "76.25"]
+    assert lines[0] == ["bert-base-uncased", "SimCSE", "printed, quoted", *values, ""]
     # 0.8 is the mean square deviation's root over the five seeds: sqrt((2 * 0.64 + 2 * 0.16) / 4) =
     # 0.6325
     assert lines[1][:3] == ["", "", "ours, official, n = 5"]
     assert lines[1][-2:] == ["75.80 ± 0.63 =", "= reproduced"]
     assert lines[1][3] == "75.80 ± 0.63 ↑"  # 68.40 is printed for STS12
-    assert lines[2][2:4] + lines[2][-2:] == [
-        "ours, paper, n = 2",
-        "75.20 ± 0.28",
-        "75.20 ± 0.28",
-        "",
-    ]
+    assert lines[2][2:4] == ["ours, paper, n = 2", "75.20 ± 0.28"]
+    assert lines[2][-2:] == ["75.20 ± 0.28", ""]
     assert lines[3][2] == "printed"
     assert lines[3][-1] == "– not run: no scores in this suite"
 
@@ -156,12 +133,10 @@ def test_csv_keeps_unrounded_numbers_that_read_back(rendered, all_cells):
     read = pd.read_csv(out / "cells.csv")
     assert len(read) == len(all_cells)
     assert read["mean"].dropna().tolist() == all_cells["mean"].dropna().tolist()
-    row = read.query(
-        "source == 'sscl' and table == 'Table 2' and method == 'SimCSE' and task == 'Avg'"
-    ).iloc[0]
-    assert [float(value) for value in row["ours"].split()] == pytest.approx(
-        [75.0, 75.4, 75.8, 76.2, 76.6]
-    )
+    own = read.query("source == 'sscl' and table == 'Table 2' and method == 'SimCSE'")
+    ours = own.loc[own["task"] == "Avg", "ours"].iloc[0]
+    values = [float(value) for value in ours.split()]
+    assert values == pytest.approx([75.0, 75.4, 75.8, 76.2, 76.6])
 
 
 def test_all_formats_show_the_same_cells(rendered):
@@ -186,9 +161,7 @@ def test_foreign_text_is_escaped_everywhere(rendered):
     page = (out / "sts.html").read_text()
     assert "<script>" not in page
     assert NASTY in [text for row in Reader(page).rows for text in row]
-    written = (
-        NASTY.replace("{\\", "{\\\\").replace("|", "\\|").replace("&", "&amp;").replace("<", "&lt;")
-    )
+    written = r"&lt;script>alert(1)&lt;/script> &amp; 50% of_it \| {\\x}"
     assert written in (out / "sts.md").read_text()
     tex = (out / "sts.tex").read_text()
     assert "\\& 50\\% of\\_it" in tex
@@ -207,9 +180,8 @@ def test_a_number_of_fewer_seeds_than_its_row_says_so(tmp_path):
     board = leaderboard(read_suite(write_suite(tmp_path, runs)))
     assert board[["n", "STS-B n", "SICK-R n", "Avg n"]].to_numpy().tolist() == [[3, 3, 1, 0]]
     shown = shown_leaderboard(board)
-    assert shown[["n", "STS-B", "SICK-R", "Avg"]].to_numpy().tolist() == [
-        ["3", "71.00 ± 1.00", "60.00 (n = 1)", "–"]
-    ]
+    texts = shown[["n", "STS-B", "SICK-R", "Avg"]].to_numpy().tolist()
+    assert texts == [["3", "71.00 ± 1.00", "60.00 (n = 1)", "–"]]
 
 
 def test_a_pipe_does_not_split_a_markdown_cell():
@@ -218,11 +190,8 @@ def test_a_pipe_does_not_split_a_markdown_cell():
 
 
 def test_latex_caption_and_label():
-    text = latex(
-        pd.DataFrame([["50%", "1.00"]], columns=["Method", "Avg"]),
-        "All of it & more, 100 %",
-        "some",
-    )
+    frame = pd.DataFrame([["50%", "1.00"]], columns=["Method", "Avg"])
+    text = latex(frame, "All of it & more, 100 %", "some")
     assert "\\caption{All of it \\& more, 100 \\%}" in text
     assert "\\label{tab:some}" in text
     assert "50\\% & 1.00" in text
@@ -230,17 +199,16 @@ def test_latex_caption_and_label():
 
 def test_score_text():
     nothing = float("nan")
-    assert (score_text(75.114, 0.8441), score_text(75.115, nothing), score_text(nothing, nothing)) == (
-        "75.11 ± 0.84", "75.11", "–",
-    )  # fmt: skip
+    assert score_text(75.114, 0.8441) == "75.11 ± 0.84"
+    assert score_text(75.115, nothing) == "75.11"
+    assert score_text(nothing, nothing) == "–"
 
 
 def test_differences_and_steps_in_print(tmp_path):
     rows = [dict.fromkeys(STS_TASKS, value) for value in (76.0, 77.0)]
-    steps = [
-        {**entry, "outcome": {"best_step": 1250 + 250 * entry["seed"]}}
-        for entry in seeds("sscl", rows)
-    ]
+    steps = seeds("sscl", rows)
+    for entry in steps:
+        entry["outcome"] = {"best_step": 1250 + 250 * entry["seed"]}
     suite = read_suite(write_suite(tmp_path, [*seeds("simcse", [rows[0], rows[0]]), *steps]))
     tables = printed_tables(cells(suite))
     gains = tables["sscl_introduction"]
@@ -256,16 +224,14 @@ def test_differences_and_steps_in_print(tmp_path):
 
 
 def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered, all_cells):
-    suite = read_suite(rendered[0])
-    tables = printed_tables(all_cells)
-    # IS-CSE's Table 4 has an average of the two dev sets under the name of that of seven test sets.
-    assert "All scores are of dev sets; Avg is of two, STS-B and SICK-R." in captioned(
-        suite, tables["is-cse_table-4"]
-    )
-    assert "All scores are of dev sets." in captioned(suite, tables["is-cse_table-5"])
-    assert "Printed as of the dev sets; ours are of the test sets." in captioned(
-        suite, tables["sscl_table-5"]
-    )
+    suite, tables = read_suite(rendered[0]), printed_tables(all_cells)
+    for stem, text in {
+        # It has an average of the two dev sets under the name of that of seven test sets.
+        "is-cse_table-4": "All scores are of dev sets; Avg is of two, STS-B and SICK-R.",
+        "is-cse_table-5": "All scores are of dev sets.",
+        "sscl_table-5": "Printed as of the dev sets; ours are of the test sets.",
+    }.items():
+        assert text in captioned(suite, tables[stem])
     assert " sets" not in captioned(suite, tables["is-cse_table-1"]).replace("data sets", "")
 
 
@@ -283,28 +249,19 @@ def test_the_verdict_is_of_the_cell_that_the_heading_names(all_cells):
 
 @pytest.mark.parametrize(
     ("variant", "name"),
-    [
-        ("", "M"),
-        ("cls", "M (cls)"),
-        ("(cls)", "M (cls)"),
-        ("K-means (64 groups)", "M (K-means (64 groups))"),
-    ],
+    [("", ""), ("cls", " (cls)"), ("(cls)", " (cls)"), ("K (64 groups)", " (K (64 groups))")],
 )
 def test_row_names(variant, name):
-    assert row_name("M", variant) == name
+    assert row_name("M", variant) == "M" + name
 
 
 @pytest.mark.parametrize(
     ("quoted", "told"),
-    [
-        (["", ""], ""),
-        (["A", "A"], "quoted"),
-        (["unknown", "unknown"], "origin unknown"),
-        (["A", ""], ""),
-    ],
+    [("", ""), ("A", "quoted"), ("unknown", "origin unknown")],
 )
 def test_origins(quoted, told):
-    assert origin(pd.Series(quoted)) == told
+    assert origin([quoted, quoted]) == told
+    assert origin([quoted, ""]) == ""
 
 
 def test_a_rise_and_a_fall_are_told_apart(all_cells):
@@ -321,11 +278,10 @@ def test_a_toy_suite_says_that_it_proves_nothing(tmp_path, monkeypatch):
     )  # fmt: skip
     render_tables(tmp_path, tmp_path / "tables")
     for name in ("sts.md", "sts.html", "sts.tex", "sscl_table-2.md"):
-        assert (
-            "comparable with each other, with no paper" in (tmp_path / "tables" / name).read_text()
-        )
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "tables" / "cells.csv").read_text())))
-    assert {row["verdict"] for row in rows} == {"not run", "not comparable"}
+        text = (tmp_path / "tables" / name).read_text()
+        assert "comparable with each other, with no paper" in text
+    verdicts = pd.read_csv(tmp_path / "tables" / "cells.csv")["verdict"]
+    assert set(verdicts) == {"not run", "not comparable"}
 
 
 @pytest.mark.slow
@@ -334,41 +290,30 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(
 ) -> None:
     own = {"task": "probing:negation", "split": "test", "metric": "accuracy", "aggregation": "all"}
     tasks = ["sts:weather", "sts:law", "probing:negation"]
-    folder = write_suite(
-        tmp_path / "suite",
-        [
-            run | {"tasks": tasks, "records": [own | {"value": 80.0 + (run["method"] == "sscl")}]}
-            for method, low in (("simcse", 50.0), ("sscl", 60.0))
-            for run in seeds(
-                method,
-                [
-                    {"sts:weather": low, "sts:law": low + 4},
-                    {"sts:weather": low + 2, "sts:law": low},
-                ],
-            )
-        ],
-        data="mine",
-    )
+    runs = []
+    for method, low, probed in (("simcse", 50.0, 80.0), ("sscl", 60.0, 81.0)):
+        rows = [
+            dict(zip(tasks[:2], low + np.array(more), strict=True)) for more in ((0, 4), (2, 0))
+        ]
+        runs += seeds(method, rows, tasks=tasks, records=[own | {"value": probed}])
+    folder = write_suite(tmp_path / "suite", runs, data="mine")
     only(monkeypatch)  # no printed table or figure shows tasks of one's own
-    render_tables(folder, tmp_path / "tables")
-    board = pd.read_csv(tmp_path / "tables" / "own_sts.csv").set_index("method")
+    tables = tmp_path / "tables"
+    render_tables(folder, tables)
+    board = pd.read_csv(tables / "own_sts.csv").set_index("method")
     assert list(board.index) == ["sscl", "simcse"]
     assert board.loc["sscl", ["sts:weather", "sts:law", "Avg"]].to_list() == [61.0, 62.0, 61.5]
-    assert pd.read_csv(tmp_path / "tables" / "own_probing.csv")["probing:negation"].to_list() == [
-        81.0,
-        80.0,
-    ]
-    lines = (tmp_path / "tables" / "own_probing.md").read_text(encoding="utf-8").splitlines()
+    probing = pd.read_csv(tables / "own_probing.csv")
+    assert probing["probing:negation"].to_list() == [81.0, 80.0]
+    lines = (tables / "own_probing.md").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "| Backbone | Method | Setting | n | probing:negation |"
-    assert not (tmp_path / "tables" / "own_probing_mlp.csv").exists()
-    assert "Spearman x 100 on STS sets of its own" in (
-        tmp_path / "tables" / "own_sts.md"
-    ).read_text(encoding="utf-8")
-    assert "{lllrrrr}" in (tmp_path / "tables" / "own_sts.tex").read_text(encoding="utf-8")
+    assert not (tables / "own_probing_mlp.csv").exists()
+    own_sts = (tables / "own_sts.md").read_text(encoding="utf-8")
+    assert "Spearman x 100 on STS sets of its own" in own_sts
+    assert "{lllrrrr}" in (tables / "own_sts.tex").read_text(encoding="utf-8")
     frame, _ = against(read_suite(folder), "simcse")
     found = frame.set_index(["board", "task"])["difference"]
-    assert found["own_sts", "sts:weather"] == 10.0
-    assert found["own_sts", "Avg"] == 10.0
+    assert found["own_sts"][["sts:weather", "Avg"]].tolist() == [10.0, 10.0]
     assert found["own_probing", "probing:negation"] == 1.0
     monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])

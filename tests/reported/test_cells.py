@@ -19,29 +19,16 @@ RESULTS = Path(
 def _parameters() -> list[object]:
     if not (RESULTS / "plan.json").is_file():
         # Nothing to import or compare: the default test run pays nothing for this file.
-        missing = pytest.mark.skip(
-            reason=f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
-        )
-        return [pytest.param(None, marks=missing, id="no-results")]
+        reason = f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
+        return [pytest.param(None, marks=pytest.mark.skip(reason), id="no-results")]
     from bench.comparison.reproduction import cells
+    from bench.reported import LABEL
     from bench.results.suite_results import read_suite
 
     parameters = []
     for cell in cells(read_suite(RESULTS)).itertuples():
-        name = "-".join(
-            filter(
-                None,
-                (
-                    cell.source,
-                    cell.table,
-                    cell.method,
-                    cell.backbone,
-                    cell.variant,
-                    cell.task,
-                    cell.split,
-                ),
-            )
-        )
+        parts = (getattr(cell, name) for name in (*LABEL, "task", "split"))
+        name = "-".join(filter(None, parts))
         silent = cell.verdict in ("inconclusive", "not comparable", "not run")
         skip = [pytest.mark.skip(reason=f"{cell.verdict}: {cell.reason}")] if silent else []
         parameters.append(pytest.param(cell, marks=skip, id=name))
@@ -51,6 +38,6 @@ def _parameters() -> list[object]:
 @pytest.mark.reported
 @pytest.mark.parametrize("cell", _parameters())
 def test_printed_score_is_borne_out(cell):
-    assert cell.verdict in ("reproduced", "consistent"), (
-        f"{cell.verdict}: {cell.printed:.2f} is printed, {cell.mean:.2f} is the mean of {cell.n} ({cell.reason})"
-    )
+    ours = f"{cell.mean:.2f} is the mean of {cell.n} ({cell.reason})"
+    told = f"{cell.verdict}: {cell.printed:.2f} is printed, {ours}"
+    assert cell.verdict in ("reproduced", "consistent"), told

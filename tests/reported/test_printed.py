@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 import yaml
 
@@ -26,9 +24,8 @@ def test_nothing_got_lost():
     numbers = printed()
     assert list(numbers.columns) == COLUMNS
     assert len(numbers) == 967
-    assert (
-        len([path for path in FOLDER.glob("*.csv") if path.name.startswith(tuple(SOURCES))]) == 27
-    )
+    files = [path for path in FOLDER.glob("*.csv") if path.name.startswith(tuple(SOURCES))]
+    assert len(files) == 27
     assert set(numbers["source"]) == set(SOURCES)
     assert not numbers.isna().any().any()
     assert not numbers.duplicated([*LABEL, "task", "split", "metric"]).any()
@@ -46,13 +43,9 @@ def test_nothing_got_lost():
     ],
 )
 def test_known_numbers(source, table, method, backbone, task, value):
-    numbers = printed()
-    chosen = numbers[
-        numbers[["source", "table", "method", "backbone", "task"]]
-        .eq([source, table, method, backbone, task])
-        .all(axis=1)
-    ]
-    assert chosen["value"].tolist() == [value]
+    place = ["source", "table", "method", "backbone", "task"]
+    values = printed().set_index(place)["value"]
+    assert values.loc[[(source, table, method, backbone, task)]].tolist() == [value]
 
 
 def test_averages_that_are_not_the_mean_of_their_row():
@@ -80,12 +73,9 @@ def test_averages_that_are_not_the_mean_of_their_row():
 
 def test_two_versions_of_one_paper_share_their_cells():
     numbers = printed().query("table == 'Table 2' and task != 'Avg'")
-    versions = [
-        numbers[numbers["source"] == f"gs-infonce-{version}"]["value"].tolist()
-        for version in ("v1", "v2")
-    ]
-    assert len(versions[0]) == 56
-    assert versions[0] == versions[1]
+    one, other = (numbers[numbers["source"] == f"gs-infonce-v{n}"]["value"] for n in (1, 2))
+    assert len(one) == 56
+    assert one.tolist() == other.tolist()
 
 
 def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
@@ -99,28 +89,22 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     for entry in load_recipes():
         found = rows
         for field in set(entry) & set(LABEL):
-            found = found[
-                found[field].isin(
-                    entry[field] if isinstance(entry[field], list) else [entry[field]]
-                )
-            ]
+            wanted = entry[field] if isinstance(entry[field], list) else [entry[field]]
+            found = found[found[field].isin(wanted)]
         assert len(found), f"{entry} matches nothing"
 
 
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
     from bench.runs.resolve import resolve
 
-    chosen = mapped().query("run != ''")
-    texts = [
-        chosen[[name, "suite_backbone", "backbone"]].drop_duplicates() for name in ("run", "minus")
-    ]
-    for run, on, backbone in (
-        row for frame in texts for row in frame.itertuples(index=False) if row[0]
-    ):
-        resolved = resolve(
-            run, backbone_name=on or backbone, corpus="wiki1m", data="senteval", seed=1
-        )
-        assert (f"{resolved.text}@{resolved.setting}", resolved.skip) == (run, None)
+    rows = list(mapped().itertuples())
+    on = [row.suite_backbone or row.backbone for row in rows]
+    pairs = {*zip((row.run for row in rows), on, strict=True)}
+    pairs |= {*zip((row.minus for row in rows), on, strict=True)}
+    for run, on in pairs:
+        if run:
+            found = resolve(run, backbone_name=on, corpus="wiki1m", data="senteval", seed=1)
+            assert (f"{found.text}@{found.setting}", found.skip) == (run, None)
 
 
 def test_released_code_is_judged_on_the_official_setting():
@@ -130,10 +114,9 @@ def test_released_code_is_judged_on_the_official_setting():
 
     for run in {*mapped()["run"], *mapped()["minus"]} - {""}:
         text, _, setting = run.partition("@")
-        ingredients = [
-            name for name, _ in parse(text)[0][1:] if not issubclass(method_class(name), Transform)
-        ]
-        released = method_class(parse(text)[0][0][0]).official is not None and not ingredients
+        first, *others = (method_class(name) for name, _ in parse(text)[0])
+        added = [one for one in others if not issubclass(one, Transform)]
+        released = first.official is not None and not added
         assert setting == ("official" if released else "paper"), run
 
 
@@ -142,13 +125,12 @@ def test_a_difference_has_two_runs_and_nothing_else_has():
     two = numbers["method"].str.contains(" minus ")
     assert two.sum() == 30
     assert ((numbers["minus"] != "") == two).all()
-    bases = {
-        "IS-CSE": "is-cse",
-        "GS-InfoNCE": "gs-infonce",
-        "SimCSE": "simcse",
+    bases = {name: name.lower() for name in ("IS-CSE", "GS-InfoNCE", "SimCSE")}
+    bases |= {
         "SSCL-SimCSE": "sscl",
+        "SSCL-BERT": "sscl[positive=self]",
+        "BERT": "untrained[pooler=cls_before_pooler]",
     }
-    bases |= {"SSCL-BERT": "sscl[positive=self]", "BERT": "untrained[pooler=cls_before_pooler]"}
     for row in numbers[two].itertuples():
         runs = [run.partition("@")[0] for run in (row.run, row.minus)]
         assert runs == [bases[name] for name in row.method.split(" minus ")]
@@ -156,23 +138,19 @@ def test_a_difference_has_two_runs_and_nothing_else_has():
 
 def test_reasons_are_a_closed_list(tmp_path):
     content = yaml.safe_load((FOLDER / "recipes.yaml").read_text())
-    assert Counter(
-        entry["reason"] for entry in content["entries"] if "reason" in entry
-    ).keys() == set(content["reasons"])
-    broken = tmp_path / "recipes.yaml"
+    reasons = content["reasons"]
+    assert {entry.get("reason") for entry in content["entries"]} == {None, *reasons}
+    broken, good = tmp_path / "recipes.yaml", {"method": "GloVe", "reason": reasons[0]}
     for entry, message in [
         (
-            {"method": "GloVe", "reason": "measurement not descirbed"},
+            good | {"reason": "measurement not descirbed"},
             "did you mean 'measurement not described'",
         ),
-        ({"methd": "GloVe", "reason": content["reasons"][0]}, "did you mean 'method'"),
+        ({"methd": "GloVe", "reason": reasons[0]}, "did you mean 'method'"),
         ({"method": "GloVe"}, "either 'run' or 'reason'"),
-        (
-            {"method": "GloVe", "reason": content["reasons"][0], "minus": "simcse@official"},
-            "has 'minus' without 'run'",
-        ),
+        (good | {"minus": "simcse@official"}, "has 'minus' without 'run'"),
     ]:
-        broken.write_text(yaml.safe_dump({"reasons": content["reasons"], "entries": [entry]}))
+        broken.write_text(yaml.safe_dump({"reasons": reasons, "entries": [entry]}))
         with pytest.raises(UserError, match=message):
             load_recipes(broken)
 
@@ -180,10 +158,8 @@ def test_reasons_are_a_closed_list(tmp_path):
 @pytest.mark.parametrize(
     ("backbone", "sd"),
     [
-        ("bert-base-uncased", 0.84),
-        ("bert-large-uncased", 1.74),
-        ("roberta-base", 0.21),
-        ("roberta-large", 0.50),
+        *(("bert-base-uncased", 0.84), ("bert-large-uncased", 1.74)),
+        *(("roberta-base", 0.21), ("roberta-large", 0.50)),
     ],
 )
 def test_spread_of_public_seeds(backbone, sd):

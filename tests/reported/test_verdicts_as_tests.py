@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,26 +23,34 @@ def around(mean: float, sd: float, n: int) -> list[dict[str, float]]:
     odd)."""
     half = n // 2
     step = sd * ((n - 1) / (2 * half)) ** 0.5
-    return [
-        dict.fromkeys(STS_TASKS, mean + step * (i % 2 * 2 - 1) * (i < 2 * half)) for i in range(n)
-    ]
+    values = [mean + step * (i % 2 * 2 - 1) * (i < 2 * half) for i in range(n)]
+    return [dict.fromkeys(STS_TASKS, value) for value in values]
 
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory) -> Path:
     """Averages in GS-InfoNCE's Table 2 and IS-CSE's Table 1, each with another verdict."""
-    return write_suite(
-        tmp_path_factory.mktemp("suite"),
-        [
-            *seeds("gs-infonce", around(77.5, 0.6, 5)),  # printed 77.63
-            *seeds("simcse", around(75.0, 0.5, 5)),  # printed 76.25
-            *seeds("is-cse", around(70.0, 0.5, 5)),  # printed 78.30
-            *seeds("is-cse", around(90.0, 0.2, 5), backbone="roberta-base"),  # printed 77.73
-            *seeds("simcse", around(76.0, 0.2, 2), backbone="roberta-base"),  # too few
-            *seeds("simcse", around(78.0, 0.5, 3), backbone="roberta-large", corpus="wiki-mini"),
-            *seeds("is-cse", around(79.0, 0.5, 3), backbone="roberta-large")[:2],
-            {"method": "is-cse", "backbone": "roberta-large", "seed": 2, "status": "diverged", "reason": "loss is nan"},
-        ],
+    lost = {"method": "is-cse", "backbone": "roberta-large", "seed": 2, "status": "diverged"}
+    runs = [
+        *seeds("gs-infonce", around(77.5, 0.6, 5)),  # printed 77.63
+        *seeds("simcse", around(75.0, 0.5, 5)),  # printed 76.25
+        *seeds("is-cse", around(70.0, 0.5, 5)),  # printed 78.30
+        *seeds("is-cse", around(90.0, 0.2, 5), backbone="roberta-base"),  # printed 77.73
+        *seeds("simcse", around(76.0, 0.2, 2), backbone="roberta-base"),  # too few
+        *seeds("simcse", around(78.0, 0.5, 3), backbone="roberta-large", corpus="wiki-mini"),
+        *seeds("is-cse", around(79.0, 0.5, 3), backbone="roberta-large")[:2],
+        lost | {"reason": "loss is nan"},
+    ]
+    return write_suite(tmp_path_factory.mktemp("suite"), runs)
+
+
+def collected(results: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run test_cells.py on the suite in `results`."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    environment = os.environ | {"SENTBENCH_RESULTS": str(results)}
+    return subprocess.run(
+        [*command, "tests/reported/test_cells.py"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 
 
@@ -62,21 +69,7 @@ EXPECTED = {
 @pytest.mark.slow
 def test_every_verdict_ends_as_it_should(suite, tmp_path):
     report = tmp_path / "report.xml"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "reported",
-        f"--junitxml={report}",
-    ]
-    ended = subprocess.run(
-        [*command, "tests/reported/test_cells.py"],
-        cwd=ROOT, env=os.environ | {"SENTBENCH_RESULTS": str(suite)}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    ended = collected(suite, "-m", "reported", f"--junitxml={report}")
     assert ended.returncode == 1, ended.stdout[-2000:]
     outcomes, texts = {}, {}
     for case in ET.parse(report).iter("testcase"):
@@ -86,42 +79,23 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path):
         texts[name] = "" if child is None else child.get("message", "")
     frame = cells(read_suite(suite))
     assert len(outcomes) == len(frame)
-    assert (
-        Counter(outcomes.values())["failure"]
-        == frame["verdict"].isin(["lower", "higher", "diverged"]).sum()
-    )
+    failing = frame["verdict"].isin(["lower", "higher", "diverged"]).sum()
+    assert list(outcomes.values()).count("failure") == failing
     tables = {"gs-infonce-v2": "Table 2", "is-cse": "Table 1"}
     averages = frame[(frame["task"] == "Avg") & (frame["split"] == "test")]
     for (source, method, backbone), (verdict, outcome) in EXPECTED.items():
-        row = averages.query(
-            "source == @source and table == @tables[@source] and method == @method and backbone == @backbone"
-        )
+        rows = averages[averages["table"] == tables[source]]
+        row = rows.query("source == @source and method == @method and backbone == @backbone")
         assert row["verdict"].tolist() == [verdict]
-        name = "-".join(
-            filter(
-                None,
-                (source, tables[source], method, backbone, row["variant"].item(), "Avg", "test"),
-            )
-        )
+        parts = (source, tables[source], method, backbone, row["variant"].item(), "Avg", "test")
+        name = "-".join(filter(None, parts))
         assert outcomes[name] == outcome
         assert verdict in texts[name] or outcome == "passed"
 
 
 @pytest.mark.slow
 def test_without_results_there_is_one_skip_and_nothing_else(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/reported/test_cells.py",
-    ]
-    environment = os.environ | {"SENTBENCH_RESULTS": str(tmp_path / "none")}
-    ended = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
-    )
+    ended = collected(tmp_path / "none")
     assert ended.returncode == 0
     assert "1 skipped" in ended.stdout
     assert "SENTBENCH_RESULTS" in ended.stdout

@@ -19,6 +19,7 @@ from bench.utils.errors import UserError
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted(path for path in (ROOT / "config").glob("*.yaml") if path.name != "schema.yaml")
 SEEDS = {"bert-base-uncased": 5, "bert-large-uncased": 3, "roberta-base": 5, "roberta-large": 3}
+LARGE = "roberta-large"
 SWEEP = {
     "method": "is-cse[alpha={a},buffer={b}]",
     "sweep": {"a": [*range(100)], "b": [*range(200)]},
@@ -38,6 +39,10 @@ def suite(**changes: Any) -> dict[str, Any]:
     }
     content |= changes
     return {key: value for key, value in content.items() if value is not None}
+
+
+def simcse(**keys: Any) -> dict[str, Any]:
+    return {"methods": [{"method": "simcse", **keys}]}
 
 
 def load(content: Any, folder: Path) -> dict[str, Any]:
@@ -75,59 +80,59 @@ def test_tasks_missing_in_the_data_are_reported_before_anything_runs(
         ({"suite": None}, "'suite' is missing at the top level"),
         ({"seeds": None}, "'seeds' is missing at the top level"),
         ({"bakbones": {"toy-bert": None}}, "unknown key 'bakbones'; did you mean 'backbones'?"),
-        ({"suite": "My Suite"}, "'suite' is 'My Suite', which is invalid; use small letters, digits and dashes"),
+        ({"suite": "My Suite"}, "'suite' is 'My Suite', which is invalid; use small letters,"),
         ({"tasks": ["TRECC"]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
-        ({"tasks": []}, "'tasks' is [], which is invalid; list tasks by name, or groups of them: sts"),
+        ({"tasks": []}, "'tasks' is [], which is invalid; list tasks by name, or groups of them:"),
         ({"mode": "tset"}, "'mode' is 'tset', which is invalid; name how classifiers are trained"),
         ({"seeds": []}, "'seeds' is [], which is invalid; list at least one seed"),
-        ({"seeds": [1, -1]}, "'seeds.1' is -1, which is invalid; seeds are whole numbers from 0 on"),
+        ({"seeds": [1, -1]}, "'seeds.1' is -1, which is invalid; seeds are whole numbers from 0"),
         ({"seeds": [1, 1]}, "'seeds' has 1 twice; keep one"),
         ({"seeds": [1.5]}, "'seeds.0' is 1.5"),
         ({"seeds": "42"}, "'seeds' is '42', which is invalid"),
-        ({"seeds": [1.0]}, "'seeds.0' is 1.0, which is invalid; seeds are whole numbers from 0 on, below 2**63"),
+        ({"seeds": [1.0]}, "'seeds.0' is 1.0, which is invalid; seeds are whole numbers from 0"),
         ({"seeds": [1e23]}, "'seeds.0' is 1e+23, which is invalid"),
         ({"seeds": [2**63]}, "'seeds.0' is 9223372036854775808, which is invalid"),
         ({"seeds": [True]}, "'seeds.0' is true, which is invalid"),
         ({"seeds": [1, None]}, "'seeds.1' is null, which is invalid"),
         ({"suite": "a" * 81}, "which is invalid; use small letters, digits and dashes, at most 80"),
         ({"tasks": ["sts", "TREC", "sts"]}, "'tasks' has 'sts' twice; keep one"),
-        ({"methods": [{"method": "simcse", "sweep": {"x": [1, 1]}}]}, "'methods.0.sweep.x' has 1 twice; keep one"),
-        ({"methods": [{"method": "simcse", "backbones": []}]}, "'methods.0.backbones' is [], which is invalid; write"),
-        ({"data": "/nowhere"}, "data folder /nowhere holds no downstream/; name a folder in SentEval's layout"),
-        ({"methods": [{"method": "simcse", "seeds": [-1]}]}, "'methods.0.seeds.0' is -1, which is invalid"),
-        ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; remove it from 'tasks'"),
+        (simcse(sweep={"x": [1, 1]}), "'methods.0.sweep.x' has 1 twice; keep one"),
+        (simcse(backbones=[]), "'methods.0.backbones' is [], which is invalid; write"),
+        ({"data": "/nowhere"}, "data folder /nowhere holds no downstream/; name a folder in"),
+        (simcse(seeds=[-1]), "'methods.0.seeds.0' is -1, which is invalid"),
+        ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; remove it from"),
         ({"backbones": {}}, "'backbones' is {}, which is invalid"),
-        ({"backbones": {"toy-bert": {"seed": [1]}}}, "unknown key 'backbones.toy-bert.seed'; did you mean 'seeds'?"),
-        ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which is invalid; map each backbone"),
+        ({"backbones": {"toy-bert": {"seed": [1]}}}, "toy-bert.seed'; did you mean 'seeds'"),
+        ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which is invalid; map each"),
         ({"methods": []}, "'methods' is [], which is invalid; list at least one method"),
         ({"methods": [3]}, "'methods.0' is 3, which is not a string; put it in quotes"),
-        ({"methods": [["simcse"]]}, "'methods.0' is ['simcse'], which is invalid; write a method as text"),
+        ({"methods": [["simcse"]]}, "'methods.0' is ['simcse'], which is invalid; write a method"),
         ({"suite": 1}, "'suite' is 1, which is not a string; put it in quotes"),
-        ({"suite": date(2020, 1, 1)}, "'suite' is 2020-01-01, which is not a string; put it in quotes"),
+        ({"suite": date(2020, 1, 1)}, "'suite' is 2020-01-01, which is not a string; put it in"),
         ({"corpus": True}, "'corpus' is true, which is not a string; put it in quotes"),
-        ({"methods": [{"method": "simcse", "sweeps": {}}]}, "unknown key 'methods.0.sweeps'; did you mean 'sweep'?"),
-        ({"methods": [{"seeds": [1]}]}, "'methods.0' is {'seeds': [1]}, which is invalid; write a method as text"),
-        ({"methods": [{"method": "simcse", "settings": ["offical"]}]}, "'methods.0.settings.0' is 'offical'"),
-        ({"methods": [{"method": "simcse", "sweep": {"x": 3}}]}, "'methods.0.sweep.x' is 3, which is invalid"),
-        ({"recipe": {"batch_sise": 3}}, "unknown key 'recipe.batch_sise'; did you mean 'batch_size'?"),
+        (simcse(sweeps={}), "unknown key 'methods.0.sweeps'; did you mean 'sweep'?"),
+        ({"methods": [{"seeds": [1]}]}, "'methods.0' is {'seeds': [1]}, which is invalid; write a"),
+        (simcse(settings=["offical"]), "'methods.0.settings.0' is 'offical'"),
+        (simcse(sweep={"x": 3}), "'methods.0.sweep.x' is 3, which is invalid"),
+        ({"recipe": {"batch_sise": 3}}, "field 'batch_sise'; did you mean 'batch_size'?"),
         ({"recipe": {"batch_size": "many"}}, "'batch_size' should be a whole number, not 'many'"),
         ({"compare": {"basline": "simcse"}}, "'baseline' is missing at compare"),
         ({"compare": {"baseline": "simcse"}, "tasks": ["transfer"]}, "'compare' needs STS tasks"),
-        ({"methods": [{"method": "simcse", "tasks": ["TRECC"]}]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
-        ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "unknown analysis 'layer'; did you mean 'layers'"),
-        ({"methods": [{"method": "simcse", "analyses": []}]}, "'methods.0.analyses' is [], which is invalid; list"),
-        ({"stand_ins": {"toy-bart": "bert-base-uncased"}}, "'stand_ins.toy-bart' is not among the suite's backbones"),
-        ({"stand_ins": {"toy-bert": "bert-base"}}, "'stand_ins.toy-bert' is 'bert-base', which no paper reports; "),
-        ({"stand_ins": {"toy-bert": ["roberta-base"], "toy-roberta": "roberta-base"}}, "two backbones stand in for"),
-        ({"stand_ins": {"toy-bert": []}}, "'stand_ins.toy-bert' is [], which is invalid; name the printed backbone"),
-        ({"stand_ins": {"toy-bert": "glove"}}, "which no paper reports; did you mean 'glove.6B.300d'? (known: bert-"),
+        (simcse(tasks=["TRECC"]), "unknown task 'TRECC'; did you mean 'TREC'?"),
+        (simcse(analyses=["layer"]), "unknown analysis 'layer'; did you mean 'layers'"),
+        (simcse(analyses=[]), "'methods.0.analyses' is [], which is invalid; list"),
+        ({"stand_ins": {"toy-bart": "bert-base-uncased"}}, "'stand_ins.toy-bart' is not among the"),
+        ({"stand_ins": {"toy-bert": "bert-base"}}, "is 'bert-base', which no paper reports; "),
+        ({"stand_ins": {"toy-bert": [LARGE], "toy-roberta": LARGE}}, "two backbones stand in for"),
+        ({"stand_ins": {"toy-bert": []}}, "'stand_ins.toy-bert' is [], which is invalid; name the"),
+        ({"stand_ins": {"toy-bert": "glove"}}, "no paper reports; did you mean 'glove.6B.300d'?"),
     ],
 )  # fmt: skip
 def test_schema_errors_name_the_key(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load(suite(**changes), tmp_path)
     assert message in str(caught.value)
-    assert str(caught.value).startswith("configuration: ") or "recipe" in changes
+    assert str(caught.value).startswith(f"configuration {tmp_path / 'config.yaml'}: ")
     assert "\n" not in str(caught.value)
 
 
@@ -135,18 +140,21 @@ def test_schema_errors_name_the_key(changes: dict[str, Any], message: str, tmp_p
     ("changes", "message"),
     [
         ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
-        ({"methods": [{"method": "simcse", "backbones": ["toy-brt"]}]}, "did you mean 'toy-bert'?"),
-        ({"methods": ["sscl[stack={n}]"]}, "'{n}' must be both in 'sscl[stack={n}]' and in its sweep"),
-        ({"methods": [{"method": "simcse", "sweep": {"t": [1]}}]}, "'{t}' must be both in"),
+        (simcse(backbones=["toy-brt"]), "did you mean 'toy-bert'?"),
+        ({"methods": ["sscl[stack={n}]"]}, "'{n}' must be both in 'sscl[stack={n}]' and in its"),
+        (simcse(sweep={"t": [1]}), "'{t}' must be both in"),
         ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
-        ({"methods": [SWEEP]}, "'is-cse[alpha={a},buffer={b}]' has 20000 combinations, above 10000"),
-        ({"compare": {"baseline": "simsce"}}, "'compare.baseline' is 'simsce', which is not planned; did you mean"),
-        ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "'simcse@paper' already names its setting"),
-        ({"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}}, "mean 'simcse[dropout=0.2]"),
+        ({"methods": [SWEEP]}, "'is-cse[alpha={a},buffer={b}]' has 20000 combinations"),
+        ({"compare": {"baseline": "simsce"}}, "'simsce', which is not planned; did you mean"),
+        ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "names its setting"),
+        (
+            {"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}},
+            "did you mean 'simcse[dropout=0.2]",
+        ),
         ({"corpus": "wiki2m"}, "corpus 'wiki2m' is not on the hub; did you mean 'wiki1m'?"),
-        ({"methods": ["simcse[corpus=text.txt]"]}, "or name a text file by its path, as ./FILE.txt"),
+        ({"methods": ["simcse[corpus=text.txt]"]}, "a text file by its path, as ./FILE.txt"),
         ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
-        ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "'toy-bert' is a transformer; choose another"),
+        ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "is a transformer"),
     ],
 )  # fmt: skip
 def test_content_errors_name_the_key(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from bench.training.context import RunContext
 from bench.training.schedule import batches
 from bench.utils.errors import UserError
 from methods.base import Step
+from tests.support.tiny_suite import tiny_run
 
 NOTHING = Measured({}, {}, {})
 
@@ -53,7 +55,7 @@ def run_of(
 
 @pytest.mark.parametrize(
     ("name", "published", "embedded"),
-    [  # all weights of the checkpoints without pooling layer, and the rows of their embedding layers
+    [  # all weights of the checkpoints without pooling layer, and rows of their embedding layers
         ("bert-base-uncased", 109_482_240 - 768 * 769, 30_522 + 512 + 2),
         ("bert-large-uncased", 335_141_888 - 1024 * 1025, 30_522 + 512 + 2),
         ("roberta-base", 124_645_632 - 768 * 769, 50_265 + 514 + 1),
@@ -62,24 +64,15 @@ def run_of(
 )
 def test_weights_of_known_backbones(name: str, published: int, embedded: int) -> None:
     run = run_of(name=name)
-    width = run.shape.width
-    assert cost.weights(run) == pytest.approx(
-        published - embedded * width, rel=0.002
-    )  # biases and norms
+    width = run.shape.width  # biases and norms are not counted
+    assert cost.weights(run) == pytest.approx(published - embedded * width, rel=0.002)
 
 
 def test_a_training_does_the_work_that_was_estimated(
     tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
 ) -> None:
-    recipe = {"batch_size": 8, "max_length": 12, "pooler": "avg"}
-    run = resolve(
-        "simcse",
-        backbone_name=str(tiny_bert),
-        corpus=str(tiny_corpus),
-        data=str(tiny_data),
-        seed=1,
-        recipe=recipe,
-    )
+    recipe = {"sentences": None, "max_length": 12, "pooler": "avg"}
+    run = tiny_run("simcse", tiny_bert, tiny_data, tiny_corpus, **recipe)
     context = RunContext(run, tmp_path, "cpu")
     method = run.build()
     method.begin(context)
@@ -117,9 +110,8 @@ def test_published_times_are_met_within_a_factor_of_three(
 ) -> None:
     # NVIDIA's data sheet of the RTX 3090: dense float16 with float32 accumulation, and float32.
     monkeypatch.setitem(PEAKS, "rtx3090", (71e12, 35.6e12))
-    assert (
-        published / 3 < estimate(run_of(name=name), "train", (), "test", "rtx3090") < 3 * published
-    )
+    seconds = estimate(run_of(name=name), "train", (), "test", "rtx3090")
+    assert published / 3 < seconds < 3 * published
 
 
 def test_measured_times_are_met_within_a_factor_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,13 +121,11 @@ def test_measured_times_are_met_within_a_factor_of_ten(monkeypatch: pytest.Monke
         origin = json.loads(path.read_text())["provenance"]
         work, recipe = origin["outcome"]["work"], origin["run"]["recipe"]
         monkeypatch.setattr(cost, "peak", lambda *_, work=work: work["peak"])
-        run = run_of(
-            **{key: recipe[key] for key in ("sentences", "batch_size", "select_every", "precision")}
-        )
+        keys = ("sentences", "batch_size", "select_every", "precision")
+        run = run_of(**{key: recipe[key] for key in keys})
         assert steps(run) == origin["outcome"]["steps"]
-        assert (
-            work["seconds"] / 10 < estimate(run, "train", (), "test", "cpu") < 10 * work["seconds"]
-        )
+        seconds = estimate(run, "train", (), "test", "cpu")
+        assert work["seconds"] / 10 < seconds < 10 * work["seconds"]
 
 
 def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu() -> None:
@@ -162,9 +152,8 @@ def test_steps_of_a_corpus_file(tiny_corpus: Path, tmp_path: Path) -> None:
     copy.write_bytes(tiny_corpus.read_bytes())
     run = run_of(corpus=str(copy))
     copy.unlink()
-    with pytest.raises(
-        UserError, match=r"the size of the corpus '.*' is unknown; give a file or one of wiki1m"
-    ):
+    message = r"the size of the corpus '.*' is unknown; give a file or one of wiki1m"
+    with pytest.raises(UserError, match=message):
         steps(run)
 
 
@@ -173,12 +162,9 @@ def test_each_task_is_encoded_once() -> None:
     weights = 12 * 12 * 768**2
     assert scoring_work(run_of(), ["MR"], settings)[0] == 2 * weights * 16 * 10_662
     assert scoring_work(run_of(), ["STS13"], settings) == (2 * weights * 16 * 2 * 1500, 0)
-    assert scoring_work(run_of(), ["sts", "STS-B"], settings) == scoring_work(
-        run_of(), ["sts"], settings
-    )
-    words = resolve(
-        "glove", backbone_name="glove.6B.300d", corpus="wiki1m", data="senteval", seed=None
-    )
+    sts = scoring_work(run_of(), ["sts"], settings)
+    assert scoring_work(run_of(), ["sts", "STS-B"], settings) == sts
+    words = run_of("glove", "glove.6B.300d")
     assert scoring_work(words, ["sts"], settings) == (0, 0)
 
 
@@ -215,9 +201,8 @@ def test_classifiers_take_the_steps_that_were_estimated(
     kind = "probing" if task == "Length" else "transfer"
     monkeypatch.setattr(cost, "read_json", lambda path: {kind: {task: sizes}})
     _, estimated = scoring_work(run_of(), [task], settings)
-    assert (
-        estimated / 1.5 <= taken <= 1.5 * estimated
-    )  # folds train on less; dropout may delay a network
+    # Folds train on less; dropout may delay a network.
+    assert estimated / 1.5 <= taken <= 1.5 * estimated
 
 
 # The estimate of a plan
@@ -273,10 +258,8 @@ def test_the_printed_table_adds_up_and_is_reproducible() -> None:
 def test_the_paper_suite_takes_days_of_one_device() -> None:
     content = config.load(config.SCHEMA.with_name("paper.yaml"))
     planned = config.planned(content)
-    hours = {
-        name: sum(line.seconds for line in predict(planned, "test", name, NOTHING)) / 3600
-        for name in PEAKS
-    }
+    lines = {name: predict(planned, "test", name, NOTHING) for name in PEAKS}
+    hours = {name: sum(line.seconds for line in lines[name]) / 3600 for name in PEAKS}
     assert 50 < hours["h200"] == hours["h100"] < hours["a100"] < 1000
 
 
@@ -304,13 +287,10 @@ def test_times_come_from_the_device_asked_for(tmp_path: Path) -> None:
     leave(tmp_path, run_of("is-cse"), "NVIDIA A100-SXM4-80GB", 900.0)
     measured = Measured.read(tmp_path, "h200")
     assert Measured.read(tmp_path, "h100") == NOTHING
-    other_seed = resolve(
-        "simcse", backbone_name="bert-base-uncased", corpus="wiki1m", data="senteval", seed=1
-    )
+    other_seed = replace(run_of(), seed=1)
     assert measured.seconds(other_seed, "train", ()) == 300.0
-    assert measured.seconds(run_of("is-cse", sentences=640), "train", ()) == pytest.approx(
-        10 * (3.0 + 5.0) / 2
-    )
+    per_step = measured.seconds(run_of("is-cse", sentences=640), "train", ())
+    assert per_step == pytest.approx(10 * (3.0 + 5.0) / 2)
     assert measured.seconds(run_of(batch_size=32), "train", ()) is None
     assert measured.seconds(run_of(name="roberta-base"), "train", ()) is None
     assert measured.seconds(run_of(), "score", ["MR"]) == 400.0
@@ -323,12 +303,8 @@ def test_times_come_from_the_device_asked_for(tmp_path: Path) -> None:
 
 
 def test_results_without_times_are_skipped(tmp_path: Path) -> None:
-    world = resolve(
-        "simcse", backbone_name="bert-base-uncased", corpus="wiki1m", data="world", seed=1
-    )
-    leave(
-        tmp_path, world, "NVIDIA H200", 3.0
-    )  # its tasks have SentEval's names, but not their sizes
+    # The world's tasks have SentEval's names, but not their sizes.
+    leave(tmp_path, replace(run_of(), data="world"), "NVIDIA H200", 3.0)
     path = leave(tmp_path, run_of(), "NVIDIA H200", 300.0)
     content = json.loads(path.read_text())
     del content["provenance"]["seconds"]  # scored by an earlier version
@@ -360,12 +336,12 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
         (["--suite", "papre", "--device", "h200"], "unknown suite 'papre'; did you mean 'paper'?"),
         (
             ["--suite", "chinese", "--device", "h2000"],
-            "unknown device 'h2000'; did you mean 'h200'?",
+            "invalid value for '--device': 'h2000' is unknown; did you mean 'h200'?",
         ),
         (["--suite", "chinese"], "plan has nothing to do; add --out FILE.json"),
         (
             ["--suite", "chinese", "--device", "h200", "--gpus", "0"],
-            "--gpus is 0; give the number of devices",
+            "--gpus is '0'; write a whole number from 1 to",
         ),
         (["--suite", "smoke", "--device", "h200"], "the suite 'smoke' is on the embedded world"),
     ],

@@ -38,6 +38,7 @@ from tests.evaluation.test_geometry import (
     token_similarity_by_loop,
     uniformity_by_loop,
 )
+from tests.support.tiny_suite import tiny_run
 
 Materials = Callable[..., Material]
 
@@ -76,13 +77,9 @@ def material_of(
         **recipe: Any,
     ) -> Material:
         run = resolve(
-            text,
-            backbone_name=str(tiny_bert),
-            corpus=str(corpus),
-            data=str(data),
-            seed=seed,
+            text, backbone_name=str(tiny_bert), corpus=str(corpus), data=str(data), seed=seed,
             recipe=recipe,
-        )
+        )  # fmt: skip
         return Material(run, tmp_path_factory.mktemp("suite"), "cpu", best_step)
 
     return make
@@ -107,8 +104,7 @@ def write_pairs(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-# --- alignment and uniformity
-# -----------------------------------------------------------------------------------------
+# alignment and uniformity
 
 
 def test_alignment_of_each_split_and_of_all(material_of: Materials, tiny_data: Path) -> None:
@@ -129,17 +125,15 @@ def test_alignment_of_each_split_and_of_all(material_of: Materials, tiny_data: P
             "uniformity": pytest.approx(uniformity_by_loop(vectors), abs=1e-6),
             "pairs": near,
             "sentences": len(vectors),
-            "uniformity_dclr": pytest.approx(
-                uniformity_by_loop(vectors), abs=1e-6
-            ),  # a single batch
+            # A single batch.
+            "uniformity_dclr": pytest.approx(uniformity_by_loop(vectors), abs=1e-6),
             "uniformity_distinct": pytest.approx(uniformity_by_loop(single), abs=1e-6),
             "distinct": len(single),
         }
         if near:
             value = alignment_by_loop(vectors[: len(first)], vectors[len(first) :], gold)
-            expected |= dict.fromkeys(
-                ("alignment", "alignment_dclr"), pytest.approx(value, abs=1e-6)
-            )
+            near_value = pytest.approx(value, abs=1e-6)
+            expected |= dict.fromkeys(("alignment", "alignment_dclr"), near_value)
         assert {key: value for key, value in found[name].items() if key in expected} == expected
         assert set(found[name]) == set(expected) | {"alignment", "alignment_dclr"}
     assert found["all"]["pairs"] > 0
@@ -158,8 +152,7 @@ def test_without_positive_pairs_there_is_no_alignment(
     assert found["test"]["distinct"] == 3
 
 
-# --- layers and tokens
-# ------------------------------------------------------------------------------------------------
+# layers and tokens
 
 
 def states_of(encoder: TransformerEncoder, text: str) -> list[np.ndarray]:
@@ -189,9 +182,8 @@ def test_layers_equal_one_sentence_at_a_time(
         assert found["setsim_embedding"][pooling] == pytest.approx(adjacent[0], abs=1e-5)
         assert found["setsim"][pooling] == pytest.approx(adjacent[1:], abs=1e-5)
     whole = [[token_similarity_by_loop(layer.tolist()) for layer in layers] for layers in states]
-    inner = [
-        [token_similarity_by_loop(layer[1:-1].tolist()) for layer in layers] for layers in states
-    ]
+    cut = [[layer[1:-1] for layer in layers] for layers in states]
+    inner = [[token_similarity_by_loop(layer.tolist()) for layer in layers] for layers in cut]
     assert found["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
     assert found["toksim"]["without_special"] == pytest.approx(np.mean(inner, axis=0), abs=1e-5)
     assert (found["depth"], found["pairs"]) == (4, [[1, 2], [2, 3], [3, 4]])
@@ -206,10 +198,8 @@ def test_a_sentence_of_one_token_has_no_pair_of_tokens(
     data = write_pairs(test=[("dog", "the big red house", 1.0), ("dog", "cat", 3.0)])
     found = analyse(encoder, material_of(data=data), ["layers"])["layers"]
     assert (found["sentences"], found["one_token"]) == (4, 3)
-    alone = [
-        token_similarity_by_loop(layer[1:-1].tolist())
-        for layer in states_of(encoder, "the big red house")
-    ]
+    layers = states_of(encoder, "the big red house")
+    alone = [token_similarity_by_loop(layer[1:-1].tolist()) for layer in layers]
     assert found["toksim"]["without_special"] == pytest.approx(alone, abs=1e-5)
     texts = ["dog", "dog", "the big red house", "cat"]
     whole = [
@@ -241,8 +231,7 @@ def test_tokens_of_the_first_sentence_of_a_middle_length(
     assert other["tokens"] == ["[CLS]", "a", "dog", "[SEP]"]
 
 
-# --- in-batch similarity
-# ----------------------------------------------------------------------------------------------
+# in-batch similarity
 
 
 @pytest.fixture
@@ -266,20 +255,15 @@ def test_in_batch_equals_the_loop(material_of: Materials, tiny_corpus: Path) -> 
     for place, size in enumerate(found["sizes"]):
         mean, noise = [], []
         for repeat in range(3):
-            rows = torch.randperm(
-                len(pool), generator=stream(0, "in-batch", size, repeat)
-            ).tolist()[:size]
+            draws = stream(0, "in-batch", size, repeat)
+            rows = torch.randperm(len(pool), generator=draws).tolist()[:size]
             batch = [Letters.vector(pool[row]) for row in rows]
-            drawn = torch.randn(
-                size, len(batch[0]), generator=stream(0, "in-batch noise", size, repeat)
-            ).tolist()
+            draws = stream(0, "in-batch noise", size, repeat)
+            drawn = torch.randn(size, len(batch[0]), generator=draws).tolist()
             for others, kept in ((batch, mean), (drawn, noise)):
                 for i, one in enumerate(batch):
-                    kept.append(
-                        sorted(
-                            (cosine(one, o) for j, o in enumerate(others) if j != i), reverse=True
-                        )[:4]
-                    )
+                    near = (cosine(one, other) for j, other in enumerate(others) if j != i)
+                    kept.append(sorted(near, reverse=True)[:4])
         assert found["mean"][place] == pytest.approx(np.mean(mean, axis=0), abs=1e-5)
         assert found["noise"][place] == pytest.approx(np.mean(noise, axis=0), abs=1e-5)
 
@@ -307,18 +291,20 @@ def test_a_large_corpus_is_a_pool_of_limited_size(
     assert encoder.given != read_sentences(corpus)[:40]
 
 
-# --- cosines, memory, nearest
-# -----------------------------------------------------------------------------------------
+# cosines, memory, nearest
+
+
+def assert_scored(cosines: dict[str, Any], encoder: Any, data: Path) -> None:
+    (task, _) = read_tasks(["STS-B"], data)
+    (record,) = [r for r in score_tasks(encoder, [task]) if r["task"] == "STS-B"]
+    score = 100 * spearmanr(cosines["gold"], cosines["cosine"]).statistic
+    assert score == pytest.approx(record["value"], abs=1e-9)
 
 
 def test_cosines_give_the_score(material_of: Materials, tiny_bert: Path, tiny_data: Path) -> None:
     encoder = load_encoder(tiny_bert, pooler="avg")
     found = analyse(encoder, material_of(), ["cosines"])["cosines"]
-    (task, _) = read_tasks(["STS-B"], tiny_data)
-    (record,) = [r for r in score_tasks(encoder, [task]) if r["task"] == "STS-B"]
-    assert 100 * spearmanr(found["gold"], found["cosine"]).statistic == pytest.approx(
-        record["value"], abs=1e-9
-    )
+    assert_scored(found, encoder, tiny_data)
     assert (found["task"], found["split"], len(found["gold"])) == ("STS-B", "test", 12)
 
 
@@ -328,17 +314,12 @@ def test_a_map_of_each_task_is_fitted_as_for_its_score(
     base = load_encoder(tiny_bert, pooler="avg")
     encoder = Whitened(base, 8, {})
     found = analyse(encoder, material_of(), ["cosines"])["cosines"]
-    (task, _) = read_tasks(["STS-B"], tiny_data)
-    (record,) = [r for r in score_tasks(encoder, [task]) if r["task"] == "STS-B"]
-    assert 100 * spearmanr(found["gold"], found["cosine"]).statistic == pytest.approx(
-        record["value"], abs=1e-9
-    )
+    assert_scored(found, encoder, tiny_data)
     near = analyse(encoder, material_of(), ["alignment"])["alignment"]["STS-B"]
     (pairs,) = sts.read("STS-B", tiny_data, "dev").subsets
     vectors = encoder.through(base.encode(pairs.first + pairs.second))  # of dev alone
-    assert near["dev"]["uniformity"] == pytest.approx(
-        uniformity_by_loop(vectors.tolist()), abs=1e-6
-    )
+    expected = uniformity_by_loop(vectors.tolist())
+    assert near["dev"]["uniformity"] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(("step", "held"), [(1, 8), (2, 16), (6, 20), (9, 20)])
@@ -381,21 +362,16 @@ def test_memory_is_of_the_sentences_that_were_trained_on(
     material_of: Materials, tiny_corpus: Path
 ) -> None:
     encoder = Letters()
-    found = analyse(
-        encoder, material_of("simcse", best_step=3, sentences=10, batch_size=4), ["memory"]
-    )["memory"]
+    material = material_of("simcse", best_step=3, sentences=10, batch_size=4)
+    found = analyse(encoder, material, ["memory"])["memory"]
     assert found["rows"] == 10
     assert set(encoder.given) == set(read_sentences(tiny_corpus)[:10])
 
 
 def test_memory_of_a_training(material_of: Materials, train_tiny: Callable[..., Path]) -> None:
-    folder = train_tiny("is-cse[buffer=20,neighbours=3]")
-    encoder = load_encoder(folder)
-    found = analyse(
-        encoder,
-        material_of("is-cse[buffer=20,neighbours=3]", best_step=4, batch_size=8),
-        ["memory"],
-    )
+    text = "is-cse[buffer=20,neighbours=3]"
+    material = material_of(text, best_step=4, batch_size=8)
+    found = analyse(load_encoder(train_tiny(text)), material, ["memory"])
     assert found["memory"]["rows"] == 32
     assert all(len(query["retrieved"]) == 3 for query in found["memory"]["query"])
 
@@ -405,9 +381,8 @@ def test_nearest_equals_brute_force(material_of: Materials, tiny_data: Path) -> 
     (pairs,) = sts.read("STS-B", tiny_data, "test").subsets
     texts = list(dict.fromkeys(pairs.first + pairs.second))
     assert (found["among"], found["of"]) == (len(texts), "STS-B")
-    assert [query["sentence"] for query in found["queries"]] == [
-        pairs.first[row] for row in (0, 4, 8)
-    ]
+    queries = [query["sentence"] for query in found["queries"]]
+    assert queries == [pairs.first[row] for row in (0, 4, 8)]
     for query in found["queries"]:
         own = Letters.vector(query["sentence"])
         others = {
@@ -419,8 +394,7 @@ def test_nearest_equals_brute_force(material_of: Materials, tiny_data: Path) -> 
             assert one["cosine"] == pytest.approx(others[one["sentence"]], abs=1e-6)
 
 
-# --- all of them
-# ------------------------------------------------------------------------------------------------------
+# all of them
 
 
 def test_names_are_those_of_the_records() -> None:
@@ -431,32 +405,24 @@ def test_every_result_is_plain_json(
     material_of: Materials, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "REPEATS", 2)
-    encoder = load_encoder(tiny_bert, pooler="avg")
-    found = analyse(encoder, material_of("simcse", best_step=2, batch_size=8), NAMES)
+    material = material_of("simcse", best_step=2, batch_size=8)
+    found = analyse(load_encoder(tiny_bert, pooler="avg"), material, NAMES)
     assert tuple(found) == NAMES
     assert not any("reason" in result for result in found.values())
     write_json(tmp_path / "analyses.json", found)  # refuses NaN and numpy's types
-    again = analyse(
-        load_encoder(tiny_bert, pooler="avg"),
-        material_of("simcse", best_step=2, batch_size=8),
-        NAMES,
-    )
-    assert again == found
+    material = material_of("simcse", best_step=2, batch_size=8)
+    assert analyse(load_encoder(tiny_bert, pooler="avg"), material, NAMES) == found
 
 
 def test_a_sentence_is_encoded_once(material_of: Materials) -> None:
     encoder = Letters()
-    analyse(
-        encoder,
-        material_of("simcse", best_step=2),
-        ["alignment", "cosines", "nearest", "in-batch", "memory"],
-    )
+    names = ["alignment", "cosines", "nearest", "in-batch", "memory"]
+    analyse(encoder, material_of("simcse", best_step=2), names)
     assert len(encoder.given) == len(set(encoder.given))
     material = material_of()
     one, other = Letters(), BagOfWords(64)
-    assert analyse(one, material, ["cosines"]) != analyse(
-        other, material, ["cosines"]
-    )  # not another's vectors
+    found = analyse(one, material, ["cosines"])
+    assert found != analyse(other, material, ["cosines"])  # not another's vectors
 
 
 @pytest.mark.parametrize(
@@ -482,10 +448,8 @@ def test_other_data(
     material_of: Materials, write_pairs: Any, tiny_bert: Path, tmp_path: Path
 ) -> None:
     encoder = load_encoder(tiny_bert, pooler="avg")
-    data = write_pairs(
-        dev=[("dog", "cat", 1.0), ("man", "cat", 2.0)],
-        test=[("dog", "cat", 1.0), ("man", "cat", 2.0)],
-    )
+    rows = [("dog", "cat", 1.0), ("man", "cat", 2.0)]
+    data = write_pairs(dev=rows, test=rows)
     found = analyse(encoder, material_of(data=data), ["tokens", "layers"])
     assert found["tokens"]["reason"] == "no test sentence of STS-B has 8 to 14 words to compare"
     assert found["layers"]["reason"] == "no test sentence of STS-B has two tokens"
@@ -499,9 +463,8 @@ def test_other_data(
     corpus = tmp_path / "short.txt"
     corpus.write_text("a dog\na dog\n \na cat\n")
     found = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
-    assert (
-        found["reason"] == f"corpus '{corpus}' has 2 distinct sentences, fewer than a batch of 16"
-    )
+    why = f"corpus '{corpus}' has 2 distinct sentences, fewer than a batch of 16"
+    assert found["reason"] == why
 
 
 def test_mistakes_are_not_reasons(material_of: Materials, write_pairs: Any) -> None:
@@ -545,6 +508,7 @@ def test_a_real_backbone_on_real_text(tmp_path: Path, monkeypatch: pytest.Monkey
     neighbours."""
     monkeypatch.setattr(module, "POOL", 2048)
     monkeypatch.setattr(module, "REPEATS", 20)
+    monkeypatch.setattr(sts, "SPLITS", ("dev", "test"))  # train is two thirds of the encoding
     run = resolve(
         "untrained[pooler=cls_before_pooler]",
         backbone_name="wiki-minilm",
@@ -554,7 +518,7 @@ def test_a_real_backbone_on_real_text(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     encoder = load_encoder("wiki-minilm", pooler="cls_before_pooler")
     found = analyse(encoder, Material(run, tmp_path), NAMES)
-    assert found["alignment"]["STS-B"]["all"]["sentences"] == 2 * (5749 + 1500 + 1379)
+    assert found["alignment"]["STS-B"]["all"]["sentences"] == 2 * (1500 + 1379)
     for part in found["alignment"]["STS-B"].values():
         assert 0 < part["alignment"] < part["alignment_dclr"] < 1
         assert -4 < part["uniformity_distinct"] < part["uniformity"] < -1
@@ -572,17 +536,10 @@ def test_a_real_backbone_on_real_text(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_corpus, tmp_path):
-    run = resolve(
-        "untrained[pooler=avg]",
-        backbone_name=str(tiny_bert),
-        corpus=str(tiny_corpus),
-        data=str(tiny_data),
-        seed=None,
-    )
+    run = tiny_run("untrained[pooler=avg]", tiny_bert, tiny_data, tiny_corpus)
     # The suite's own data are others than this run's.
-    write_json(
-        tmp_path / "inputs" / "data.json", {"kind": "data", "name": "world", "sha256": "0" * 64}
-    )
+    stamp = {"kind": "data", "name": "world", "sha256": "0" * 64}
+    write_json(tmp_path / "inputs" / "data.json", stamp)
     out = tmp_path / "analyses" / "run.json"
     analyse_run(run, tmp_path, ["cosines"], out, "cpu")
     first = read_json(out)
@@ -594,13 +551,7 @@ def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_c
 
 
 def test_an_analysis_carries_the_sums_of_what_it_read(tiny_bert, tiny_data, tiny_corpus, tmp_path):
-    run = resolve(
-        "untrained",
-        backbone_name=str(tiny_bert),
-        corpus=str(tiny_corpus),
-        data=str(tiny_data),
-        seed=None,
-    )
+    run = tiny_run("untrained", tiny_bert, tiny_data, tiny_corpus)
     parts = [sts.read("STS-B", tiny_data, split) for split in sts.SPLITS]
     corpus = [corpus_identity(tiny_corpus)]
     for names, tasks, corpora in (

@@ -62,18 +62,15 @@ def test_the_threads_of_a_job_are_shared(
     """Snakemake gives a job's threads by these names, and sums of floats depend on them."""
     monkeypatch.setenv("OMP_NUM_THREADS", "6")
     monkeypatch.setenv("MKL_NUM_THREADS", "1")
-    run_together(
-        [
-            ["sh", "-c", f"echo $OMP_NUM_THREADS $MKL_NUM_THREADS > {tmp_path}/{name}"]
-            for name in "abc"
-        ]
-    )
+    script = f"echo $OMP_NUM_THREADS $MKL_NUM_THREADS > {tmp_path}"
+    run_together([["sh", "-c", f"{script}/{name}"] for name in "abc"])
     assert [(tmp_path / name).read_text().split() for name in "abc"] == [["2", "1"]] * 3
 
 
 def test_all_are_at_work_at_once(as_given: Path, tmp_path: Path) -> None:
     for own, other in (("a", "b"), ("b", "a")):  # each waits for the other
-        script = f"touch {own}; for i in $(seq 200); do test -e {other} && exit 0; sleep 0.05; done; exit 1"
+        wait = f"for i in $(seq 200); do test -e {other} && exit 0; sleep 0.05; done"
+        script = f"touch {own}; {wait}; exit 1"
         (tmp_path / f"{own}.sh").write_text(f"cd {tmp_path}\n{script}\n")
     assert run_together([["sh", str(tmp_path / "a.sh")], ["sh", str(tmp_path / "b.sh")]]) == 0
 
@@ -91,7 +88,8 @@ def test_real_commands_run_and_their_mistakes_are_said(capfd: pytest.CaptureFixt
 def test_they_end_with_their_parent(as_given: Path, tmp_path: Path, number: int) -> None:
     """SIGTERM reaches them as SIGTERM, so that they write a checkpoint; a killed parent's kernel
     sends it."""
-    child = f"trap 'echo told > {tmp_path}/told; exit 75' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
+    trap = f"trap 'echo told > {tmp_path}/told; exit 75' TERM"
+    child = f"{trap}; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
     program = (
         f"import sys; sys.executable = {str(as_given)!r}\n"
         "from bench.stages.together import run_together\nfrom bench.utils import interrupts\n"

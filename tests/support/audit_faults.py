@@ -1,14 +1,16 @@
-"""Faults to plant in consistent tables: what `plant_<kind>` changes, the audit must find as that
-kind."""
+"""Faults to plant in consistent tables: what `plant_<kind>` changes, the audit must find so."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import pandas as pd
 
 from bench.datasets.tasks import STS_TASKS
 from tests.support.audit_tables import PAPERS, consistent, mean
+
+Changes = Callable[[dict[str, float]], dict[str, float]]
 
 
 class Tables:
@@ -35,22 +37,17 @@ class Tables:
             assert chosen.sum() == 1
             self.numbers.loc[chosen, "value"] = round(value, 2)
         if average:
-            values = self.values(*place, **more)
-            center = mean(
-                [Fraction(repr(value)) for task, value in values.items() if task != "Avg"]
-            )
+            figures = _tasks(self.values(*place, **more)).values()
+            center = mean([Fraction(repr(value)) for value in figures])
             self.change({"Avg": float(round(center, 2))}, *place, average=False, **more)
 
     def print_everywhere(self, method: str) -> None:
         """Have a quoted row, which is left out of some papers, in all of them."""
-        rows = self.numbers[
-            (self.numbers["method"] == method) & (self.numbers["table"] == "Table 1")
-        ]
+        rows = self.numbers[self.numbers["method"].eq(method) & self.numbers["table"].eq("Table 1")]
         pattern = rows[rows["source"] == rows["source"].iloc[0]]
+        everywhere = [pattern.assign(source=source) for source in PAPERS]
         rest = self.numbers.drop(rows.index)
-        self.numbers = pd.concat(
-            [rest, *(pattern.assign(source=source) for source in PAPERS)], ignore_index=True
-        )
+        self.numbers = pd.concat([rest, *everywhere], ignore_index=True)
 
 
 def _tasks(values: dict[str, float]) -> dict[str, float]:
@@ -58,37 +55,8 @@ def _tasks(values: dict[str, float]) -> dict[str, float]:
 
 
 OTHER = ("second", "Table 1", "Other-second")  # an own row that stands nowhere else
-OTHER_TRANSFER = ("second", "Table 2", "Other-second")
 OWN = ("second", "Table 1", "Own-second")
 QUOTED = ("second", "Table 1", "Alpha")
-
-
-def plant_average(t: Tables) -> None:
-    t.change({"Avg": t.values(*OTHER)["Avg"] + 0.02}, *OTHER, average=False)
-
-
-def plant_rounding(t: Tables) -> None:
-    t.change({"Avg": t.values(*OTHER)["Avg"] + 0.01}, *OTHER, average=False)
-
-
-def plant_unattainable(t: Tables) -> None:
-    t.change({"TREC": 89.10}, *OTHER_TRANSFER)
-
-
-def plant_runs(t: Tables) -> None:
-    t.change({"TREC": 88.64}, *OTHER_TRANSFER)
-
-
-def plant_range(t: Tables) -> None:
-    t.change({"STS-B": 100.31}, *OTHER)
-
-
-def plant_chance(t: Tables) -> None:
-    t.change({"CoordinationInversion": 49.9}, "third", "Table 6", "Own-third", average=False)
-
-
-def plant_chance_of_a_majority(t: Tables) -> None:
-    t.change({"MPQA": 68.76}, *OTHER_TRANSFER)
 
 
 def plant_copy(t: Tables) -> None:
@@ -105,45 +73,16 @@ def plant_shift(t: Tables) -> None:
     t.change({task: value - 7 for task, value in figures.items()}, *OTHER)
 
 
-def plant_shift_under_one_label(t: Tables) -> None:
-    row = ("second", "Table 1", "Beta")
-    t.change({task: value + 1.5 for task, value in _tasks(t.values(*row)).items()}, *row)
-
-
-def plant_label_with_one_figure_in_another_place(t: Tables) -> None:
-    row = ("second", "Table 1", "Beta")
-    figures = t.values(*row)
-    t.change({"STS13": figures["SICK-R"], "SICK-R": figures["SICK-R"] + 1.5}, *row)
-
-
-def plant_swap(t: Tables) -> None:
-    figures = t.values(*QUOTED)
-    t.change({"STS13": figures["SICK-R"], "SICK-R": figures["STS13"]}, *QUOTED)
-
-
 def plant_cells(t: Tables) -> None:
     # Both averages fit the row: one is rounded, one truncated.
-    figures = dict.fromkeys(STS_TASKS, 80.0) | {
-        "STS12": 80.05,
-        "STS13": 79.36,
-        "STS14": 81.12,
-    }  # mean 80.0757
+    figures = dict.fromkeys(STS_TASKS, 80.0)
+    figures |= {"STS12": 80.05, "STS13": 79.36, "STS14": 81.12}  # mean 80.0757
     for source, average in (("first", 80.08), ("second", 80.07), ("third", 80.08)):
         t.change(figures | {"Avg": average}, source, "Table 1", "Beta", average=False)
 
 
-def plant_label(t: Tables) -> None:
-    t.change({"STS14": 81.35}, "second", "Table 1", "Beta")
-
-
-def plant_untrained(t: Tables) -> None:
-    row = ("first", "Table 4", "BERT")
-    figures = t.values(*row, variant="bs=128, cls")
-    t.change({"STS16": figures["STS16"] - 0.77}, *row, variant="bs=128, cls")
-
-
 def plant_label_of_a_model_that_is_not_trained(t: Tables) -> None:
-    """Another paper's figures are not those of the first; no batch size does that."""
+    # Another paper's figures are not those of the first; no batch size does that.
     row = ("second", "Table 1", "BERT")
     figures = {"STS16": 81.11}
     t.change(figures, *row, variant="cls")
@@ -173,35 +112,13 @@ def plant_split(t: Tables) -> None:
     t.change({"STS-B": own["STS-B"], "Avg": own["Avg"]}, *dev, variant="k=3", average=False)
 
 
-def plant_text(t: Tables) -> None:
-    row = ("first", "Abstract", "Own-first")
-    t.change({"Avg": t.values(*row)["Avg"] + 0.3}, *row, average=False)
-
-
-def plant_text_below_a_figure(t: Tables) -> None:
-    row = ("first", "Figure 1 text", "Own-first")
-    t.change({"Avg": t.values(*row)["Avg"] - 0.3}, *row, average=False)
-
-
-def plant_difference(t: Tables) -> None:
-    row = ("third", "Introduction", "Own-third minus Alpha")
-    t.change({"Avg": t.values(*row)["Avg"] - 0.04}, *row, average=False)
-
-
 def plant_resting(t: Tables) -> None:
-    claim, row = (
-        ("third", "Introduction", "Own-third minus Alpha"),
-        ("third", "Table 1", "Own-third"),
-    )
+    claim, row = ("Introduction", "Own-third minus Alpha"), ("third", "Table 1", "Own-third")
     large = {"backbone": "large"}
     average = t.values(*row, **large)["Avg"] + 0.5
     t.change({"Avg": average}, *row, average=False, **large)
-    t.change(
-        {"Avg": average - t.values("third", "Table 1", "Alpha", **large)["Avg"]},
-        *claim,
-        average=False,
-        **large,
-    )
+    gain = average - t.values("third", "Table 1", "Alpha", **large)["Avg"]
+    t.change({"Avg": gain}, "third", *claim, average=False, **large)
 
 
 # What follows of necessity from the fault that is planted.
@@ -211,8 +128,47 @@ ALONGSIDE = {
     "copy_of_a_row_that_is_quoted_from_elsewhere": {"resting"},
     "partial_of_a_row_that_is_quoted": {"resting"},
 }
-FAULTS = {
-    name.removeprefix("plant_"): plant
-    for name, plant in list(globals().items())
-    if name.startswith("plant_")
+PLANTS = [(name, plant) for name, plant in globals().items() if name.startswith("plant_")]
+FAULTS = {name.removeprefix("plant_"): plant for name, plant in PLANTS}
+
+
+def changed(
+    *place: str, to: Changes, average: bool = True, **more: str
+) -> Callable[[Tables], None]:
+    """A fault of one row, from its figures."""
+
+    def plant(t: Tables) -> None:
+        t.change(to(t.values(*place, **more)), *place, average=average, **more)
+
+    return plant
+
+
+OTHER_TRANSFER = ("second", "Table 2", "Other-second")
+BETA = ("second", "Table 1", "Beta")
+TEXT = ("first", "Figure 1 text", "Own-first")
+PROBED = ("third", "Table 6", "Own-third")
+GAIN = ("third", "Introduction", "Own-third minus Alpha")
+UNTRAINED = {"variant": "bs=128, cls"}
+FAULTS |= {
+    "average": changed(*OTHER, to=lambda f: {"Avg": f["Avg"] + 0.02}, average=False),
+    "rounding": changed(*OTHER, to=lambda f: {"Avg": f["Avg"] + 0.01}, average=False),
+    "unattainable": changed(*OTHER_TRANSFER, to=lambda f: {"TREC": 89.10}),
+    "runs": changed(*OTHER_TRANSFER, to=lambda f: {"TREC": 88.64}),
+    "range": changed(*OTHER, to=lambda f: {"STS-B": 100.31}),
+    "chance": changed(*PROBED, to=lambda f: {"CoordinationInversion": 49.9}, average=False),
+    "chance_of_a_majority": changed(*OTHER_TRANSFER, to=lambda f: {"MPQA": 68.76}),
+    "shift_under_one_label": changed(*BETA, to=lambda f: {x: f[x] + 1.5 for x in _tasks(f)}),
+    "label_with_one_figure_in_another_place": changed(
+        *BETA, to=lambda f: {"STS13": f["SICK-R"], "SICK-R": f["SICK-R"] + 1.5}
+    ),
+    "swap": changed(*QUOTED, to=lambda f: {"STS13": f["SICK-R"], "SICK-R": f["STS13"]}),
+    "label": changed(*BETA, to=lambda f: {"STS14": 81.35}),
+    "untrained": changed(
+        "first", "Table 4", "BERT", to=lambda f: {"STS16": f["STS16"] - 0.77}, **UNTRAINED
+    ),
+    "text": changed(
+        "first", "Abstract", "Own-first", to=lambda f: {"Avg": f["Avg"] + 0.3}, average=False
+    ),
+    "text_below_a_figure": changed(*TEXT, to=lambda f: {"Avg": f["Avg"] - 0.3}, average=False),
+    "difference": changed(*GAIN, to=lambda f: {"Avg": f["Avg"] - 0.04}, average=False),
 }

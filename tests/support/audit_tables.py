@@ -1,8 +1,7 @@
-"""Printed tables of three invented papers, consistent with themselves and each other: what an audit
-must not object to.
+"""Printed tables of three invented papers, consistent with themselves and each other.
 
-Figures are drawn with a seed and not by hypothesis, which likes equal ones: rows that agree are
-what is looked for.
+Figures are drawn with a seed and not by hypothesis, which likes equal ones: an audit looks for
+rows that agree.
 """
 
 from __future__ import annotations
@@ -41,22 +40,15 @@ class Row:
 
     def __init__(self, draw: Random, tasks: tuple[str, ...], style: str, places: int = 2) -> None:
         true = [self._figure(draw, task) for task in tasks]
-        cells = [
-            truncated(value, places) if style == "truncated" else round(value, places)
-            for value in true
-        ]
-        if style == "half up":
-            cells = [half_up(value, places) for value in true]
-        self.true = mean(cells if style == "printed" else true)
-        average = (
-            truncated
-            if style in ("truncated average", "truncated")
-            else half_up
-            if style == "half up"
-            else round
-        )
+        figure, average = {
+            "half up": (half_up, half_up),
+            "truncated": (truncated, truncated),
+            "truncated average": (round, truncated),
+        }.get(style, (round, round))
         if style == "truncated" and draw.random() < 0.5:
             average = round
+        cells = [figure(value, places) for value in true]
+        self.true = mean(cells if style == "printed" else true)
         self.cells = dict(zip(tasks, cells, strict=True)) | {"Avg": average(self.true, places)}
 
     @staticmethod
@@ -67,8 +59,7 @@ class Row:
 
 
 def consistent(seed: int, style: str = "printed") -> pd.DataFrame:
-    """The printed numbers of three papers in the form of `bench.reported.printed`; `style` "any"
-    mixes `STYLES`."""
+    """Three papers' numbers as `bench.reported.printed` has them; `style` "any" mixes `STYLES`."""
     draw = Random(seed)
     lines: list[list[object]] = []
 
@@ -77,27 +68,17 @@ def consistent(seed: int, style: str = "printed") -> pd.DataFrame:
         table: str,
         label: tuple[str, str, str],
         cells: dict[str, Fraction],
-        **more: str,
+        *,
+        split: str = "test",
+        metric: str = "",
+        quoted: str = "",
     ) -> None:
         tasks = list(cells)
         draw.shuffle(tasks)
-        metric = more.get(
-            "metric", "accuracy" if set(tasks) & {*TRANSFER_TASKS, "Depth"} else "spearman"
-        )
+        metric = metric or ("accuracy" if {*TRANSFER_TASKS, "Depth"} & {*tasks} else "spearman")
         for task in tasks:
-            split = more.get("split", "test")
-            lines.append(
-                [
-                    source,
-                    table,
-                    *label,
-                    task,
-                    split,
-                    metric,
-                    float(cells[task]),
-                    more.get("quoted", ""),
-                ]
-            )
+            place = [source, table, *label, task, split, metric]
+            lines.append([*place, float(cells[task]), quoted])
 
     def new_row(tasks: tuple[str, ...], places: int = 2) -> Row:
         return Row(draw, tasks, draw.choice(STYLES) if style == "any" else style, places)
@@ -115,7 +96,11 @@ def consistent(seed: int, style: str = "printed") -> pd.DataFrame:
         }.items()
     }
     low = {"Depth": 20, "Length": 40, "CoordinationInversion": 51}
-    probed = {task: Fraction(draw.randint(10 * at, 10 * at + 90), 10) for task, at in low.items()}
+
+    def probing() -> dict[str, Fraction]:
+        return {task: Fraction(draw.randint(10 * at, 10 * at + 90), 10) for task, at in low.items()}
+
+    probed = probing()
     firsts: Row | None = None
     for source in PAPERS:
         own, large, other = new_row(STS_TASKS), new_row(STS_TASKS), new_row(STS_TASKS)
@@ -126,53 +111,34 @@ def consistent(seed: int, style: str = "printed") -> pd.DataFrame:
                 print_row(source, "Table 2", label, transfer.cells, quoted=QUOTED)
         if firsts is not None:
             # The source that a row names may call it otherwise.
-            print_row(
-                source,
-                "Table 1",
-                ("First's", "base", ""),
-                firsts.cells,
-                quoted="Somebody 2021 (first)",
-            )
+            label = ("First's", "base", "")
+            print_row(source, "Table 1", label, firsts.cells, quoted="Somebody 2021 (first)")
         firsts = firsts or own
+        ours = (f"Other-{source}", "base", "(ours)")
         print_row(source, "Table 1", (name, "base", "k=3"), own.cells)
         print_row(source, "Table 1", (name, "large", "k=3"), large.cells)
-        print_row(source, "Table 1", (f"Other-{source}", "base", "(ours)"), other.cells)
+        print_row(source, "Table 1", ours, other.cells)
         print_row(source, "Table 2", (name, "base", "k=3"), new_row(TRANSFER_TASKS).cells)
-        print_row(
-            source, "Table 2", (f"Other-{source}", "base", "(ours)"), new_row(TRANSFER_TASKS).cells
-        )
+        print_row(source, "Table 2", ours, new_row(TRANSFER_TASKS).cells)
 
         alpha = public["Alpha", "base", ""][0]
         for tau in ("0.01", "0.05", "0.1"):
-            for label, row in ((name, own), ("Alpha", alpha), (f"Other-{source}", other)):
+            for method, row in ((name, own), ("Alpha", alpha), (f"Other-{source}", other)):
                 shown = row if tau == "0.05" else new_row(STS_TASKS)
-                print_row(
-                    source, "Table 3", (label, "base", f"tau={tau}"), {"Avg": shown.cells["Avg"]}
-                )
+                label = (method, "base", f"tau={tau}")
+                print_row(source, "Table 3", label, {"Avg": shown.cells["Avg"]})
+        untrained = public["BERT", "base", "cls"][0].cells
         for size in (64, 128):
             # What is not trained has no batch size, what is trained has the default one in Table 1.
-            print_row(
-                source,
-                "Table 4",
-                ("BERT", "base", f"bs={size}, cls"),
-                public["BERT", "base", "cls"][0].cells,
-            )
+            print_row(source, "Table 4", ("BERT", "base", f"bs={size}, cls"), untrained)
             shown = own if size == 64 else new_row(STS_TASKS)
             print_row(source, "Table 4", (name, "base", f"bs={size}"), shown.cells)
         for k in (1, 2, 3, 4):
             dev = new_row(STS_TASKS).cells
-            print_row(
-                source,
-                "Table 5",
-                (name, "base", f"k={k}"),
-                {t: dev[t] for t in ("STS-B", "Avg")},
-                split="dev",
-            )
+            shown = {task: dev[task] for task in ("STS-B", "Avg")}
+            print_row(source, "Table 5", (name, "base", f"k={k}"), shown, split="dev")
         print_row(source, "Table 6", ("BERT", "base", ""), probed)
-        own_probed = {
-            task: Fraction(draw.randint(10 * at, 10 * at + 90), 10) for task, at in low.items()
-        }
-        print_row(source, "Table 6", (name, "base", ""), own_probed)
+        print_row(source, "Table 6", (name, "base", ""), probing())
 
         # The text repeats, rounds, truncates and subtracts.
         average = own.cells["Avg"]

@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-MISSING = (
-    None
-    if CHROMIUM and DRIVER
-    else "no chromium and chromedriver (Debian: chromium, chromium-driver)"
-)
-SWITCHES = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+NEEDED = "no chromium and chromedriver (Debian: chromium, chromium-driver)"
+MISSING = None if CHROMIUM and DRIVER else NEEDED
+SWITCHES = ["--headless", "--no-sandbox", "--no-first-run"]
+OFF = ["gpu", "quic", "background-networking", "component-update", "sync"]
 # How WebDriver writes keys that print nothing: https://www.w3.org/TR/webdriver2/#keyboard-actions
 KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "Left": "\ue012", "Up": "\ue013",
         "Right": "\ue014", "Down": "\ue015"}  # fmt: skip
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element's reference, from the same standard
+# The key of an element's reference, from the same standard.
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
 class Browser:
@@ -34,11 +32,9 @@ class Browser:
 
     def __init__(self, server: str, profile: str) -> None:
         self.at = f"{server}/session"
-        options = {"binary": CHROMIUM, "args": [*SWITCHES, f"--user-data-dir={profile}"]}
-        wanted = {
-            "goog:chromeOptions": options,
-            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
-        }
+        words = [*SWITCHES, *(f"--disable-{name}" for name in OFF), f"--user-data-dir={profile}"]
+        wanted = {"goog:chromeOptions": {"binary": CHROMIUM, "args": words}}
+        wanted |= {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         answer = self._ask("POST", "", {"capabilities": {"alwaysMatch": wanted}})
         self.at += f"/{answer['sessionId']}"
 
@@ -71,24 +67,15 @@ class Browser:
 
     def press(self, *keys: str) -> None:
         """Keys, one after another, to whatever has the focus."""
-        strokes = [
-            {"type": kind, "value": KEYS.get(key, key)}
-            for key in keys
-            for kind in ("keyDown", "keyUp")
-        ]
-        self._ask(
-            "POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}
-        )
+        both = [(KEYS.get(key, key), kind) for key in keys for kind in ("keyDown", "keyUp")]
+        strokes = [{"type": kind, "value": key} for key, kind in both]
+        source = {"type": "key", "id": "keyboard", "actions": strokes}
+        self._ask("POST", "/actions", {"actions": [source]})
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
         """The size of what is seen, and the preferred colours."""
-        self.command(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
+        seen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.command("Emulation.setDeviceMetricsOverride", **seen)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.command("Emulation.setEmulatedMedia", features=features)
 
@@ -102,15 +89,10 @@ class Browser:
 
     def requests(self) -> list[str]:
         """The addresses that were asked for since this was asked last."""
-        entries = [
-            json.loads(entry["message"])["message"]
-            for entry in self._ask("POST", "/se/log", {"type": "performance"})
-        ]
-        return [
-            entry["params"]["request"]["url"]
-            for entry in entries
-            if entry["method"] == "Network.requestWillBeSent"
-        ]
+        entries = self._ask("POST", "/se/log", {"type": "performance"})
+        said = [json.loads(entry["message"])["message"] for entry in entries]
+        sent = [each["params"] for each in said if each["method"] == "Network.requestWillBeSent"]
+        return [each["request"]["url"] for each in sent]
 
 
 @contextmanager
@@ -121,11 +103,8 @@ def chromium() -> Iterator[Browser]:
         driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True)
         assert driver.stdout is not None
         try:
-            port = next(
-                found[1]
-                for line in driver.stdout
-                if (found := re.search(r"successfully on port (\d+)", line))
-            )
+            said = next(line for line in driver.stdout if "successfully on port" in line)
+            port = re.findall(r"\d+", said)[-1]
             browser = Browser(f"http://127.0.0.1:{port}", profile)
             try:
                 yield browser

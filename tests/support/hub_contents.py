@@ -46,6 +46,5 @@ def left_behind(folder: Path) -> list[str]:
 
 def fetch(tmp_path: Path, *words: str) -> int:
     """The status of `python -m bench fetch`."""
-    return main(
-        ["fetch", *words, "--suite", str(tmp_path), "--out", str(tmp_path / "fetched.json")]
-    )
+    places = ["--suite", str(tmp_path), "--out", str(tmp_path / "fetched.json")]
+    return main(["fetch", *words, *places])

@@ -1,11 +1,9 @@
-"""Trainings that are killed: a process that has trained once forks one for each, and real signals
-end it.
+"""Trainings that are killed: a process that has trained once forks one for each.
 
 What they share is what was imported. A training counts what Python does in each of its phases, and
-sends itself SIGKILL
-at a chosen event of a phase: before a rename, between two syncs, within a step. Or the kill comes
-from outside at a chosen time, which also hits the middle of a write. `python kills.py` is the
-process that forks; a request is a line of JSON.
+sends itself SIGKILL at a chosen event of a phase: before a rename, between two syncs, within a
+step. Or the kill comes from outside at a chosen time, which also hits the middle of a write.
+`python kills.py` is the process that forks; a request is a line of JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,36 +35,26 @@ PHASES = {  # and the functions that are the whole of them
 
 @dataclass(frozen=True)
 class Sitting:
-    """How a training's process ended.
+    """How a training's process ended."""
 
-    Attributes:
-        status: its exit status; -9 when it was killed.
-        phase: the one it was last seen in, or "" between two.
-        counts: events in each phase, as far as the process could tell.
-        seconds: from its fork to its end.
-    """
-
-    status: int
-    phase: str
-    counts: Counter[str]
-    seconds: float
+    status: int  # -9 when it was killed
+    phase: str  # the one it was last seen in, or "" between two
+    counts: Counter[str]  # events in each phase, as far as the process could tell
+    seconds: float  # from its fork to its end
 
 
 class Watch:
     """Counts a process's calls and returns by phase, and kills it at one of them."""
 
-    def __init__(self, phase: str | None, event: int, seen: mmap.mmap, report: int) -> None:
+    def __init__(self, phase: str, event: int, seen: mmap.mmap, report: int) -> None:
         self.phase, self.event, self.seen, self.report = phase, event, seen, report
         self.counts: Counter[str] = Counter()
         self.stack: list[tuple[FrameType, str]] = []
 
     def __call__(self, frame: FrameType, kind: str, argument: Any) -> None:
         code = frame.f_code
-        found = (
-            PHASES.get((code.co_filename.rpartition("/")[2], code.co_name))
-            if kind == "call"
-            else None
-        )
+        place = code.co_filename.rpartition("/")[2], code.co_name
+        found = PHASES.get(place) if kind == "call" else None
         if found and (found != "end" or not self.stack):  # an export writes JSON too
             self.stack.append((frame, found))
             self._show()
@@ -105,9 +92,9 @@ def _train(request: dict[str, Any], seen: mmap.mmap, report: int) -> int:
     return status
 
 
-def _wait(process: int, delay: float | None) -> int:
-    """The status of a process, which is killed after a delay."""
-    if delay is not None:
+def _wait(process: int, delay: float) -> int:
+    """The status of a process, which is killed after a delay that is not negative."""
+    if delay >= 0:
         time.sleep(delay)  # a child that has ended waits for us, so its number is still its own
         os.kill(process, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -132,13 +119,8 @@ def serve() -> None:
         with open(reading, "rb") as stream:
             counts = json.loads(stream.read() or b"{}")
         phase = bytes(seen[:16]).rstrip(b"\0").decode()
-        answer = {
-            "status": status,
-            "phase": phase,
-            "counts": counts,
-            "seconds": time.monotonic() - started,
-        }
-        print(json.dumps(answer), flush=True)
+        answer = {"status": status, "phase": phase, "counts": counts}
+        print(json.dumps(answer | {"seconds": time.monotonic() - started}), flush=True)
 
 
 class Trainings:
@@ -149,19 +131,13 @@ class Trainings:
         output: the file of what the others print.
     """
 
-    def __init__(self, first: Sequence[str], output: Path) -> None:
-        self.output = output
-        environment = os.environ | {
-            "PYTHONPATH": str(ROOT),
-            "CUDA_VISIBLE_DEVICES": "",
-            "OMP_NUM_THREADS": "1",
-        }
+    def __init__(self, first: list[str], output: Path) -> None:
+        self.output = str(output)
+        own = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": os.environ | own}
         command = [sys.executable, str(Path(__file__))]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        assert self._process.stdin
-        print(json.dumps(list(first)), file=self._process.stdin, flush=True)
+        self._process = subprocess.Popen(command, text=True, **options)
+        self._tell(first)
 
     def __enter__(self) -> Trainings:
         return self
@@ -169,35 +145,21 @@ class Trainings:
     def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=60)
 
+    def _tell(self, content: Any) -> None:
+        print(json.dumps(content), file=self._process.stdin, flush=True)
+
     def run(
-        self,
-        words: Sequence[str],
-        interval: float,
-        phase: str | None = None,
-        event: int = 0,
-        delay: float | None = None,
+        self, words: list[str], interval: float, phase: str = "", event: int = 0, delay: float = -1
     ) -> Sitting:
-        """Run a command to its end, to an event of a phase, or for some time.
+        """Run a command to its end, to an event of a phase, or for some seconds (`delay` >= 0).
 
         Args:
             interval: seconds between checkpoints.
         """
-        request = {
-            "words": list(words),
-            "interval": interval,
-            "phase": phase,
-            "event": event,
-            "delay": delay,
-        }
-        assert self._process.stdin
-        assert self._process.stdout
-        print(
-            json.dumps(request | {"output": str(self.output)}), file=self._process.stdin, flush=True
-        )
+        request = {"words": words, "interval": interval, "phase": phase, "event": event}
+        self._tell(request | {"delay": delay, "output": self.output})
         answer = json.loads(self._process.stdout.readline())
-        return Sitting(
-            answer["status"], answer["phase"], Counter(answer["counts"]), answer["seconds"]
-        )
+        return Sitting(**answer | {"counts": Counter(answer["counts"])})
 
 
 if __name__ == "__main__":

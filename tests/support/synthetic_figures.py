@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
@@ -16,23 +17,17 @@ from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import write_suite
 
-SENTENCE = "[CLS] a man with a hard hat is un ##load ##ing boxes from the truck near the station . [SEP]".split()  # noqa: SIM905
+TEXT = "[CLS] a man with a hard hat is un ##load ##ing boxes from a truck near the station . [SEP]"
+SENTENCE = TEXT.split()
 
 
-def curve(
-    run: random.Random, draw: random.Random, steps: int, every: int = 125
-) -> list[dict[str, float]]:
-    """A training that rises quickly, then wavers; `run` decides where it goes, `draw` what the seed
-    adds."""
-    rate, best, gain, low = (
-        run.uniform(3, 6),
-        run.uniform(79, 84),
-        run.uniform(0.04, 0.14),
-        run.uniform(-2.9, -2.1),
-    )
+def curve(run: random.Random, draw: random.Random, steps: int) -> list[dict[str, float]]:
+    """A training that rises quickly, then wavers; `run` decides where to, `draw` the rest."""
+    rate, best = run.uniform(3, 6), run.uniform(79, 84)
+    gain, low = run.uniform(0.04, 0.14), run.uniform(-2.9, -2.1)
     return [
         {
-            "step": every * i,
+            "step": 125 * i,
             "loss": 0.1 / i,
             "dev": best - 14 * math.exp(-i / rate) + draw.gauss(0, 0.3),
             "alignment": 0.28 - gain * math.exp(-i / rate) + draw.gauss(0, 0.001),
@@ -45,73 +40,48 @@ def curve(
 def geometry(run: random.Random, draw: random.Random) -> dict[str, Any]:
     """An analysis of alignment."""
     alignment, uniformity = run.uniform(0.18, 0.26), run.uniform(-2.9, -2.1)
-    sizes = {"pairs": 338, "sentences": 2758}
-    return {
-        "STS-B": {
-            part: {
-                "alignment": alignment + draw.gauss(0, 0.003),
-                "uniformity": uniformity + draw.gauss(0, 0.02),
-                **sizes,
-            }
-            for part in ("dev", "test", "all")
-        }
-    }
+
+    def part() -> dict[str, float]:
+        found = {"alignment": alignment + draw.gauss(0, 0.003)}
+        found |= {"uniformity": uniformity + draw.gauss(0, 0.02)}
+        return found | {"pairs": 338, "sentences": 2758}
+
+    return {"STS-B": {name: part() for name in ("dev", "test", "all")}}
 
 
 def layers(run: random.Random, draw: random.Random, depth: int) -> dict[str, Any]:
     def rising(count: int, top: float) -> list[float]:
-        return [
-            0.5 + (top - 0.5) * i / max(count - 1, 1) + draw.gauss(0, 0.01) for i in range(count)
-        ]
+        slope = (top - 0.5) / max(count - 1, 1)
+        return [0.5 + slope * i + draw.gauss(0, 0.01) for i in range(count)]
 
     top = run.uniform(0.7, 0.96)
-    return {
-        "depth": depth,
-        "setsim": {"cls": rising(depth - 1, top), "mean": rising(depth - 1, top - 0.05)},
-        "toksim": {
-            "without_special": rising(depth + 1, top),
-            "with_special": rising(depth + 1, top - 0.08),
-        },
-        "sentences": 2758,
-    }
+    sets = {"cls": rising(depth - 1, top), "mean": rising(depth - 1, top - 0.05)}
+    tokens = {"without_special": rising(depth + 1, top)}
+    tokens |= {"with_special": rising(depth + 1, top - 0.08)}
+    return {"depth": depth, "setsim": sets, "toksim": tokens, "sentences": 2758}
 
 
 def tokens(draw: random.Random, depth: int) -> dict[str, Any]:
     size = len(SENTENCE)
     base = draw.uniform(0.3, 0.8)
-    half = [[draw.uniform(base, 1.0) for _ in range(size)] for _ in range(size)]
-    cosines = [
-        [1.0 if i == j else half[min(i, j)][max(i, j)] for j in range(size)] for i in range(size)
-    ]
-    return {"sentence": " ".join(SENTENCE), "tokens": SENTENCE, "layer": depth, "cosines": cosines}
+    half = np.triu([[draw.uniform(base, 1.0) for _ in range(size)] for _ in range(size)], 1)
+    cosines = (half + half.T + np.eye(size)).tolist()
+    return {"sentence": TEXT, "tokens": SENTENCE, "layer": depth, "cosines": cosines}
 
 
 def in_batch(draw: random.Random) -> dict[str, Any]:
-    sizes = [16, 32, 64, 128, 256, 512, 1024]
-    mean = [
-        [0.3 + 0.05 * math.log2(size) - 0.04 * rank + draw.gauss(0, 0.003) for rank in range(4)]
-        for size in sizes
-    ]
-    noise = [[0.03 + 0.008 * math.log2(size) - 0.006 * rank for rank in range(4)] for size in sizes]
-    return {
-        "sizes": sizes,
-        "ranks": 4,
-        "repeats": 100,
-        "mean": mean,
-        "noise": noise,
-        "corpus": "wiki1m",
-    }
+    powers, ranks = range(4, 11), range(4)
+    mean = [[0.3 + 0.05 * p - 0.04 * r + draw.gauss(0, 0.003) for r in ranks] for p in powers]
+    noise = [[0.03 + 0.008 * p - 0.006 * r for r in ranks] for p in powers]
+    found = {"sizes": [2**p for p in powers], "ranks": 4, "repeats": 100, "corpus": "wiki1m"}
+    return found | {"mean": mean, "noise": noise}
 
 
-def cosines(draw: random.Random, pairs: int = 300) -> dict[str, Any]:
-    gold = [round(draw.uniform(0, 5), 1) for _ in range(pairs)]
+def cosines(draw: random.Random) -> dict[str, Any]:
+    gold = [round(draw.uniform(0, 5), 1) for _ in range(300)]
     width = draw.uniform(0.05, 0.12)
-    return {
-        "task": "STS-B",
-        "split": "test",
-        "gold": gold,
-        "cosine": [min(1.0, 0.35 + 0.1 * score + draw.gauss(0, width)) for score in gold],
-    }
+    cosine = [min(1.0, 0.35 + 0.1 * score + draw.gauss(0, width)) for score in gold]
+    return {"task": "STS-B", "split": "test", "gold": gold, "cosine": cosine}
 
 
 def wanted(figures: Sequence[PaperFigure], depth: int) -> dict[tuple[str, str], None]:
@@ -130,6 +100,10 @@ def _layer(text: str) -> int:
     return int(text.partition("layer=")[2].partition("]")[0])
 
 
+# An average of another kind, which no figure of scores shows.
+OTHER = {"task": "Avg", "split": "test", "metric": "accuracy", "aggregation": "all", "value": 9.0}
+
+
 def write_everything(
     folder: Path,
     *,
@@ -140,11 +114,9 @@ def write_everything(
     steps: int = 25,
     **more: Any,
 ) -> Path:
-    """Write a suite with the runs of the figures `only` (by id; all by default), each with scores,
-    curve, analyses.
+    """Write a suite with the runs of the figures `only` (by id), with scores, curve, analyses.
 
-    `stand_ins` maps a printed backbone to the one that is measured; others are left out where it is
-    given.
+    `stand_ins` maps printed backbones to those measured; others are left out where it is given.
     """
     figures = [figure for figure in load_figures() if only is None or figure.id in only]
     entries = []
@@ -154,22 +126,11 @@ def write_everything(
             base = random.Random(f"{text} {backbone}").uniform(72, 78)
             for seed in seeds:
                 draw = random.Random(f"{text} {backbone} {seed}")
-                scores = {
-                    task: base + 2 * place + draw.gauss(0, 0.5)
-                    for place, task in enumerate(STS_TASKS)
-                }
+                places = enumerate(STS_TASKS)
+                scores = {task: base + 2 * place + draw.gauss(0, 0.5) for place, task in places}
                 entry = {"method": method, "setting": setting, "seed": seed, "scores": scores}
-                # An average of another kind, which no figure of scores shows.
-                entry["records"] = [
-                    {
-                        "task": "Avg",
-                        "split": "test",
-                        "metric": "accuracy",
-                        "aggregation": "all",
-                        "value": 9.0,
-                    }
-                ]
-                entries.append(entry | {"backbone": (stand_ins or {}).get(backbone, backbone)})
+                entry |= {"records": [OTHER], "backbone": (stand_ins or {}).get(backbone, backbone)}
+                entries.append(entry)
     write_suite(folder, entries, stand_ins=stand_ins, **more)
     for number, entry in enumerate(entries):
         measured(folder, f"run{number:03d}", entry, depth, steps)
@@ -183,11 +144,8 @@ def measured(folder: Path, name: str, entry: Mapping[str, Any], depth: int, step
     content = read_json(path)
     points = curve(run, draw, steps)
     best = max(points, key=lambda point: point["dev"])
-    content["provenance"]["outcome"] |= {
-        "curve": points,
-        "best_step": best["step"],
-        "best_dev": best["dev"],
-    }
+    selected = {"best_step": best["step"], "best_dev": best["dev"]}
+    content["provenance"]["outcome"] |= {"curve": points, **selected}
     test = next(record for record in content["records"] if record["task"] == "STS-B")
     content["records"].append(test | {"split": "dev", "value": best["dev"], "aggregation": "all"})
     write_json(path, content)

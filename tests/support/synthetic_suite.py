@@ -48,49 +48,27 @@ def write_suite(
         scores = dict(scores or {})
         if scores and set(STS_TASKS) <= set(scores):
             scores.setdefault("Avg", average([scores[task] for task in STS_TASKS]))
-        common = {
-            "source": "sentbench",
-            "method": run["method"],
-            "backbone": run["backbone"],
-            "variant": run["setting"],
-        }
-        common |= {"seed": run["seed"], "split": "test", "metric": "spearman"}
-        records = [
-            common | {"task": task, "aggregation": "all", "value": value}
-            for task, value in scores.items()
-        ]
-        records += [
-            common | {"task": task, "aggregation": "mean", "value": 0.0}
-            for task in scores
-            if task != "Avg"
-        ]
-        records += [common | record for record in entry.get("records", [])]
-        provenance = {
-            "run": run,
-            "outcome": {
-                "status": status,
-                "reason": entry.get("reason"),
-                "step": 100 if trained else None,
-            }
-            | entry.get("outcome", {}),
-            "data": {"name": entry.get("data", data)},
-            "code": {"version": "0.1.0"},
-            "device": "cpu",
-        }
+        common = {name: run[name] for name in ("method", "backbone", "seed")}
+        common |= {"source": "sentbench", "variant": run["setting"]}
+        common |= {"split": "test", "metric": "spearman"}
+        own = [{"task": x, "aggregation": "all", "value": value} for x, value in scores.items()]
+        means = scores.keys() - {"Avg"}
+        own += [{"task": x, "aggregation": "mean", "value": 0.0} for x in scores if x in means]
+        records = [common | record for record in [*own, *entry.get("records", [])]]
+        outcome = {"status": status, "reason": entry.get("reason")}
+        outcome |= {"step": 100 if trained else None} | entry.get("outcome", {})
+        provenance = {"run": run, "outcome": outcome, "data": {"name": entry.get("data", data)}}
+        provenance |= {"code": {"version": "0.1.0"}, "device": "cpu"}
         write_scores(folder / "scores" / f"{run['id']}.json", provenance, records)
         if "analyses" in entry:
             content = {"provenance": {}, "analyses": entry["analyses"]}
             write_json(folder / "analyses" / f"{run['id']}.json", content)
-    write_json(
-        folder / "plan.json",
-        {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan},
-    )
+    content = {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan}
+    write_json(folder / "plan.json", content)
     return folder
 
 
 def seeds(method: str, rows: Sequence[Mapping[str, float]], **more: Any) -> list[dict[str, Any]]:
     """One run for each row of scores, with seeds 0, 1, ..."""
-    return [
-        {"method": method, "seed": seed, "scores": dict(row), **more}
-        for seed, row in enumerate(rows)
-    ]
+    runs = enumerate(rows)
+    return [{"method": method, "seed": seed, "scores": dict(row), **more} for seed, row in runs]

@@ -16,20 +16,11 @@ def tiny_run(
 ) -> Run:
     """A run of four steps, unless its text or `recipe` says otherwise."""
     named = {key: value for key, value in {**SMALL, **recipe}.items() if f"{key}=" not in text}
-    return resolve(
-        text, backbone_name=str(bert), corpus=str(corpus), data=str(data), seed=seed, recipe=named
-    )
+    places = {"backbone_name": str(bert), "corpus": str(corpus), "data": str(data)}
+    return resolve(text, **places, seed=seed, recipe=named)
 
 
 def tiny_configuration(bert: Path, data: Path, corpus: Path, /, **content: Any) -> dict[str, Any]:
-    """A suite of one seed on one backbone; `content` has at least its methods and may say any of
-    these anew."""
-    return {
-        "suite": "tiny",
-        "data": str(data),
-        "corpus": str(corpus),
-        "tasks": ["sts"],
-        "seeds": [1],
-        "backbones": {str(bert): None},
-        **content,
-    }
+    """A suite of one seed on one backbone; `content` has its methods and may change the rest."""
+    own = {"suite": "tiny", "data": str(data), "corpus": str(corpus), "tasks": ["sts"]}
+    return own | {"seeds": [1], "backbones": {str(bert): None}} | content

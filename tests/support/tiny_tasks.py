@@ -16,25 +16,11 @@ from bench.datasets.transfer import QUESTIONS
 from bench.utils.files import read_json, write_json
 
 WIDTH = 24
-NOUNS = (
-    "man",
-    "woman",
-    "dog",
-    "cat",
-    "bird",
-    "child",
-    "car",
-    "boat",
-    "house",
-    "tree",
-    "river",
-    "road",
-)
+NOUNS = "man woman dog cat bird child car boat house tree river road".split()  # noqa: SIM905
 
 
 class Words:
-    """An encoder of single sentences: the sum of a random vector for each word. Counts what it
-    encodes."""
+    """Encodes single sentences as sums of a random vector for each word, and notes which."""
 
     kind = "words"
     identity = "words-1"
@@ -48,10 +34,8 @@ class Words:
 
     @staticmethod
     def vector(text: str) -> np.ndarray:
-        rows = [
-            np.random.default_rng(list(word.encode())).normal(size=WIDTH)
-            for word in (text or "nothing").split()
-        ]
+        words = (list(word.encode()) for word in (text or "nothing").split())
+        rows = [np.random.default_rng(word).normal(size=WIDTH) for word in words]
         return np.sum(rows, axis=0).astype(np.float32)
 
     def save(self, folder: Path) -> dict[str, Any]:
@@ -73,8 +57,7 @@ def labelled(draw: random.Random, classes: int, size: int) -> list[tuple[str, in
 
 
 def write_tasks(sts: Path, folder: Path) -> Path:
-    """Make `folder` a copy of a data folder with STS tasks, with all transfer and probing tasks
-    beside them."""
+    """Copy a data folder of STS tasks to `folder`, and add all transfer and probing tasks."""
     shutil.copytree(sts, folder)
     draw, down = random.Random(5), folder / "downstream"
 
@@ -84,15 +67,12 @@ def write_tasks(sts: Path, folder: Path) -> Path:
 
     for name in ("MR/rt-polarity.{}", "CR/custrev.{}", "MPQA/mpqa.{}", "SUBJ/subj.{}"):
         rows = labelled(draw, 2, 40)
-        for label, end in enumerate(
-            ("subjective", "objective") if "SUBJ" in name else ("neg", "pos")
-        ):
+        ends = ("subjective", "objective") if "SUBJ" in name else ("neg", "pos")
+        for label, end in enumerate(ends):
             put(down / name.format(end), [text for text, own in rows if own == label])
     for split, size in {"train": 60, "dev": 20, "test": 20}.items():
-        put(
-            down / f"SST/binary/sentiment-{split}",
-            [f"{text}\t{label}" for text, label in labelled(draw, 2, size)],
-        )
+        rows = [f"{text}\t{label}" for text, label in labelled(draw, 2, size)]
+        put(down / f"SST/binary/sentiment-{split}", rows)
     for name, size in {"train_5500": 72, "TREC_10": 24}.items():
         rows = [f"{QUESTIONS[label]}:x {text}" for text, label in labelled(draw, 6, size)]
         put(down / f"TREC/{name}.label", rows)

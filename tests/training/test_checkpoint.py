@@ -62,6 +62,8 @@ MORE_METHODS = [
     "simcse+whitening[dimensions=4,source=target]",
 ]
 
+CONTINUE = "run the same command again to continue from what is finished"
+
 
 @pytest.fixture
 def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
@@ -312,11 +314,7 @@ def test_of_a_broken_checkpoint_the_one_before_is_taken(
 
 
 def test_a_log_that_lost_rows_is_begun_anew(
-    make: Make,
-    unstopped: Unstopped,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    capsys: Capture,
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     run = make()
     assert stop(run, tmp_path / "run", monkeypatch, after=2)
@@ -369,11 +367,7 @@ def test_what_others_put_among_the_checkpoints_is_left_alone(
         assert stop(run, folder, monkeypatch)
     assert sorted(
         path.name[:8] for path in places.glob("*.safetensors") if "-copy" not in path.name
-    ) == [
-        "00000002",
-        "00000003",
-        "00000009",
-    ]
+    ) == ["00000002", "00000003", "00000009"]
     fit(run, folder)
     assert "is damaged" not in capsys.readouterr().err
     assert left(folder) == unstopped(run)
@@ -476,8 +470,8 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
         told(patch, 1, *numbers)
         assert main(words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
-    kept = f"{run.id} has a checkpoint after step 2 of 4, start again to resume"
-    assert last == f"stopped by {numbers[-1].name}: {kept}"
+    kept = f"{run.id} has a checkpoint after step 2 of 4"
+    assert last == f"stopped by {numbers[-1].name}: {kept}; {CONTINUE}"
     assert [path.name[:8] for path in generations(folder)] == ["00000002"]
     assert not (tmp_path / "trained").exists()
     assert [signal.getsignal(number) for number in interrupts.SIGNALS] == handlers  # as they were
@@ -521,7 +515,7 @@ def test_outside_of_the_steps_a_signal_stops_at_once(
         patch.setattr(bench.training.loop, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         assert main(words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "stopped by SIGTERM: finished work is kept, start again to resume"
+    assert last == f"stopped by SIGTERM; {CONTINUE}"
     assert main(words(run, tmp_path)) == 0
     assert_left(tmp_path / "runs" / run.id, unstopped(run))
 
@@ -570,9 +564,7 @@ def test_other_threads_and_imports_leave_the_handlers_alone() -> None:
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert (
-        seen == [signal.SIG_DFL] * 2
-    )  # importing the command line and the training changed nothing
+    assert seen == [signal.SIG_DFL] * 2  # importing the command line changed nothing
 
 
 # Disks
@@ -639,9 +631,7 @@ def test_a_row_that_does_not_fit_leaves_none_of_it(disk: Path) -> None:
         free = os.statvfs(disk)
         (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_bsize))
         with pytest.raises(UserError, match=r"no space left on the device for .*log\.jsonl"):
-            log.write(
-                {"step": 2, "text": "x" * 5000}
-            )  # the rest of its page is free, so a part fits
+            log.write({"step": 2, "text": "x" * 5000})  # a part fits in the rest of its page
         assert (disk / "log.jsonl").read_text() == '{"step": 1}\n'
         (disk / "filler").unlink()
         log.write({"step": 2})
@@ -733,10 +723,7 @@ def test_a_gradient_that_is_not_finite_is_a_divergence(
         "step": 3,
         "sentences": list(batches(28, Recipe(batch_size=8), 1))[2],
     }
-    assert [
-        json.loads(row)["step"] for row in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    ] == [1, 2]
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
-        "log.jsonl",
-        "outcome.json",
-    ]
+    rows = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(row)["step"] for row in rows] == [1, 2]
+    names = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert names == ["log.jsonl", "outcome.json"]

@@ -24,15 +24,11 @@ def render_figures(suite_dir: Path, out: Path) -> None:
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
-    out = Path(out)
     suite = read_suite(suite_dir)
     with matplotlib.rc_context(STYLE):
         for name, board in leaderboards(suite).items():
-            save(
-                board_figure(suite, board, name),
-                out / board_stem(name),
-                board.drop(columns="run_ids"),
-            )
+            data = board.drop(columns="run_ids")
+            save(board_figure(suite, board, name), out / board_stem(name), data)
         for stem, table in figure_stems(cells(suite)).items():
             save(comparison(suite, table), out / stem, table)
         for figure, data in paper_figures(suite):

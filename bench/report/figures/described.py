@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ FIGURE_KINDS: dict[str, set[str]] = {
     "setsim": set(),  # similarity of adjacent layers
     "toksim": set(),  # similarity of tokens, by layer
     "tokens": set(),  # similarity of the tokens of one sentence
-    "in-batch": set(),  # did_you_mean neighbours by batch size
+    "in-batch": set(),  # neighbours by batch size
 }
 NEEDED = {"id", "source", "figure", "title", "kind", "series"}
 OPTIONAL = {"note", "printed"}
@@ -33,48 +34,32 @@ OPTIONAL = {"note", "printed"}
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a figure, or one kind of mark.
+    """One line of a figure, or one kind of mark."""
 
-    Attributes:
-        label: as in the legend; series that differ only in the backbone share it.
-        backbone: as printed.
-        runs: `(x, runs)` for each point of a sweep; otherwise a single pair with None for x. Runs
-            are written as in recipes.yaml; the first that the suite has is drawn.
-    """
-
-    label: str
-    backbone: str
+    label: str  # as in the legend; series that differ only in the backbone share it
+    backbone: str  # as printed
+    # `(x, runs)` for each point of a sweep; otherwise a single pair with None for x. Runs are
+    # written as in recipes.yaml; the first that the suite has is drawn.
     runs: tuple[tuple[float | None, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """One figure of a paper.
-
-    Attributes:
-        id, source, figure, title: a short name, a key of `SOURCES`, the name in print, what it
-        shows.
-        kind: a key of `FIGURE_KINDS`.
-        x: axis label of a sweep.
-        scores: (task, split) of each panel, for kinds that show scores.
-        printed: the printed tables whose numbers are drawn beside ours, or "released logs".
-        note: how it was measured, as far as a reader needs to know.
-    """
+    """One figure of a paper."""
 
     id: str
-    source: str
-    figure: str
-    title: str
-    kind: str
+    source: str  # a key of `SOURCES`
+    figure: str  # its name in print
+    title: str  # what it shows
+    kind: str  # a key of `FIGURE_KINDS`
     series: tuple[Series, ...]
-    x: str = ""
-    scores: tuple[tuple[str, str], ...] = ()
-    printed: tuple[str, ...] = ()
-    note: str = ""
+    x: str = ""  # axis label of a sweep
+    scores: tuple[tuple[str, str], ...] = ()  # (task, split) of each panel that shows scores
+    printed: tuple[str, ...] = ()  # tables with the numbers beside ours, or "released logs"
+    note: str = ""  # how it was measured, as far as a reader needs to know
 
     @property
     def stem(self) -> str:
-        """The stem of its file names."""
         return f"{self.source}_{slug(self.figure)}"
 
     @property
@@ -96,21 +81,20 @@ def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
     entries = content.get("figures") if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise UserError(f"{path.name} must have one key, 'figures', with a list")
-    figures = [
-        _figure(entry, f"{path.name}, figure {place}") for place, entry in enumerate(entries, 1)
-    ]
+    figures = [_figure(one, f"{path.name}, figure {place}") for place, one in enumerate(entries, 1)]
     for name in ("id", "stem"):
-        values = [getattr(figure, name) for figure in figures]
-        for value in {value for value in values if values.count(value) > 1}:
+        values = Counter(getattr(figure, name) for figure in figures)
+        for value in (value for value, count in values.items() if count > 1):
             raise UserError(f"{path.name}: two figures have the {name} {value!r}; make them unique")
     return figures
 
 
-def _fields(entry: Any, where: str, needed: set[str], optional: set[str]) -> dict[str, Any]:
+def _fields(entry: Any, where: str, needed: set[str], optional: Iterable[str] = ()) -> Any:
     if not isinstance(entry, dict):
         raise UserError(f"{where}: expected a mapping, got {entry!r}")
-    for field in sorted(set(map(str, entry)) - needed - optional):
-        raise UserError(f"{where}: unknown field {field!r}{did_you_mean(field, needed | optional)}")
+    known = {*needed, *optional}
+    for field in sorted(set(map(str, entry)) - known):
+        raise UserError(f"{where}: unknown field {field!r}{did_you_mean(field, known)}")
     for field in sorted(needed - set(entry)):
         raise UserError(f"{where}: the field {field!r} is missing")
     return entry
@@ -135,73 +119,67 @@ def _list(value: Any, where: str) -> list[Any]:
 
 
 def _figure(entry: Any, where: str) -> PaperFigure:
-    if isinstance(entry, dict) and "id" in entry:
-        where = f"{where} ({entry['id']})"
-    if isinstance(entry, dict) and "kind" in entry:
-        own = FIGURE_KINDS[_chosen(entry["kind"], FIGURE_KINDS, f"{where}, kind")]
-    else:
-        own = set[str]().union(*FIGURE_KINDS.values())  # so that the missing kind is reported first
+    own = set[str]().union(*FIGURE_KINDS.values())  # so that a missing kind is reported first
+    if isinstance(entry, dict):
+        where += f" ({entry['id']})" if "id" in entry else ""
+        if "kind" in entry:
+            own = FIGURE_KINDS[_chosen(entry["kind"], FIGURE_KINDS, f"{where}, kind")]
     fields = _fields(entry, where, NEEDED | own, OPTIONAL)
-    texts = {
-        name: _text(fields[name], f"{where}, {name}") for name in ("id", "figure", "title", "kind")
+    lists = {
+        name: _list(fields[name], f"{where}, {name}")
+        for name in ("scores", "printed", "series")
+        if name in fields
     }
-    texts |= {
-        name: _text(fields[name], f"{where}, {name}") for name in ("x", "note") if name in fields
-    }
-    scores = []
-    for score in _list(fields["scores"], f"{where}, scores") if "scores" in own else []:
+    for score in lists.get("scores", []):
         if not isinstance(score, list) or len(score) != 2:
             raise UserError(f"{where}, scores: expected [task, split], got {score!r}")
-        scores.append((_text(score[0], f"{where}, scores"), _text(score[1], f"{where}, scores")))
-    printed = [
-        _text(name, f"{where}, printed")
-        for name in _list(fields.get("printed", ["-"]), f"{where}, printed")
-    ]
     series = [
         one
-        for place, part in enumerate(_list(fields["series"], f"{where}, series"), 1)
-        for one in _series(part, f"{where}, series {place}", sweep=texts["kind"] == "sweep")
+        for place, part in enumerate(lists["series"], 1)
+        for one in _series(part, f"{where}, series {place}", sweep=fields["kind"] == "sweep")
     ]
     if len({(one.label, one.backbone) for one in series}) < len(series):
-        raise UserError(
-            f"{where}: two series have the same label and backbone; make the labels unique"
-        )
+        raise UserError(f"{where}: two series have the same label and backbone; rename one")
     return PaperFigure(
-        **texts,
+        **{
+            name: _text(fields[name], f"{where}, {name}")
+            for name in ("id", "figure", "title", "kind", "x", "note")
+            if name in fields
+        },
         source=_chosen(fields["source"], SOURCES, f"{where}, source"),
         series=tuple(series),
-        scores=tuple(scores),
-        printed=tuple(printed) if "printed" in fields else (),
+        scores=tuple(
+            (_text(task, f"{where}, scores"), _text(split, f"{where}, scores"))
+            for task, split in lists.get("scores", [])
+        ),
+        printed=tuple(_text(name, f"{where}, printed") for name in lists.get("printed", [])),
     )
 
 
 def _series(entry: Any, where: str, *, sweep: bool) -> list[Series]:
     key = "runs" if sweep else "run"
-    fields = _fields(entry, where, {"label", "backbone", key}, set())
-    runs: list[tuple[float | None, tuple[str, ...]]] = []
-    if sweep:
-        if not isinstance(fields[key], dict) or not fields[key]:
-            raise UserError(
-                f"{where}, runs: expected a mapping from numbers to runs, got {fields[key]!r}"
-            )
-        for x, run in fields[key].items():
-            if isinstance(x, bool) or not isinstance(x, int | float):
-                raise UserError(f"{where}, runs: expected a number, got {x!r}")
-            runs.append((float(x), _runs(run, f"{where}, runs")))
-    else:
-        runs.append((None, _runs(fields[key], f"{where}, run")))
+    fields = _fields(entry, where, {"label", "backbone", key})
+    points = fields[key] if sweep else {None: fields[key]}
+    if not isinstance(points, dict) or not points:
+        raise UserError(f"{where}, runs: expected a mapping from numbers to runs, got {points!r}")
+    for x in points if sweep else ():
+        if isinstance(x, bool) or not isinstance(x, int | float):
+            raise UserError(f"{where}, runs: expected a number, got {x!r}")
+    runs = tuple(
+        (None if x is None else float(x), _runs(run, f"{where}, {key}"))
+        for x, run in points.items()
+    )
     backbones = fields["backbone"] if isinstance(fields["backbone"], list) else [fields["backbone"]]
     label = _text(fields["label"], f"{where}, label")
-    return [Series(label, _text(name, f"{where}, backbone"), tuple(runs)) for name in backbones]
+    return [Series(label, _text(name, f"{where}, backbone"), runs) for name in backbones]
 
 
 def _runs(value: Any, where: str) -> tuple[str, ...]:
     texts = tuple(_text(text, where) for text in (value if isinstance(value, list) else [value]))
     for text in texts:
         if not re.fullmatch(r"[^@]+@(paper|official)", text):
-            raise UserError(
-                f"{where}: {text!r} is not of the form method[key=value,...]@paper or @official"
-            )
+            form = "method[key=value,...]@paper or @official"
+            raise UserError(f"{where}: {text!r} is not of the form {form}")
     if not texts:
         raise UserError(f"{where}: expected at least one run")
     return texts

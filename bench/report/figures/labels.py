@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from bench.report.figures.described import PaperFigure
 from bench.report.figures.measured import OURS
 
 
@@ -22,6 +23,11 @@ def counted(table: pd.DataFrame, label: str) -> str:
     return f"{label}, n = {most}" if least == most else f"{label}, n = {least} to {most}"
 
 
+def headed(figure: PaperFigure) -> bool:
+    """Whether panels name their backbones, since there are several; otherwise the title does."""
+    return len({series.backbone for series in figure.series}) > 1
+
+
 def place_of(table: pd.DataFrame, backbone: str) -> str:
     """A backbone as printed, with its stand-in if there is one."""
     ours = table[(table["backbone"] == backbone) & (table["origin"] == OURS)]
@@ -30,5 +36,4 @@ def place_of(table: pd.DataFrame, backbone: str) -> str:
 
 
 def split_name(task: str, split: str) -> str:
-    """A task and its split, as text."""
     return f"{'average of the seven tasks' if task == 'Avg' else task}, {split}"

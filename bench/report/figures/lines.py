@@ -8,15 +8,15 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bench.report.figures.described import PaperFigure
-from bench.report.figures.labels import counted, place_of, series_of, split_name
+from bench.report.figures.labels import counted, headed, place_of, series_of, split_name
 from bench.report.figures.measured import LOG, OURS, PRINT, common_mean
 from bench.report.figures.style import (
     ABOVE,
     BELOW,
+    COLORS,
     GREY,
     INK,
     LINES,
@@ -25,56 +25,50 @@ from bench.report.figures.style import (
     WIDTH,
     grid,
     heading,
+    key,
 )
 
 STROKE: dict[str, Any] = {"color": INK, "marker": "_", "ms": 15, "mew": 1.8, "ls": ""}
 SEED: dict[str, Any] = {"marker": "_", "ms": 5, "mew": 0.7, "ls": ""}
 
 
-def _handles(table: pd.DataFrame, **more: Any) -> list[Line2D]:
-    return [
-        Line2D([], [], **LINES[i], marker=MARKS[i], ms=4, mew=0.8, lw=1.3, label=counted(table, label), **more)
-        for i, label in enumerate(series_of(table))
-    ]  # fmt: skip
+def _look(i: int) -> dict[str, Any]:
+    """A line with markers, of series i."""
+    return LINES[i] | {"marker": MARKS[i], "ms": 4, "mew": 0.8, "lw": 1.3}
 
 
 def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """Scores against a swept value, equally spaced: every seed, a line through the means, printed
     values as strokes."""
-    labels, printed = series_of(table), (table["origin"] == PRINT).any()
-    handles = _handles(table, mfc="none") + (
-        [Line2D([], [], **STROKE, label="printed")] if printed else []
-    )
+    labels = series_of(table)
+    handles = [key(counted(table, label), _look(i), mfc="none") for i, label in enumerate(labels)]
+    if (table["origin"] == PRINT).any():
+        handles.append(key("printed", STROKE))
     xs = sorted(table["x"].unique())
-    crowded = len(xs) > 12 and len(figure.scores) > 1
-    drawn, axes = grid(
-        title, note, handles, columns=len(figure.scores), height=2.3, below=BELOW + 0.12 * crowded
-    )
-    step = (
-        72 * WIDTH * axes[0].get_position().width / len(xs)
-    )  # distance between two values, in points
+    at = {x: place for place, x in enumerate(xs)}
+    panels = len(figure.scores)
+    crowded = len(xs) > 12 and panels > 1
+    below = BELOW + 0.12 * crowded
+    drawn, axes = grid(title, note, handles, count=panels, height=2.3, below=below)
+    step = 72 * WIDTH * axes[0].get_position().width / len(xs)  # between two values, in points
     stroke = STROKE | {"ms": min(STROKE["ms"], 0.7 * step)}
     for panel, (task, split) in zip(axes, figure.scores, strict=True):
         heading(panel, split_name(task, split))
         rows = table[(table["task"] == task) & (table["split"] == split)]
+        shared = rows.groupby("x")["series"].nunique() > 1
         panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs], rotation=90 if crowded else 0)
-        panel.set_xlim(-0.6, len(xs) - 0.4)
-        panel.set_xlabel(figure.x)
-        panel.margins(y=0.12)
+        panel.set(xlim=(-0.6, len(xs) - 0.4), xlabel=figure.x, ymargin=0.12)
         for i, label in enumerate(labels):
             own = rows[rows["series"] == label]
             ours, print_ = own[own["origin"] == OURS], own[own["origin"] == PRINT]
-            panel.plot([xs.index(x) for x in print_["x"]], print_["value"], **stroke, zorder=2)
+            panel.plot(print_["x"].map(at), print_["value"], **stroke, zorder=2)
             # Series are shifted where several have a value.
             shift = 0.22 * (i - (len(labels) - 1) / 2)
-            place = {
-                x: xs.index(x) + shift * (rows.loc[rows["x"] == x, "series"].nunique() > 1)
-                for x in xs
-            }
+            place = {x: at[x] + shift * shared[x] for x in own["x"].unique()}
             means = ours.groupby("x")["value"].mean()
-            panel.plot([place[x] for x in means.index], means, **LINES[i], lw=1.3, zorder=3)
-            panel.plot([place[x] for x in ours["x"]], ours["value"], color=LINES[i]["color"], marker=MARKS[i], ms=3.6,
-                       mew=0.8, mfc="none", ls="", zorder=4)  # fmt: skip
+            panel.plot(means.index.map(place), means, **LINES[i], lw=1.3, zorder=3)
+            mark = _look(i) | {"ms": 3.6, "mfc": "none", "ls": ""}
+            panel.plot(ours["x"].map(place), ours["value"], **mark, zorder=4)
     axes[0].set_ylabel("Spearman x 100")
     return drawn
 
@@ -82,36 +76,30 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
 def draw_curves(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """Dev score against the step: mean and range over seeds, the kept checkpoints, and released
     logs."""
-    backbones = list(table["backbone"].unique())
+    backbones, labels = table["backbone"].unique(), series_of(table)
     handles: list[Artist] = [
-        Line2D([], [], **LINES[i], lw=1.3, label=counted(table, label))
-        for i, label in enumerate(series_of(table))
+        key(counted(table, label), LINES[i], lw=1.3) for i, label in enumerate(labels)
     ]
     if table["seed"].nunique() > 1:
         handles.append(Patch(color=INK, alpha=0.2, lw=0, label="all seeds"))
-    handles.append(
-        Line2D([], [], color=INK, marker="o", mfc="white", ms=4, ls="", label="kept checkpoint")
-    )
+    handles.append(key("kept checkpoint", color=INK, marker="o", mfc="white", ms=4, ls=""))
     if (table["origin"] == PRINT).any():
-        handles.append(Line2D([], [], color=INK, lw=0.9, ls=":", label="printed best step"))
+        handles.append(key("printed best step", color=INK, lw=0.9, ls=":"))
     if (table["origin"] == LOG).any():
-        handles.append(Line2D([], [], color=GREY, lw=0.9, label="released log (same dashes)"))
-    columns = min(len(backbones), 2)
-    rows = -(-len(backbones) // columns)
-    headed = len({series.backbone for series in figure.series}) > 1
-    drawn, axes = grid(title, note, handles, columns=columns, rows=rows, height=2.3 if rows == 1 else 1.7,
-                       above=ABOVE if headed else PLAIN)  # fmt: skip
-    for panel in axes[len(backbones) :]:
-        panel.remove()
-    for panel, backbone in zip(axes, backbones, strict=False):
-        if headed:
+        handles.append(key("released log (same dashes)", color=GREY, lw=0.9))
+    count, columns = len(backbones), min(len(backbones), 2)
+    height, above = 2.3 if count <= columns else 1.7, ABOVE if headed(figure) else PLAIN
+    drawn, axes = grid(
+        title, note, handles, count=count, columns=columns, height=height, above=above
+    )
+    for panel, backbone in zip(axes, backbones, strict=True):
+        if headed(figure):
             heading(panel, place_of(table, backbone))
         panel.set_xlabel("step")
         panel.locator_params(axis="x", nbins=12 // columns)
-        for i, label in enumerate(series_of(table)):
-            _curves_of(
-                panel, table[(table["backbone"] == backbone) & (table["series"] == label)], i
-            )
+        rows = table[table["backbone"] == backbone]
+        for i, label in enumerate(labels):
+            _curves_of(panel, rows[rows["series"] == label], i)
     for panel in axes[::columns]:
         panel.set_ylabel("dev, Spearman x 100")
     return drawn
@@ -123,22 +111,13 @@ def _curves_of(panel: Axes, rows: pd.DataFrame, i: int) -> None:
     for step in rows.loc[rows["origin"] == PRINT, "step"]:
         panel.axvline(step, color=INK, lw=0.9, ls=":", zorder=1)
     ends = ours.groupby("step")["dev"].agg(["min", "max"])
-    panel.fill_between(
-        ends.index, ends["min"], ends["max"], color=LINES[i]["color"], alpha=0.2, lw=0, zorder=2
-    )
+    shade = {"color": COLORS[i], "alpha": 0.2, "lw": 0}
+    panel.fill_between(ends.index, ends["min"], ends["max"], **shade, zorder=2)
     mean = common_mean(ours, "step", ["dev"])
     panel.plot(mean.index, mean["dev"], **LINES[i], lw=1.3, zorder=3)
     kept = ours[ours["best"].eq(True)]
-    panel.plot(
-        kept["step"],
-        kept["dev"],
-        color=LINES[i]["color"],
-        marker=MARKS[i],
-        mfc="white",
-        ms=4,
-        ls="",
-        zorder=4,
-    )
+    mark = {"color": COLORS[i], "marker": MARKS[i], "mfc": "white", "ms": 4, "ls": ""}
+    panel.plot(kept["step"], kept["dev"], **mark, zorder=4)
 
 
 READINGS = {
@@ -152,56 +131,46 @@ READINGS = {
 def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """A similarity by layer, or by pair of adjacent layers, a panel per pooling: means over seeds,
     and every seed."""
-    pairs = figure.kind == "setsim"
-    readings = list(table["reading"].unique())
-    handles = _handles(table)
+    pairs, labels = figure.kind == "setsim", series_of(table)
+    readings = table["reading"].unique()
+    handles = [key(counted(table, label), _look(i)) for i, label in enumerate(labels)]
     if table["seed"].nunique() > 1:
-        handles.append(Line2D([], [], color=INK, **SEED, label="a seed"))
-    drawn, axes = grid(title, note, handles, columns=len(readings), height=2.3)
+        handles.append(key("a seed", SEED, color=INK))
+    drawn, axes = grid(title, note, handles, count=len(readings), height=2.3)
     low, high = table["value"].min(), table["value"].max()
     room = 0.06 * (high - low) or 0.05
     layers = sorted(table["layer"].unique())
+    every = len(layers) // (8 if pairs else 14) + 1
+    named = layers[::-every][::-1]  # always with the last one
+    names = [f"{layer}–{layer + 1}" if pairs else str(layer) for layer in named]
     for panel, reading in zip(axes, readings, strict=True):
         heading(panel, READINGS.get(reading, reading))
-        named = layers[:: -(len(layers) // (8 if pairs else 14) + 1)][
-            ::-1
-        ]  # always with the last one
         panel.set_xticks(layers, minor=True)
-        panel.set_xticks(
-            named, [f"{layer}–{layer + 1}" if pairs else str(layer) for layer in named]
-        )
-        panel.set_xlabel("pair of layers" if pairs else "layer")
-        panel.set_ylim(low - room, high + room)
-        for i, label in enumerate(series_of(table)):
+        panel.set_xticks(named, names)
+        panel.set(xlabel="pair of layers" if pairs else "layer", ylim=(low - room, high + room))
+        for i, label in enumerate(labels):
             own = table[(table["series"] == label) & (table["reading"] == reading)]
             mean = own.groupby("layer")["value"].mean()
-            panel.plot(
-                mean.index, mean, **LINES[i], marker=MARKS[i], ms=4, mew=0.8, lw=1.3, zorder=3
-            )
+            panel.plot(mean.index, mean, **_look(i), zorder=3)
             if own["seed"].nunique() > 1:
-                panel.plot(own["layer"], own["value"], color=LINES[i]["color"], **SEED)
+                panel.plot(own["layer"], own["value"], color=COLORS[i], **SEED)
     axes[0].set_ylabel("mean cosine")
     return drawn
 
 
-RANKS = ["nearest", "2nd", "3rd", "4th"]
+RANKS = ["nearest", "2nd", "3rd"]
 
 
 def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """Cosines of the nearest neighbours in a batch, and of the nearest noise vectors, against the
     batch size."""
-    ranks = sorted(table["rank"].unique())
+    marks = {rank: MARKS[(rank - 1) % len(MARKS)] for rank in sorted(table["rank"].unique())}
+    names = {rank: RANKS[rank - 1] if rank <= len(RANKS) else f"{rank}th" for rank in marks}
+    sentences = counted(table.assign(series="sentences"), "sentences")
     handles = [
-        Line2D(
-            [], [], color=INK, marker=MARKS[(rank - 1) % len(MARKS)], ms=4, ls="", label=_rank(rank)
-        )
-        for rank in ranks
-    ]
-    handles += [
-        Line2D(
-            [], [], **LINES[0], lw=1.3, label=counted(table.assign(series="sentences"), "sentences")
-        ),
-        Line2D([], [], **LINES[1], lw=1.3, label="Gaussian noise"),
+        *(key(names[rank], color=INK, marker=mark, ms=4, ls="") for rank, mark in marks.items()),
+        key(sentences, LINES[0], lw=1.3),
+        key("Gaussian noise", LINES[1], lw=1.3),
     ]
     drawn, (panel,) = grid(title, note, handles, height=2.6, above=PLAIN)
     means = table.groupby(["batch", "rank"])[["sentences", "noise"]].mean()
@@ -209,15 +178,9 @@ def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, title: str, note: st
     sizes = sorted(table["batch"].unique())
     panel.set_xticks(sizes, [str(size) for size in sizes])
     panel.set_xticks([], minor=True)
-    panel.set_xlabel("batch size")
-    panel.set_ylabel("mean cosine")
-    for rank in ranks:
-        rows = means.xs(rank, level="rank")
-        mark = {"marker": MARKS[(rank - 1) % len(MARKS)], "ms": 4, "mew": 0.8, "lw": 1.1}
-        panel.plot(rows.index, rows["sentences"], **LINES[0], **mark)
-        panel.plot(rows.index, rows["noise"], **LINES[1], **mark, mfc="none")
+    panel.set(xlabel="batch size", ylabel="mean cosine")
+    for rank, mark in marks.items():
+        rows, look = means.xs(rank, level="rank"), {"marker": mark, "ms": 4, "mew": 0.8, "lw": 1.1}
+        panel.plot(rows.index, rows["sentences"], **LINES[0], **look)
+        panel.plot(rows.index, rows["noise"], **LINES[1], **look, mfc="none")
     return drawn
-
-
-def _rank(rank: int) -> str:
-    return RANKS[rank - 1] if rank <= len(RANKS) else f"{rank}th"

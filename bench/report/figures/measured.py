@@ -1,12 +1,11 @@
-"""The data of a paper's figure, taken from a suite: one table, from which the whole figure is
-drawn."""
+"""The data of a paper's figure: one table from a suite, from which the whole figure is drawn."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import pandas as pd
@@ -21,31 +20,25 @@ from bench.utils.errors import UserError
 METRIC = "spearman"  # of all figures that show scores
 OURS, PRINT, LOG = "ours", "printed", "released log"
 BOUNDS = (1, 2, 3, 4)  # bounds of the groups of gold scores: up to 1, ..., above 4
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+Rows = list[Row]
+Reader = Callable[[PaperFigure, RunResults], Rows]
 
 
 @dataclass(frozen=True)
 class FigureData:
-    """The data of a figure.
-
-    Attributes:
-        table: one row per number or point. Columns: `series`, `run`, `backbone` (as printed),
-            `measured_on`, `seed`, `origin` (`OURS`, `PRINT` or `LOG`), `x` in a sweep, and the
-            values that the kind of figure shows.
-        remarks: sentences on what is missing or differs from print.
-    """
+    """The data of a figure: a row per number or point, with the columns `series`, `run`, `backbone`
+    (as printed), `measured_on`, `seed`, `origin` (`OURS`, `PRINT` or `LOG`), `x` in a sweep, and
+    the values that the kind of figure shows."""
 
     table: pd.DataFrame
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...]  # sentences on what is missing or differs from print
 
 
 def _scores(figure: PaperFigure, run: RunResults) -> Rows:
     values = {(task, split): run.scores.get((task, split, METRIC)) for task, split in figure.scores}
-    return [
-        {"task": task, "split": split, "value": value}
-        for (task, split), value in values.items()
-        if value is not None
-    ]
+    rows = [{"task": task, "split": split, "value": values[task, split]} for task, split in values]
+    return [row for row in rows if row["value"] is not None]
 
 
 def _curve(figure: PaperFigure, run: RunResults) -> Rows:
@@ -56,82 +49,62 @@ def _curve(figure: PaperFigure, run: RunResults) -> Rows:
 
 
 def _path(figure: PaperFigure, run: RunResults) -> Rows:
-    return [
-        row
-        for row in _curve(figure, run)
-        if row["alignment"] is not None and row["uniformity"] is not None
-    ]
+    rows = _curve(figure, run)
+    return [row for row in rows if None not in (row["alignment"], row["uniformity"])]
 
 
-def _analysis(run: RunResults, name: str) -> Mapping[str, Any]:
-    """A result of `bench.stages.analyse`; empty if there is none, or only the reason why."""
-    result = run.analyses.get(name, {})
-    return {} if "reason" in result else result
+def _of(analysis: str) -> Callable[[Callable[[Any, RunResults], Iterable[Row]]], Reader]:
+    """A reader of a result of `bench.stages.analyse`: no rows without one, or with the reason why
+    there is none."""
+
+    def reader(read: Callable[[Any, RunResults], Iterable[Row]]) -> Reader:
+        def rows(figure: PaperFigure, run: RunResults) -> Rows:
+            result = run.analyses.get(analysis)
+            return list(read(result, run)) if result and "reason" not in result else []
+
+        return rows
+
+    return reader
 
 
-def _alignment(figure: PaperFigure, run: RunResults) -> Rows:
-    if not (result := _analysis(run, "alignment")):
-        return []
+@_of("alignment")
+def _alignment(result: Any, run: RunResults) -> Iterator[Row]:
     whole = result["STS-B"]["all"]
-    if whole["alignment"] is None:  # there is no positive pair
-        return []
-    return [whole | {"average": run.scores.get(("Avg", "test", "spearman"))}]
+    if whole["alignment"] is not None:  # otherwise there is no positive pair
+        yield whole | {"average": run.scores.get(("Avg", "test", METRIC))}
 
 
-def _cosines(figure: PaperFigure, run: RunResults) -> Rows:
-    if not (result := _analysis(run, "cosines")):
-        return []
-    pairs = zip(result["gold"], result["cosine"], strict=True)
-    return [
-        {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
-        for gold, cosine in pairs
-    ]
+@_of("cosines")
+def _cosines(result: Any, run: RunResults) -> Iterator[Row]:
+    for gold, cosine in zip(result["gold"], result["cosine"], strict=True):
+        yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
 
 
-def _by_layer(measure: str, first: int) -> Callable[[PaperFigure, RunResults], Rows]:
-    def rows(figure: PaperFigure, run: RunResults) -> Rows:
-        result = _analysis(run, "layers")
-        readings = result[measure] if result else {}
-        return [
-            {"reading": reading, "layer": layer, "value": value}
-            for reading, values in readings.items()
-            for layer, value in enumerate(values, first)
-        ]
+def _by_layer(measure: str, first: int) -> Reader:
+    @_of("layers")
+    def rows(result: Any, run: RunResults) -> Iterator[Row]:
+        for reading, values in result[measure].items():
+            for layer, value in enumerate(values, first):
+                yield {"reading": reading, "layer": layer, "value": value}
 
     return rows
 
 
-def _tokens(figure: PaperFigure, run: RunResults) -> Rows:
-    if not (result := _analysis(run, "tokens")):
-        return []
-    pieces = list(enumerate(result["tokens"]))
-    return [
-        {
-            "layer": result["layer"],
-            "row": i,
-            "column": j,
-            "token": one,
-            "other": other,
-            "cosine": result["cosines"][i][j],
-        }
-        for i, one in pieces
-        for j, other in pieces
-    ]
+@_of("tokens")
+def _tokens(result: Any, run: RunResults) -> Iterator[Row]:
+    for (i, one), (j, other) in product(enumerate(result["tokens"]), repeat=2):
+        place = {"layer": result["layer"], "row": i, "column": j}
+        yield place | {"token": one, "other": other, "cosine": result["cosines"][i][j]}
 
 
-def _in_batch(figure: PaperFigure, run: RunResults) -> Rows:
-    if not (result := _analysis(run, "in-batch")):
-        return []
-    return [
-        {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
-        for size, means, noises in zip(
-            result["sizes"], result["mean"], result["noise"], strict=True
-        )
-        for rank, (mean, noise) in enumerate(zip(means, noises, strict=True), 1)
-    ]
+@_of("in-batch")
+def _in_batch(result: Any, run: RunResults) -> Iterator[Row]:
+    for size, *both in zip(result["sizes"], result["mean"], result["noise"], strict=True):
+        for rank, (mean, noise) in enumerate(zip(*both, strict=True), 1):
+            yield {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
 
 
-ROWS: dict[str, Callable[[PaperFigure, RunResults], Rows]] = {
+ROWS: dict[str, Reader] = {
     "sweep": _scores,
     "seeds": _scores,
     "curves": _curve,
@@ -156,15 +129,10 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     missing: list[tuple[Series, float | None]] = []
     for series in figure.series:
         for x, texts in series.runs:
-            text, runs = next(
-                (
-                    (text, runs)
-                    for text in texts
-                    if (runs := _rows_of_runs(figure, suite, text, series.backbone))
-                ),
-                ("", {}),
-            )
-            if not runs:
+            found = ((text, _ours(figure, suite, series, x, text)) for text in texts)
+            text, own = next((pair for pair in found if pair[1]), ("", []))
+            rows += own
+            if not own:
                 missing.append((series, x))
                 continue
             if text != texts[0]:
@@ -172,38 +140,48 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
             planned = select(suite, text, series.backbone)
             if diverged := sum(run.status == "diverged" for run in planned):
                 remarks.append(f"{diverged} of {len(planned)} trainings of {text} diverged.")
-            for index, values in runs.items():
-                head: dict[str, Any] = {
-                    "series": series.label,
-                    "run": text,
-                    "backbone": series.backbone,
-                }
-                head |= {
-                    "measured_on": planned[index].plan["backbone"],
-                    "seed": planned[index].plan["seed"],
-                }
-                head |= {"origin": OURS} | ({} if x is None else {"x": x})
-                rows += [head | row for row in values]
     if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
         return None
     backbones = {row["backbone"] for row in rows}
     # Printed curves that go on far beyond our last step would squeeze ours into a corner.
     last = max((row["step"] for row in rows if "step" in row), default=0)
-    printed = [
-        row
-        for series in figure.series
-        if series.backbone in backbones
-        for row in _printed(figure, series)
-    ]
+    of_ours = [series for series in figure.series if series.backbone in backbones]
+    printed = [row for series in of_ours for row in _printed(figure, series)]
     shown = [row for row in printed if row.get("step", last) <= last]
-    rows += shown
     if len(shown) < len(printed):
         remarks.append(
             f"Printed steps and released logs beyond our last step, {last}, are not drawn."
         )
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
-    return FigureData(pd.DataFrame(rows).astype({"seed": "Int64"}), tuple(remarks))
+    return FigureData(pd.DataFrame(rows + shown).astype({"seed": "Int64"}), tuple(remarks))
+
+
+def _head(series: Series, x: float | None, run: str, plan: Mapping[str, Any], origin: str) -> Row:
+    """The fields that every row has."""
+    head = {"series": series.label, "run": run, "backbone": series.backbone}
+    head |= {"measured_on": plan["backbone"], "seed": plan["seed"], "origin": origin}
+    return head | ({} if x is None else {"x": x})
+
+
+def _ours(
+    figure: PaperFigure, suite: SuiteResults, series: Series, x: float | None, text: str
+) -> Rows:
+    """The rows of the runs that `text` selects; for cosines of tokens, those of the first alone."""
+    found: Rows = []
+    for run in select(suite, text, series.backbone):
+        try:
+            rows = ROWS[figure.kind](figure, run)
+        except DAMAGE as error:
+            what = f"the data of run {run.plan['id']} for figure {figure.id} is damaged"
+            raise UserError(
+                f"{what} ({describe_damage(error)}); move its file under analyses/ or scores/ away "
+                "and create it again"
+            ) from None
+        found += [_head(series, x, text, run.plan, OURS) | row for row in rows]
+        if rows and figure.kind == "tokens":
+            break
+    return found
 
 
 def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> str:
@@ -212,64 +190,33 @@ def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> 
     several = len({series.backbone for series in figure.series}) > 1
     texts = []
     for label in dict.fromkeys(series.label for series, _ in missing):
-        xs = [x for series, x in missing if series.label == label and x is not None]
-        backbones = dict.fromkeys(series.backbone for series, _ in missing if series.label == label)
-        texts.append(
-            label
-            + (f" at {ranges(xs)}" if xs else "")
-            + (f" on {', '.join(backbones)}" if several else "")
-        )
+        own = [(series.backbone, x) for series, x in missing if series.label == label]
+        xs = [x for _, x in own if x is not None]
+        on = f" on {', '.join(dict(own))}" if several else ""
+        texts.append(label + (f" at {ranges(xs)}" if xs else "") + on)
     return "; ".join(texts)
 
 
-def _rows_of_runs(
-    figure: PaperFigure, suite: SuiteResults, text: str, backbone: str
-) -> dict[int, Rows]:
-    """The rows of each selected run that has any, by its index; for cosines of tokens, those of the
-    first seed only."""
-    by_index = {}
-    for index, run in enumerate(select(suite, text, backbone)):
-        try:
-            rows = ROWS[figure.kind](figure, run)
-        except DAMAGE as error:
-            raise UserError(
-                f"the data of run {run.plan['id']} for figure {figure.id} is damaged ({describe_damage(error)}); "
-                "move its file under analyses/ or scores/ away and create it again"
-            ) from None
-        if rows:
-            by_index[index] = rows
-            if figure.kind == "tokens":
-                break
-    return by_index
-
-
-def _printed(figure: PaperFigure, series: Series) -> Rows:
+def _printed(figure: PaperFigure, series: Series) -> Iterator[Row]:
     """The printed values of a series: scores, the best step of a training, or a released log."""
     numbers = mapped()
     here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
     numbers = numbers[here & numbers["table"].isin(figure.printed)]
-    rows: Rows = []
-    for x, texts in series.runs:
-        head: dict[str, Any] = {"series": series.label, "run": texts[0]}
-        head |= {"backbone": series.backbone, "measured_on": series.backbone}
-        head |= {"seed": None, "origin": PRINT} | ({} if x is None else {"x": x})
-        for number in numbers[numbers["run"] == texts[0]].to_dict("records"):
-            if number["metric"] == METRIC and (number["task"], number["split"]) in figure.scores:
-                rows.append(
-                    head
-                    | {"task": number["task"], "split": number["split"], "value": number["value"]}
-                )
+    plan = {"backbone": series.backbone, "seed": None}
+    for x, (text, *_) in series.runs:
+        head = _head(series, x, text, plan, PRINT)
+        for number in numbers[numbers["run"] == text].to_dict("records"):
+            score = {name: number[name] for name in ("task", "split", "value")}
+            if number["metric"] == METRIC and (score["task"], score["split"]) in figure.scores:
+                yield head | score
             if number["metric"] == "best_step" and figure.kind == "curves":
-                rows.append(head | {"step": int(number["value"]), "best": True})
+                yield head | {"step": int(number["value"]), "best": True}
         if "released logs" in figure.printed:
             logs = curves().query(
                 "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
             )
-            rows += [
-                head | {"origin": LOG, "step": step, "dev": dev}
-                for step, dev in zip(logs["step"], logs["value"], strict=True)
-            ]
-    return rows
+            for step, dev in zip(logs["step"], logs["value"], strict=True):
+                yield head | {"origin": LOG, "step": step, "dev": dev}
 
 
 def common_mean(rows: pd.DataFrame, by: str, values: list[str]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from bench.report.figures import lines, spreads
 from bench.report.figures.described import PaperFigure, load_figures
-from bench.report.figures.labels import place_of
+from bench.report.figures.labels import headed, place_of
 from bench.report.figures.measured import FigureData, figure_data
 from bench.results.suite_results import SuiteResults
 
@@ -39,15 +39,12 @@ def paper_figures(suite: SuiteResults) -> Iterator[tuple[PaperFigure, FigureData
 
 
 def draw(suite: SuiteResults, figure: PaperFigure, data: FigureData) -> Figure:
-    """A figure with a note on how it was measured, what is missing, and what it cannot be compared
-    with."""
+    """A figure with a note: how it was measured, what is missing, what it is not comparable to."""
     title, table = figure.heading, data.table
-    if len({series.backbone for series in figure.series}) == 1:
+    if not headed(figure):
         title += f", {place_of(table, figure.series[0].backbone)}"
-    note = " ".join(
-        filter(None, [figure.note, *data.remarks, suite.remark_on(table["measured_on"])])
-    )
-    return DRAW[figure.kind](figure, table, title, note)
+    notes = [figure.note, *data.remarks, suite.remark_on(table["measured_on"])]
+    return DRAW[figure.kind](figure, table, title, " ".join(filter(None, notes)))
 
 
 def paper_stems(suite: SuiteResults) -> dict[str, str]:

@@ -1,20 +1,20 @@
-"""Palette, layout, titles, notes and saving of all figures. Series differ in shape as well as in
-colour."""
+"""Palette, layout, titles, notes and saving of all figures. Series differ in shape and colour."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from textwrap import fill, wrap
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from bench.report.formats import csv
 from bench.utils.files import atomic_file, write_text
@@ -24,7 +24,7 @@ from bench.utils.files import atomic_file, write_text
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 GREY, PALE, INK = "#8A8A8A", "#E6E6E6", "#222222"
 STYLE: Any = {
-    "font.family": "DejaVu Sans",  # bundled with matplotlib, so files are identical on every machine
+    "font.family": "DejaVu Sans",  # bundled with matplotlib, so files are equal on every machine
     "font.size": 8.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -36,59 +36,57 @@ STYLE: Any = {
 # Inches, of `panels`: width of the figure, its margins, height of a row, extra height of a panel,
 # height of a note's line.
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL, LINE = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38, 0.12
-# Inches, of `grid`: left margin, gap between panels, space below and above (with and without a
-# heading), height of a legend row and of a title line.
-SIDE, GAP, BELOW, ABOVE, PLAIN, KEYS, TITLE = 0.58, 0.62, 0.42, 0.2, 0.06, 0.16, 0.15
+# Inches, of `grid`: space below and above panels (with and without a heading), height of a legend
+# row and of a title line.
+BELOW, ABOVE, PLAIN, KEYS, TITLE = 0.42, 0.2, 0.06, 0.16, 0.15
 LETTER, KEY = 0.058, 0.5  # inches: width of a legend letter and of a legend key
 NOTE_WIDTH, TITLE_WIDTH, NAME_WIDTH = 120, 86, 36  # letters per line
 
-PRINTED: dict[str, Any] = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
-OFFICIAL: dict[str, Any] = {
-    "color": BLUE,
-    "marker": "o",
-    "ms": 4.2,
-    "mew": 0.8,
-    "ls": "",
-    "alpha": 0.8,
-}
-PAPER: dict[str, Any] = {
-    "color": ORANGE,
-    "marker": "s",
-    "ms": 3.6,
-    "mew": 0.9,
-    "ls": "",
-    "mfc": "none",
-}
-UNTRAINED: dict[str, Any] = {"color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": ""}
+Look = dict[str, Any]
+PRINTED: Look = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
+OFFICIAL: Look = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
+PAPER: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "mfc": "none"}
+UNTRAINED: Look = {"color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": ""}
 # Line styles and markers of a figure's series, in order.
-LINES: list[dict[str, Any]] = [
+LINES: list[Look] = [
     {"color": BLUE, "ls": "-"},
     {"color": ORANGE, "ls": (0, (5, 1.6))},
     {"color": GREEN, "ls": (0, (1.2, 1.2))},
     {"color": PURPLE, "ls": (0, (5, 1.4, 1.2, 1.4))},
     {"color": INK, "ls": (0, (8, 2))},
 ]
+COLORS = [line["color"] for line in LINES]
 MARKS = ["o", "s", "^", "D", "v"]
 
 
+def key(label: str, look: Look | None = None, **more: Any) -> Line2D:
+    """A handle of a legend."""
+    return Line2D([], [], **(look or {}), **more, label=label)
+
+
 def panels(
-    rows: Sequence[int], title: str, note: str, handles: Sequence[Artist], scale: str
-) -> tuple[Figure, list[Axes]]:
-    """A figure with panels below each other, `rows[i]` rows each, that share an axis of scores.
+    table: pd.DataFrame, title: str, note: str, handles: Sequence[Artist], scale: str
+) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
+    """A figure with a panel per backbone below each other that share an axis of scores.
 
     Args:
-        rows: number of rows per panel.
+        table: has a column `backbone`, and one row per row of a panel.
         title, note: texts above and below the panels.
         handles: of the legend, between title and panels.
         scale: label of the axis.
+
+    Returns:
+        The figure, and each panel with its backbone and rows.
     """
     title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
+    parts = dict(list(table.groupby("backbone", sort=False)))
     above = TOP + title.count("\n") * TITLE
-    height = above + BOTTOM + note.count("\n") * LINE + sum(count * ROW + PANEL for count in rows)
+    height = above + BOTTOM + note.count("\n") * LINE
+    height += sum(len(part) * ROW + PANEL for part in parts.values())
     figure = Figure(figsize=(WIDTH, height))
     axes: list[Axes] = []
     top = height - above
-    for count in rows:
+    for count in map(len, parts.values()):
         bottom = top - PANEL - count * ROW
         box = (LEFT / WIDTH, bottom / height, 1 - (LEFT + RIGHT) / WIDTH, count * ROW / height)
         panel = figure.add_axes(box, sharex=axes[0] if axes else None)
@@ -97,18 +95,16 @@ def panels(
         panel.tick_params(axis="x", length=2, color=GREY, labelbottom=False)
         panel.grid(axis="x", color="#F0F0F0", lw=0.6)
         panel.set_axisbelow(True)
-        panel.hlines(
-            range(count), 0, 1, transform=panel.get_yaxis_transform(), color=PALE, lw=0.6, zorder=0
-        )
+        across = panel.get_yaxis_transform()
+        panel.hlines(range(count), 0, 1, transform=across, color=PALE, lw=0.6, zorder=0)
         axes.append(panel)
         top = bottom
     for last in axes[-1:]:  # there are none if the suite has no data
         last.tick_params(axis="x", labelbottom=True)
         last.locator_params(axis="x", nbins=8)
         last.set_xlabel(scale)
-    _frame(figure, title, note)
-    _legend(figure, handles, len(handles), title)
-    return figure, axes
+    _frame(figure, title, note, handles, len(handles))
+    return figure, [(axis, *part) for axis, part in zip(axes, parts.items(), strict=True)]
 
 
 def grid(
@@ -116,36 +112,36 @@ def grid(
     note: str,
     handles: Sequence[Artist],
     *,
-    columns: int = 1,
-    rows: int = 1,
+    count: int = 1,
+    columns: int | None = None,
     height: float = 2.4,
-    left: float = SIDE,
+    left: float = 0.58,
     right: float = 0.12,
     above: float = ABOVE,
     below: float = BELOW,
-    gap: float = GAP,
+    gap: float = 0.62,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `rows` x `columns` panels, row by row, and a legend of `handles` between title
-    and panels.
+    """A figure with `count` panels, row by row, and a legend between title and panels.
 
     Args:
         title, note: texts above and below the panels.
         handles: of the legend.
-        columns, rows: number of panels.
+        count, columns: number of panels, and of panels in a row (all by default).
         height: of each panel, in inches, as all of the following.
         left, right: margins of the figure.
         above, below: space for a panel's heading and for its axis.
         gap: space between two panels in a row.
     """
+    columns = columns or count
     title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
     keys = _key_columns([len(str(handle.get_label())) for handle in handles])
     top = 0.15 + TITLE * (title.count("\n") + 1) + KEYS * ceil(len(handles) / max(keys, 1))
     bottom = 0.12 + (note.count("\n") + 1 if note else 0) * LINE
-    whole = top + rows * (above + height + below) + bottom
+    whole = top + ceil(count / columns) * (above + height + below) + bottom
     figure = Figure(figsize=(WIDTH, whole))
     width = (WIDTH - left - right - (columns - 1) * gap) / columns
     axes: list[Axes] = []
-    for place in range(rows * columns):
+    for place in range(count):
         x = left + (place % columns) * (width + gap)
         y = whole - top - (place // columns + 1) * (above + height) - (place // columns) * below
         panel = figure.add_axes((x / WIDTH, y / whole, width / WIDTH, height / whole))
@@ -153,9 +149,7 @@ def grid(
         panel.grid(color="#F0F0F0", lw=0.6)
         panel.set_axisbelow(True)
         axes.append(panel)
-    _frame(figure, title, note)
-    if handles:
-        _legend(figure, handles, keys, title)
+    _frame(figure, title, note, handles, keys)
     return figure, axes
 
 
@@ -163,11 +157,8 @@ def _key_columns(lengths: Sequence[int]) -> int:
     """The largest number of legend columns that fit, given the lengths of the labels; matplotlib
     fills by column."""
     for columns in range(len(lengths), 1, -1):
-        rows, longer = divmod(len(lengths), columns)
-        ends = [0]
-        for column in range(columns):
-            ends.append(ends[-1] + rows + (column < longer))
-        if sum(KEY + LETTER * max(lengths[a:b]) for a, b in pairwise(ends)) < WIDTH - 0.2:
+        longest = [max(part) for part in np.array_split(lengths, columns)]
+        if sum(KEY + LETTER * length for length in longest) < WIDTH - 0.2:
             return columns
     return min(len(lengths), 1)
 
@@ -176,12 +167,18 @@ def _wrapped(text: str, width: int) -> str:
     return fill(text, width, break_on_hyphens=False)  # names of backbones are not broken
 
 
-def _frame(figure: Figure, title: str, note: str) -> None:
-    height = figure.get_size_inches()[1]
-    figure.text(
-        0.1 / WIDTH, 1 - 0.1 / height, title, va="top", weight="bold", size=9, linespacing=1.1
-    )
-    figure.text(0.1 / WIDTH, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
+def _frame(figure: Figure, title: str, note: str, handles: Sequence[Artist], columns: int) -> None:
+    """Title, note, and a legend with `columns` columns below the title."""
+    left, height = 0.1 / WIDTH, figure.get_size_inches()[1]
+    figure.text(left, 1 - 0.1 / height, title, va="top", weight="bold", size=9, linespacing=1.1)
+    figure.text(left, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
+    if handles:
+        anchor = (left, 1 - (0.09 + TITLE * (title.count("\n") + 1)) / height)
+        figure.legend(
+            handles=list(handles), loc="upper left", bbox_to_anchor=anchor, ncols=columns,
+            frameon=False, borderaxespad=0, borderpad=0.2,
+            handletextpad=0.4, columnspacing=1.4, labelspacing=0.25,
+        )  # fmt: skip
 
 
 def heading(panel: Axes, text: str) -> None:
@@ -189,24 +186,22 @@ def heading(panel: Axes, text: str) -> None:
     panel.set_title(text, loc="left", size=8, weight="bold", pad=3)
 
 
-def names(panel: Axes, texts: Sequence[str]) -> None:
-    """Label the rows, from the top; texts of more than two lines get a smaller font."""
-    small = [len(wrap(text, NAME_WIDTH)) > 2 for text in texts]
-    filled = [
-        fill(text, 48 if little else NAME_WIDTH) for text, little in zip(texts, small, strict=True)
-    ]
-    panel.set_yticks(range(len(texts)), filled, linespacing=0.9)
+def rows(panel: Axes, title: str, names: Sequence[str]) -> None:
+    """A panel's title, and labels of its rows, from the top; texts of more than two lines get a
+    smaller font."""
+    heading(panel, title)
+    small = [len(wrap(text, NAME_WIDTH)) > 2 for text in names]
+    widths = [48 if little else NAME_WIDTH for little in small]
+    panel.set_yticks(range(len(names)), map(fill, names, widths), linespacing=0.9)
     for label, little in zip(panel.get_yticklabels(), small, strict=True):
         label.set_fontsize(6 if little else None)
 
 
-def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str) -> None:
-    """A legend with `columns` columns, below the figure's title."""
-    height = figure.get_size_inches()[1]
-    anchor = (0.1 / WIDTH, 1 - (0.09 + TITLE * (title.count("\n") + 1)) / height)
-    figure.legend(handles=list(handles), loc="upper left", bbox_to_anchor=anchor, ncols=columns,
-                  frameon=False, borderaxespad=0, handletextpad=0.4, columnspacing=1.4, borderpad=0.2,
-                  labelspacing=0.25)  # fmt: skip
+def aside(panel: Axes, y: float, text: str, *, color: str = INK, bold: bool = False) -> None:
+    """A text to the right of a row."""
+    weight = "bold" if bold else "normal"
+    across = panel.get_yaxis_transform()
+    panel.text(1.02, y, text, transform=across, va="center", color=color, weight=weight)
 
 
 def color_bar(figure: Figure, panel: Axes, scale: ScalarMappable, text: str) -> None:
@@ -222,9 +217,7 @@ def color_bar(figure: Figure, panel: Axes, scale: ScalarMappable, text: str) -> 
 def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
     """Write PNG and PDF without dates, so that files are reproducible, and their data as CSV."""
     write_text(stem.with_name(stem.name + ".csv"), csv(data))
-    for kind, metadata in (
-        ("png", {"Software": None}),
-        ("pdf", {"CreationDate": None, "Producer": None}),
-    ):
+    undated = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
+    for kind, metadata in undated.items():
         with atomic_file(stem.with_name(f"{stem.name}.{kind}")) as temporary:
             figure.savefig(temporary, format=kind, dpi=150, metadata=metadata)

@@ -18,7 +18,8 @@ from bench.reported.audit.rows import Finding, read_rows
 FINDING_KINDS = {
     "average": "Averages that are not the mean of their row, whatever the rounding",
     "rounding": "Averages that only rounding or truncation of other numbers explains",
-    "unattainable": "Accuracies that neither one run on the test set nor the mean of 3 or 5 runs can give",
+    "unattainable": "Accuracies that neither one run on the test set nor the mean of 3 or 5 runs "
+    "can give",
     "runs": "Accuracies that one run on the test set cannot give, but the mean of several can",
     "range": "Scores outside their scale",
     "chance": "Accuracies that a constant prediction reaches",

@@ -8,24 +8,18 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 
-from bench.datasets.tasks import BOARDS
+from bench.datasets.tasks import BOARDS, PROBING_TASKS
 from bench.reported.audit.rows import DIFFERENCE, Finding, Row, finding, mean, shown
 from bench.utils.files import read_json
 
 MEANS = (3, 5)  # numbers of runs that a printed accuracy may average
 
 # Items of the most frequent class in test sets with a fixed split, counted in SentEval's files.
-# CLASSES: number of classes of the probing tasks, which SentEval describes as balanced.
 MOST_FREQUENT = {"SST2": 912, "TREC": 138, "MRPC": 1147}
-CLASSES = {
-    "Length": 6,
-    "WordContent": 1000,
-    "Depth": 8,
-    "TopConstituents": 20,
-    **dict.fromkeys(
-        ("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion"), 2
-    ),
-}
+# Number of classes of the probing tasks, which SentEval describes as balanced; two of all others.
+CLASSES = dict.fromkeys(PROBING_TASKS, 2) | {
+    "Length": 6, "WordContent": 1000, "Depth": 8, "TopConstituents": 20
+}  # fmt: skip
 
 # The groups of tasks that an "Avg" can be the mean of.
 _AVERAGED = [board.tasks for board in BOARDS.values() if len(board.tasks) > 1]
@@ -47,14 +41,12 @@ def majority(task: str) -> Fraction | None:
     """Accuracy in points of a constant prediction of the most frequent class; None if unknown."""
     if task in CLASSES:
         return Fraction(100, CLASSES[task])
-    if task in MOST_FREQUENT:
-        return Fraction(100 * MOST_FREQUENT[task], _counts()[task]["test"])
     counts = _counts().get(task, {})
-    return (
-        Fraction(100 * max(counts.values()), sum(counts.values()))
-        if counts and "test" not in counts
-        else None
-    )
+    if task in MOST_FREQUENT:
+        return Fraction(100 * MOST_FREQUENT[task], counts["test"])
+    if not counts or "test" in counts:
+        return None
+    return Fraction(100 * max(counts.values()), sum(counts.values()))
 
 
 def averages(rows: Iterable[Row]) -> Iterator[Finding]:
@@ -69,12 +61,9 @@ def averages(rows: Iterable[Row]) -> Iterator[Finding]:
             continue
         text = f"{row.who}: the average is printed as {shown(printed)}, "
         text += f"the mean of the row is {float(center):.4f} ({float(gap):+.4f})"
-        if abs(gap) > row.unit * 3 / 2:
-            yield finding("average", [row], text)
-        else:
-            yield finding(
-                "rounding", [row], f"{text}; unrounded or truncated figures can give both"
-            )
+        explained = abs(gap) <= row.unit * 3 / 2
+        text += "; unrounded or truncated figures can give both" if explained else ""
+        yield finding("rounding" if explained else "average", [row], text)
 
 
 def attainable(value: Fraction, unit: Fraction, n: int, runs: int = 1) -> bool:
@@ -102,7 +91,8 @@ def accuracies(rows: Iterable[Row]) -> Iterator[Finding]:
                 continue
             correct = value * n // 100
             near = " or ".join(shown(Fraction(100 * count, n)) for count in (correct, correct + 1))
-            text = f"{row.who}: {task} is printed as {shown(value)}; one run on its {n:,} items gives {near}"
+            text = f"{row.who}: {task} is printed as {shown(value)}; "
+            text += f"one run on its {n:,} items gives {near}"
             able = {k: attainable(value, row.unit, n, k) for k in MEANS}
             for k in MEANS:
                 text += f", the mean of {k} {'can' if able[k] else 'cannot'} give it"

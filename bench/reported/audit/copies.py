@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 
 from bench.reported.audit.rows import ANONYMOUS, Finding, Row, finding, listed, mean, shown
 
@@ -54,15 +54,12 @@ def _shift(first: Figures, second: Figures) -> Fraction | None:
     return differences.pop() if len(differences) == 1 else None
 
 
-def _swapped(first: Figures, second: Figures) -> tuple[int, int] | None:
-    """The two positions whose numbers are exchanged, if nothing else differs."""
-    differing = [
-        index for index, (one, other) in enumerate(zip(first, second, strict=True)) if one != other
-    ]
-    if len(differing) != 2:
-        return None
-    left, right = differing
-    return (left, right) if first[left] == second[right] and first[right] == second[left] else None
+def _swapped(one: Row, other: Row) -> list[str]:
+    """The two tasks whose numbers are exchanged, if nothing else differs; else none."""
+    differing = [task for task in one.tasks if one.cells[task] != other.cells[task]]
+    there = [other.cells[task] for task in reversed(differing)]
+    exchanged = len(differing) == 2 and [one.cells[task] for task in differing] == there
+    return differing if exchanged else []
 
 
 def copies(rows: Iterable[Row]) -> Iterator[Finding]:
@@ -74,17 +71,12 @@ def copies(rows: Iterable[Row]) -> Iterator[Finding]:
             independent = [row for row in alike if not any(row.quotes(other) for other in alike)]
             if len({row.model for row in independent}) > 1:
                 averages = {row.cells.get("Avg") for row in alike}
-                what = (
-                    "figures and the same average"
-                    if len(averages) == 1 and None not in averages
-                    else "figures"
-                )
+                what = "figures"
+                if len(averages) == 1 and None not in averages:
+                    what += " and the same average"
                 ordered = leading(alike)
-                yield finding(
-                    "copy",
-                    ordered,
-                    f"{_described(ordered)} have the same {len(ordered[0].tasks)} {what}",
-                )
+                text = f"{_described(ordered)} have the same {len(ordered[0].tasks)} {what}"
+                yield finding("copy", ordered, text)
         for pair in combinations(block.values(), 2):
             if _alike(*pair):
                 first = leading([*pair[0], *pair[1]])[0]
@@ -112,12 +104,8 @@ def _compared(ones: list[Row], others: list[Row]) -> Finding:
     if shift is not None:
         text = f"each of the {len(one.tasks)} figures of {_described(ones)} is {shown(abs(shift))} "
         text += f"{'above' if shift > 0 else 'below'} that of {_described(others)}"
-        gaps = [
-            a.cells["Avg"] - b.cells["Avg"]
-            for a in ones
-            for b in others
-            if "Avg" in a.cells and "Avg" in b.cells
-        ]
+        both = [(a.cells, b.cells) for a, b in product(ones, others)]
+        gaps = [a["Avg"] - b["Avg"] for a, b in both if "Avg" in a and "Avg" in b]
         text += ", and so is the average" if shift in gaps else ""
         text += " in one print of several" if shift in gaps and len(set(gaps)) > 1 else ""
         return finding("shift", [*ones, *others], text)
@@ -152,70 +140,55 @@ def labels(rows: Sequence[Row]) -> Iterator[Finding]:
             for task, value in row.cells.items():
                 printed[task][value].append(row)
         contested = {task: values for task, values in printed.items() if len(values) > 1}
-        if contested:
-            concerned = [row for row in group if contested.keys() & row.cells.keys()]
-            kind, text = _contradiction(concerned, list(contested), len(printed))
-            if not kind:
-                continue
-            # Of many tasks, one is given as an example.
-            examples = (
-                list(contested)
-                if len(contested) <= 2
-                else [t for t in ("Avg", *contested) if t in contested][:1]
-            )
-            for task in examples:
-                parts = [
-                    f"{shown(value)} [{listed(row.place for row in at)}]"
-                    for value, at in contested[task].items()
-                ]
-                text += f"; {task} is {listed(parts)}"
-            ordered = leading(concerned)
-            if kind == "cells":  # reported for the average that fits its row worse
-                ordered = sorted(concerned, key=_misfit, reverse=True)
-            if kind == "label":
-                text += _between(ordered[0], contested.get("Avg", ()), rows)
-            yield finding(kind, ordered, f"{ordered[0].who}: {text}")
+        concerned = [row for row in group if contested.keys() & row.cells.keys()]
+        kind, text = _contradiction(concerned, list(contested), len(printed))
+        if not kind:
+            continue
+        # Of many tasks, one is given as an example.
+        example = "Avg" if "Avg" in contested else next(iter(contested))
+        for task in contested if len(contested) <= 2 else [example]:
+            prints = contested[task].items()
+            values = (f"{shown(value)} [{listed(row.place for row in at)}]" for value, at in prints)
+            text += f"; {task} is {listed(values)}"
+        ordered = leading(concerned)
+        if kind == "cells":  # reported for the average that fits its row worse
+            ordered = sorted(concerned, key=_misfit, reverse=True)
+        if kind == "label":
+            text += _between(ordered[0], contested.get("Avg", ()), rows)
+        yield finding(kind, ordered, f"{ordered[0].who}: {text}")
 
 
 def _contradiction(concerned: list[Row], contested: list[str], figures: int) -> tuple[str, str]:
-    """The kind of a contradiction between rows of one label, and its text; empty if `copies`
-    reports it."""
+    """The kind of a contradiction between rows of one label, and its text; empty without one, or if
+    `copies` reports it."""
+    if not contested:
+        return "", ""
     for place in dict.fromkeys(row.place for row in concerned):
         set_up = [row for row in concerned if row.place == place and row.training_words]
         if len({row.figures or row.cells["Avg"] for row in set_up}) > 1:
             words = listed(sorted(word for row in set_up for word in row.training_words))
-            return (
-                "untrained",
-                f"the model is not trained, yet with {words} its figures are not the same",
-            )
+            text = f"the model is not trained, yet with {words} its figures are not the same"
+            return "untrained", text
     whole = [row for row in concerned if len(row.tasks) >= FEWEST]
     if contested == ["Avg"] and whole == concerned:
         return "cells", "the same figures have another average"
     versions = list({row.figures: row for row in whole}.values())
     if len(versions) == 2 and versions[0].tasks == versions[1].tasks:
-        one, other = versions
-        if _shift(one.figures, other.figures) is not None:
+        if _shift(versions[0].figures, versions[1].figures) is not None:
             return "", ""
-        if swapped := _swapped(one.figures, other.figures):
-            return (
-                "swap",
-                f"{' and '.join(one.tasks[index] for index in swapped)} have changed places",
-            )
+        if swapped := _swapped(*versions):
+            return "swap", f"{' and '.join(swapped)} have changed places"
     return "label", f"{len(contested)} of {figures} figures are not the same everywhere"
 
 
 def _between(row: Row, averages: Iterable[Fraction], rows: Iterable[Row]) -> str:
     """The paper's own rows that lie between the `averages` of `row`, as the end of a sentence."""
-    values = sorted(averages)
-    own = [
-        other
-        for other in rows
-        if (other.place, other.backbone, other.metric, other.split)
-        == (row.place, row.backbone, row.metric, row.split)
-        and not other.quoted_from
-        and row.words <= other.words
-        and values
-        and values[0] < other.cells.get("Avg", values[0]) < values[-1]
-    ]
-    names = listed(f"{other.method} ({shown(other.cells['Avg'])})" for other in own) if own else ""
-    return f"; between them, in {row.place}: {names}" if own else ""
+
+    def kin(one: Row) -> tuple[str, ...]:
+        return one.place, one.backbone, one.metric, one.split
+
+    own = [other for other in rows if kin(other) == kin(row) and not other.quoted_from]
+    low, *_, high = sorted(averages) or (Fraction(0), Fraction(0))
+    own = [other for other in own if low < other.cells.get("Avg", low) < high]
+    names = [f"{one.method} ({shown(one.cells['Avg'])})" for one in own if row.words <= one.words]
+    return f"; between them, in {row.place}: {listed(names)}" if names else ""

@@ -17,52 +17,32 @@ SCORES = ("spearman", "accuracy")  # metrics of printed scores
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
 ANONYMOUS = ("", "unknown")  # values of quoted_from: the paper's own result, or an unnamed source
 
-# Models that the papers do not train, so that hyper-parameters of training are not part of their
-# label.
+# Models that the papers do not train: hyper-parameters of training are not part of their label.
 UNTRAINED = ("GloVe", "BERT", "RoBERTa")
 # Hyper-parameters of training, as variants spell them before the "=".
-TRAINING = (
-    "bs",
-    "batch_size",
-    "lr",
-    "learning_rate",
-    "tau",
-    "temperature",
-    "epochs",
-    "steps",
-    "seed",
-)
+TRAINING = {
+    "bs", "batch_size", "lr", "learning_rate", "tau", "temperature", "epochs", "steps", "seed"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An inconsistency of printed numbers.
+    """An inconsistency of printed numbers."""
 
-    Attributes:
-        kind: a key of `FINDING_KINDS`.
-        source, table: those of the first row.
-        rows: the rows concerned, by `Row.name`.
-        text: the finding in one sentence.
-    """
-
-    kind: str
-    source: str
+    kind: str  # a key of `FINDING_KINDS`
+    source: str  # of the first row, as the table
     table: str
-    rows: tuple[str, ...]
-    text: str
+    rows: tuple[str, ...]  # those concerned, by `Row.name`
+    text: str  # one sentence
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
     """A printed row: the numbers of one label, split and metric in one table or place of the text.
 
-    Attributes:
-        order: position in print.
-        cells: task -> number, in points. The other attributes are columns of
-            `bench.reported.printed`.
+    `cells` maps tasks to numbers in points; other attributes are columns of `printed`.
     """
 
-    order: int
     source: str
     table: str
     method: str
@@ -93,17 +73,13 @@ class Row:
     @cached_property
     def words(self) -> frozenset[str]:
         """The parts of the variant: `bs=64, cls` has two."""
-        return frozenset(
-            filter(None, (word.strip() for word in self.variant.strip("()").split(",")))
-        )
+        return frozenset(map(str.strip, self.variant.strip("()").split(","))) - {""}
 
     @property
     def training_words(self) -> frozenset[str]:
-        """For untrained models, the words that set a hyper-parameter of training; empty for
-        others."""
-        if self.method not in UNTRAINED:
-            return frozenset()
-        return frozenset(word for word in self.words if word.partition("=")[0].strip() in TRAINING)
+        """The words that set a hyper-parameter of training, of models that are not trained."""
+        words = self.words if self.method in UNTRAINED else ()
+        return frozenset(word for word in words if word.partition("=")[0].strip() in TRAINING)
 
     @property
     def paper(self) -> str:
@@ -127,8 +103,7 @@ class Row:
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks without the average, sorted, so that rows can be compared whatever their order
-        in print."""
+        """The tasks without the average, sorted, so that rows can be compared."""
         return tuple(sorted(self.cells.keys() - {"Avg"}))
 
     @cached_property
@@ -139,17 +114,13 @@ class Row:
     @cached_property
     def unit(self) -> Fraction:
         """The last printed decimal place, taken over all tasks because single numbers may end in a
-        zero.
-
-        A row quoted from a paper that prints one decimal therefore has the unit 0.1.
-        """
-        return Fraction(1, 10 ** max(map(decimals, self.figures or self.cells.values())))
+        zero: 0.1 in a row quoted from a paper that prints one decimal."""
+        return min(map(last_place, self.figures or self.cells.values()))
 
     def quotes(self, other: Row) -> bool:
         """Whether the row names the paper of another row as its source."""
-        return bool(
-            re.search(rf"(?<![\w-]){re.escape(other.paper)}(?![\w-])", self.quoted_from.lower())
-        )
+        name = rf"(?<![\w-]){re.escape(other.paper)}(?![\w-])"
+        return re.search(name, self.quoted_from.lower()) is not None
 
 
 def exact(value: float) -> Fraction:
@@ -157,12 +128,12 @@ def exact(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
-def decimals(value: Fraction) -> int:
-    """Decimal places of a finite decimal number: 2 for 76.25, 0 for 21."""
-    places = 0
-    while (value * 10**places).denominator != 1:
-        places += 1
-    return places
+def last_place(value: Fraction) -> Fraction:
+    """The last decimal place of a finite decimal number: 0.01 for 76.25, 1 for 21."""
+    place = Fraction(1)
+    while value % place:
+        place /= 10
+    return place
 
 
 def shown(value: Fraction) -> str:
@@ -182,18 +153,17 @@ def listed(parts: Iterable[str]) -> str:
 
 def finding(kind: str, rows: Sequence[Row], text: str) -> Finding:
     """A finding about `rows`, reported for the first of them."""
-    return Finding(
-        kind, rows[0].source, rows[0].table, tuple(dict.fromkeys(row.name for row in rows)), text
-    )
+    names = tuple(dict.fromkeys(row.name for row in rows))
+    return Finding(kind, rows[0].source, rows[0].table, names, text)
 
 
 def read_rows(printed: pd.DataFrame) -> list[Row]:
     """The rows of scores and of differences of scores, in the order of print; other metrics are
     left out."""
-    metrics = [*SCORES, *(f"{metric}{DIFFERENCE}" for metric in SCORES)]
+    scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(SCORES)]
     fields = [name for name in COLUMNS if name not in ("task", "value")]
-    rows: list[Row] = []
-    for label, cells in printed[printed["metric"].isin(metrics)].groupby(fields, sort=False):
+    rows = []
+    for label, cells in scores.groupby(fields, sort=False):
         values = dict(zip(cells["task"], map(exact, cells["value"]), strict=True))
-        rows.append(Row(len(rows), **dict(zip(fields, label, strict=True)), cells=values))
+        rows.append(Row(**dict(zip(fields, label, strict=True)), cells=values))
     return rows

@@ -1,0 +1,194 @@
+"""What the sources say: values of each method's settings; and hyper-parameters that are refused.
+
+Source: docs/methods.md.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+import pytest
+
+from bench.utils.errors import UserError
+from tests.methods.outside import run_of
+
+BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
+ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
+SIMCSE = "princeton-nlp/unsup-simcse-"
+CONSERT = {
+    "corpus": "sts", "batch_size": 96, "learning_rate": 5e-7, "max_length": 64, "patience": 10,
+    "epochs": 10, "select_every": 200, "dropout": 0.0, "first": "feature_cutoff",
+    "second": "shuffle", "rate": 0.2, "scale": 0.3,
+}  # fmt: skip
+CONSERT_LARGE = {
+    "epochs": 25, "select_every": 100, "dropout": None, "first": "plain", "second": "shuffle",
+    "scale": 0.3,
+}  # fmt: skip
+DCLR = {
+    "batch_size": 128, "epochs": 3, "learning_rate": 3e-5, "phi": 0.9, "noise_times": 1.0,
+    "complement": SIMCSE + BERT, "start": None, "precision": "float32",
+    "select_on": "STS-B+SICK-R",
+}  # fmt: skip
+DCLR_ROBERTA = {**DCLR, "phi": 0.85, "noise_times": 2.5, "complement": SIMCSE + ROBERTA}
+FOUR_GPUS = {"batch_size": 256, "epochs": 1}  # 64 sentences on each are one batch of 256
+DECLUTR = {
+    "batch_size": 4, "average": True, "pooler": "avg", "evaluation_pooler": "avg",
+    "learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1,
+}  # fmt: skip
+ESIMCSE = {
+    "batch_size": 64, "redraw": False, "random_start": True, "rate": 0.32, "queue": 160,
+    "learning_rate": 3e-5, "dropout": None,
+}  # fmt: skip
+IS_BERT = {
+    "batch_size": 32, "learning_rate": 2e-6, "epsilon": 1e-7, "warmup": 0.1,
+    "bias_correction": False, "weight_decay": 0.01, "select_every": 1000, "corpus": "nli",
+    "relu": False,
+}  # fmt: skip
+PROMPTBERT = {
+    "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "select_every": 125,
+    "pooler": "cls_mlp",
+}  # fmt: skip
+SKIP_THOUGHT = {"condition": "every", "reset": "before", "batch_size": 128, "clip": 10.0}
+WORD_NOISE = {
+    "batch_size": 32, "learning_rate": 3e-5, "schedule": "constant", "weight_decay": 0.01,
+    "dropout": 0.15, "max_length": 64, "pooler": "avg_first_last", "precision": "float32",
+    "select_every": 5,
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    # 4 x 128 on one device is 512
+    ("cards", ROBERTA, {"setting": "official", "batch_size": 512, "learning_rate": 4e-5,
+                        "switch": 0.05, "words": "each", "neighbours": 64, "retrieval": "avg"}),
+    ("cards", ROBERTA_LARGE, {"setting": "official", "batch_size": 512, "learning_rate": 7.5e-6,
+                              "switch": 0.1, "words": "count", "neighbours": 8,
+                              "retrieval": "cls_before_pooler"}),
+    *(("consert@official", name, {**CONSERT, "pooler": "avg"}) for name in (BERT, ROBERTA)),
+    *(("consert@paper", name, {**CONSERT, "pooler": "avg_top2", "scale": 1.0})
+      for name in (BERT, ROBERTA)),
+    *(("consert@official", name, CONSERT_LARGE) for name in (LARGE, ROBERTA_LARGE)),
+    *(("consert@paper", name, {"epochs": 25, "dropout": 0.0, "first": "feature_cutoff"})
+      for name in (LARGE, ROBERTA_LARGE)),
+    *((f"dclr+is-cse@{setting}", backbone,
+       values | ({} if setting == "official" else {"start": None}))
+      for setting in ("official", "paper")
+      for backbone, values in {
+          BERT: DCLR,
+          ROBERTA: DCLR_ROBERTA,
+          LARGE: {**DCLR, **FOUR_GPUS, "noise_times": 3.0, "start": SIMCSE + LARGE},
+          ROBERTA_LARGE: {**DCLR_ROBERTA, **FOUR_GPUS, "learning_rate": 1e-5, "noise_times": 5.0,
+                          "start": SIMCSE + ROBERTA_LARGE},
+      }.items()),
+    ("declutr@official", ROBERTA, DECLUTR),
+    ("declutr@paper", ROBERTA, {"batch_size": 16, "average": False}),
+    ("esimcse@official", BERT, ESIMCSE),
+    ("esimcse@official", LARGE, {**ESIMCSE, "learning_rate": 1e-5}),
+    ("esimcse@official", ROBERTA, {**ESIMCSE, "rate": 0.30, "learning_rate": 1e-5}),
+    ("esimcse@official", ROBERTA_LARGE,
+     {**ESIMCSE, "rate": 0.28, "queue": 128, "learning_rate": 1e-5, "dropout": 0.15}),
+    ("is-bert@official", BERT, IS_BERT),
+    ("is-bert@paper", BERT, {**IS_BERT, "relu": True}),
+    ("promptbert@official", BERT,
+     {**PROMPTBERT, "period": True, "template": 'This sentence of "<sentence>" means <mask>.'}),
+    ("promptbert@official", ROBERTA,
+     {**PROMPTBERT, "template_2": "The sentence : '<sentence> ' means<mask>."}),
+    ("promptbert@paper", BERT, {"period": False}),
+    ("skip-thought@paper", "toy-bert", {**SKIP_THOUGHT, "backbone.name": "none"}),
+    ("skip-thought@official", "toy-bert",
+     {"condition": "first", "reset": "after", "batch_size": 64, "clip": 5.0,
+      "backbone.name": "none"}),
+    ("word-noise", "bert-base-chinese",
+     {**WORD_NOISE, "corpus": "cnsd", "select_on": "CNSD-STS-B"}),
+    ("word-noise", BERT,
+     {**WORD_NOISE, "corpus": "wiki1m", "select_on": "STS-B",
+      "label": "SimCSE+noise (noise=swap)"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "backbone", "values"), VALUES)
+def test_values(text: str, backbone: str, values: dict[str, Any]) -> None:
+    run = run_of(text, backbone)
+    hyper = run.parts[0][2]
+
+    def found(key: str) -> Any:
+        if key in hyper:
+            return hyper[key]
+        return attrgetter(key)(run if hasattr(run, key.partition(".")[0]) else run.recipe)
+
+    assert {key: found(key) for key in values} == values
+
+
+REFUSED = [
+    ("cards[switch=-0.1]", "needs 0 <= switch <= 1, not -0.1"),
+    ("cards[switch=1.5]", "needs 0 <= switch <= 1, not 1.5"),
+    ("cards[words=some]", "is one of each, count, not 'some'"),
+    ("cards[neighbours=-1]", "needs neighbours >= 0, not -1"),
+    ("cards[retrieval=cls]", "is one of cls_before_pooler, avg,"),
+    ("cards[retrieval=mean]", "not 'mean'"),
+    ("cards[temperature=0]", "needs temperature > 0"),
+    ("consert[temperature=0]", "temperature > 0"),
+    ("consert[rate=1.0]", "rate < 1, not 1.0"),
+    ("consert[rate=-0.1]", "rate < 1, not -0.1"),
+    ("consert[scale=0]", "scale > 0"),
+    ("consert[first=cutoff]", "'first' of 'consert' is one of plain, shuffle"),
+    ("consert[second=noise]", "'second' of 'consert' is one of"),
+    ("ct-bert[negatives=-1]", "needs negatives >= 0"),
+    ("ct-bert[drawn=0]", "needs drawn >= 1"),
+    *((f"dclr[{key}]@paper", "dclr")
+      for key in ("phi=0", "noise_times=-1", "ascent_steps=-1", "ascent_size=-0.001",
+                  "false_negatives=kept", "loss_form=hinge", "temperature=0")),
+    *((f"declutr[{key}]", "'declutr'")
+      for key in ("temperature=0", "anchors=0", "positives=0", "shortest=0", "shortest=600",
+                  "document=2047", "masked=0", "masked=1", "language=-1")),
+    *((f"esimcse[{key}]", "esimcse")
+      for key in ("rate=-0.1", "rate=1.1", "queue=-1", "momentum=1.5", "momentum=-0.1",
+                  "temperature=0")),
+    ("is-bert[channels=0]", "needs channels >= 1, not 0"),
+    ("is-cse[group=k-means]", "'group' of 'is-cse' is one of knn, kmeans, both, not 'k-means'"),
+    ("is-cse[group=kmeans,clusters=0,buffer=20]", "0 < clusters <= buffer, not kmeans and 0 and 20"),
+    ("is-cse[group=both,clusters=21,buffer=20]", "0 < clusters <= buffer, not both and 21 and 20"),
+    ("is-cse[gamma=1.1]", "0 <= gamma <= 1, not 1.1"),
+    ("is-cse[gamma=-0.1]", "0 <= gamma <= 1"),
+    *((f"promptbert[{name}={template}]", "a template of 'promptbert'")
+      for name in ("template", "template_2")
+      for template in ("a <mask>", "<sentence> is", "<mask> is <sentence>",
+                       "<sentence> is <mask> <mask>", "<sentence><sentence><mask>")),
+    ("promptbert[temperature=0]", "temperature"),
+    ("skip-thought[units=0]", "'skip-thought' needs units >= 1, not 0"),
+    ("skip-thought[vocabulary=2]", "'skip-thought' needs vocabulary >= 3, not 2"),
+    ("skip-thought[longest=1]", "'skip-thought' needs longest >= 2, not 1"),
+    ("skip-thought[condition=never]",
+     "'condition' of 'skip-thought' is one of every, first, not 'never'"),
+    ("skip-thought[reset=never]",
+     "'reset' of 'skip-thought' is one of before, after, not 'never'"),
+    ("word-noise[temperature=0]", "temperature > 0"),
+    ("word-noise[probability=1.5]", "0 <= probability <= 1, not 1.5"),
+    ("word-noise[probability=-0.1]", "0 <= probability <= 1"),
+    ("word-noise[noise=insert]",
+     "'noise' of 'word-noise' is one of swap, delete, none, not 'insert'"),
+    ("word-noise[reading=first]",
+     "'reading' of 'word-noise' is one of shared, second, corpus, not 'first'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), REFUSED)
+def test_impossible_hyper_parameters_are_refused(text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        run_of(text, ROBERTA)
+
+
+def test_labels_names_and_texts() -> None:
+    assert run_of("consert").label == "ConSERT (has seen the STS test sentences)"
+    text = "consert[epochs=1]"
+    assert run_of(text).label == "ConSERT (epochs=1) (has seen the STS test sentences)"
+    assert run_of("consert[corpus=wiki1m]").label == "ConSERT (corpus=wiki1m)"
+    # A template is no part of a label.
+    text = "promptbert[sentences=9,template=it says <sentence> so <mask> .]"
+    run = run_of(text)
+    assert (run.label, run.text) == ("PromptBERT (sentences=9)", text)
+    assert run_of(run.arguments[0]).id == run.id
+    # Earlier runs keep their names.
+    plain = run_of("is-cse", seed=42).id
+    assert plain == "is-cse_official_bert-base-uncased_s42_04e689638d"
+    assert run_of("is-cse[clusters=64,gamma=0.5,group=knn]", seed=42).id == plain
+    keys = ("group=kmeans", "group=both", "gamma=0.1")
+    assert len({plain, *(run_of(f"is-cse[{key}]", seed=42).id for key in keys)}) == 4
