@@ -16,7 +16,12 @@ from typing import Any
 import pandas as pd
 
 from bench.comparison.paired import pairs
-from bench.comparison.statistics import mean_and_sd
+from bench.comparison.statistics import (
+    LEVEL,
+    coefficient_of_variation,
+    expected_best,
+    mean_and_sd,
+)
 from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.tasks import Board, expand_tasks
 from bench.reported import LABEL, MEASURES, mapped, prior_sd
@@ -112,15 +117,17 @@ def _without_test(ours: _OurScores) -> Verdict | None:
 
 def _tolerance_kind(ours: _OurScores) -> str:
     metric = ours.key[2]
+    if metric == "accuracy":
+        return "transfer" if ours.deterministic else "trained, transfer"
     if metric != "spearman":
-        return "transfer" if metric == "accuracy" else metric.replace("_", " ")
+        return metric.replace("_", " ")
     if ours.deterministic:
-        last = ours.runs[0].plan["method"].rpartition("+")[2].partition("[")[0]
+        last = ours.runs[0].plan["method"].rpartition("+")[2]
+        if last.startswith("whitening") and "source=target" not in last:
+            return "whitening, other text"
         kinds = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
-        return kinds.get(last, "untrained")
-    if ours.minus is not None:
-        return "difference"
-    return "trained large" if "large" in ours.backbone else "trained base"
+        return kinds.get(last.partition("[")[0], "untrained")
+    return "trained" if ours.minus is None else "difference"
 
 
 def _verdict_input(printed: float, ours: _OurScores) -> VerdictInput:
@@ -130,7 +137,34 @@ def _verdict_input(printed: float, ours: _OurScores) -> VerdictInput:
     known = metric == "spearman" and ours.minus is None
     prior = prior_sd(ours.backbone, task, split) if known else None
     allowed = tolerance(_tolerance_kind(ours), task, prior)
-    return VerdictInput(printed, ours.values, allowed, ours.deterministic, prior)
+    return VerdictInput(printed, ours.values, allowed, ours.deterministic, prior, task == "Avg")
+
+
+class _Questions:
+    """The questions that a suite answers. A printed value that is compared with the same scores is
+    one question, wherever it is printed, and belongs to the paper in which it comes first."""
+
+    def __init__(self) -> None:
+        self.verdicts: dict[tuple[Any, ...], Verdict] = {}
+        self.families: dict[str, dict[tuple[Any, ...], VerdictInput]] = {}
+
+    def ask(self, family: str, printed: float, ours: _OurScores, reason: str) -> tuple[Any, ...]:
+        """Return the name of a question. `reason` is why print cannot be compared, or empty."""
+        ids = tuple(tuple(run.plan["id"] for run in side) for side in ours.sides)
+        question = (printed, *ids, ours.key, ours.sign, ours.backbone, reason)
+        if question in self.verdicts or any(question in known for known in self.families.values()):
+            return question
+        settled = Verdict("not run", reason) if reason else _without_test(ours)
+        if settled:
+            self.verdicts[question] = settled
+        else:
+            self.families.setdefault(family, {})[question] = _verdict_input(printed, ours)
+        return question
+
+    def answer(self) -> None:
+        """Judge each family."""
+        for family in self.families.values():
+            self.verdicts |= zip(family, verdicts(list(family.values())), strict=True)
 
 
 def _sides(
@@ -156,33 +190,35 @@ def _other_setting(run: str) -> str:
 
 
 def _row(number: Mapping[str, Any], ours: _OurScores, other: _OurScores) -> dict[str, Any]:
-    """A row of `cells` without a verdict. `number` is a row of `mapped`."""
-    (mean, sd), (other_mean, other_sd) = mean_and_sd(ours.values), mean_and_sd(other.values)
+    """A row of `cells` without its verdicts. `number` is a row of `mapped`."""
+    printed, values = number["value"], ours.values
+    (mean, sd), (other_mean, other_sd) = mean_and_sd(values), mean_and_sd(other.values)
+    several = len(values) > 1
     return {name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]} | {
         "ours_split": ours.key[1],
-        "printed": number["value"],
+        "printed": printed,
         "run": number["run"],
         "minus": number["minus"],
-        "ours": tuple(ours.values),
-        "n": len(ours.values),
+        "ours": tuple(values),
+        "n": len(values),
         "measured_on": ours.runs[0].plan["backbone"] if ours.runs else "",
         "deterministic": ours.deterministic,
         "mean": mean,
         "sd": sd,
-        "difference": mean - number["value"],
+        "difference": mean - printed,
+        "rank": 1 + sum(value > printed for value in values) if several else None,
+        "best_of_five": expected_best(values, 5),
+        "cv": coefficient_of_variation([printed, *values]) if not ours.minus else nan,
         "other_setting": _other_setting(number["run"]).partition("@")[2] if other.values else "",
         "other": tuple(other.values),
         "other_n": len(other.values),
         "other_mean": other_mean,
         "other_sd": other_sd,
-        "half_width": nan,
     }
 
 
 def cells(suite: SuiteResults) -> pd.DataFrame:
     """One row per printed number that measures something, in the order of print.
-
-    Holm's correction covers the cells of one printed table.
 
     Returns:
         Columns, scores in points:
@@ -195,37 +231,46 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
           number, mean and standard deviation of `ours`;
         * `measured_on`: backbone of our runs; `deterministic`: whether they have no seed;
         * `difference`: mean - printed;
+        * `rank`: of print among `ours`, 1 if none is higher; `best_of_five`: expected best of five
+          of `ours`; `cv`: CV* of print and `ours` in percent
+          (`statistics.coefficient_of_variation`);
         * `other_setting`, `other`, `other_n`, `other_mean`, `other_sd`: the same for the method's
           other setting, if it has scores;
-        * `half_width`: of the 95 % prediction interval, for trained cells that are judged;
-        * `verdict`, `reason`, `seeds`: as in `Verdict`.
+        * `half_width`: of the 95 % prediction interval, and `mean_half_width`, of the 95 % interval
+          of the mean, for numbers that are tested;
+        * `verdict`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in `Verdict`;
+        * `other_verdict`, `other_reason`: of the other setting, or empty.
     """
     printed = mapped()
     rows: list[dict[str, Any]] = []
-    found: dict[int, Verdict] = {}  # by row
-    tables: dict[tuple[str, str], dict[int, VerdictInput]] = {}
+    questions, asked, asked_other = _Questions(), [], []
     runs_of = cache(lambda run, backbone: select(suite, run, backbone))
 
-    for place, number in enumerate(printed[printed.metric.isin(MEASURES)].to_dict("records")):
+    for number in printed[printed.metric.isin(MEASURES)].to_dict("records"):
         ours, other = _sides(number, runs_of)
-        row = _row(number, ours, other)
-        rows.append(row)
-        if number["reason"]:
-            found[place] = Verdict("not run", number["reason"])
-        elif settled := _without_test(ours):
-            found[place] = settled
-        else:
-            judged = _verdict_input(number["value"], ours)
-            row["half_width"] = judged.prediction.half_width() if judged.prediction else nan
-            tables.setdefault((row["source"], row["table"]), {})[place] = judged
+        rows.append(_row(number, ours, other))
+        source, value, reason = number["source"], number["value"], number["reason"]
+        asked.append(questions.ask(source, value, ours, reason))
+        # The other setting is a second look at the same numbers, so it has families of its own.
+        other_family = f"{source}, other setting"
+        asked_other.append(
+            questions.ask(other_family, value, other, reason) if other.values else None
+        )
 
-    for table in tables.values():
-        found |= zip(table, verdicts(list(table.values())), strict=True)
-    frame = pd.DataFrame(rows)
-    frame["verdict"] = [found[place].kind for place in frame.index]
-    frame["reason"] = [found[place].reason for place in frame.index]
-    frame["seeds"] = pd.array([found[place].seeds for place in frame.index], "Int64")
-    return frame
+    questions.answer()
+    inputs = {name: each for family in questions.families.values() for name, each in family.items()}
+    for row, name, other_name in zip(rows, asked, asked_other, strict=True):
+        verdict, judged = questions.verdicts[name], inputs.get(name)
+        prediction = judged.prediction if judged else None
+        row["half_width"] = prediction.half_width() if prediction else nan
+        row["mean_half_width"] = judged.mean_half_width(LEVEL) if judged and prediction else nan
+        row |= {"verdict": verdict.kind, "reason": verdict.reason, "seeds": verdict.seeds}
+        row |= {"within": verdict.within, "p": verdict.p, "p_adjusted": verdict.p_adjusted}
+        other_verdict = questions.verdicts[other_name] if other_name else None
+        row["other_verdict"] = other_verdict.kind if other_verdict else ""
+        row["other_reason"] = other_verdict.reason if other_verdict else ""
+    frame = pd.DataFrame(rows).astype({"p": float, "p_adjusted": float, "within": object})
+    return frame.astype({"seeds": "Int64", "rank": "Int64"})
 
 
 # Columns that identify a row of a leaderboard, beside the recipe.

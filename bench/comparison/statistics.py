@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import fsum, nan, sqrt
+from math import comb, exp, fsum, lgamma, nan, sqrt
 from statistics import fmean, stdev
 
 import numpy as np
@@ -59,6 +59,27 @@ def standard_deviation(scores: Sequence[float]) -> float:
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
     """Mean and sample standard deviation (n - 1), to the last bit; NaN without enough values."""
     return fmean(values) if values else nan, stdev(values) if len(values) > 1 else nan
+
+
+def expected_best(scores: Sequence[float], of: int) -> float:
+    """The expected best of `of` scores drawn from `scores` without replacement; NaN if there are
+    too few."""
+    n = len(scores)
+    draws = comb(n, of)
+    ranked = enumerate(sorted(scores))
+    return fsum(comb(below, of - 1) * score for below, score in ranked) / draws if draws else nan
+
+
+def coefficient_of_variation(scores: Sequence[float]) -> float:
+    """CV* in percent, the degree to which scores of one measurement agree (Belz et al. 2022,
+    ACL, section 3): the unbiased standard deviation in percent of the mean, corrected for few
+    scores. NaN with fewer than two.
+    """
+    n = len(scores)
+    if n < 2 or not (mean := fmean(scores)):
+        return nan
+    unbiased = sqrt(2 / (n - 1)) * exp(lgamma(n / 2) - lgamma((n - 1) / 2))
+    return (1 + 1 / (4 * n)) * 100 * standard_deviation(scores) / unbiased / abs(mean)
 
 
 def pooled_sd(sd: float, n: int, prior_sd: float | None) -> float:

@@ -265,16 +265,15 @@ def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
         family: each number once. Those that were not run, diverged or are not comparable must be
             left out: they need no test.
     """
-    p_values: list[float | None] = [
-        cell.prediction.p_value(cell.printed) if cell.prediction else None for cell in family
-    ]
-    adjusted: list[float | None] = [None] * len(family)
+    p_values = {
+        place: cell.prediction.p_value(cell.printed)
+        for place, cell in enumerate(family)
+        if cell.prediction
+    }
+    adjusted: dict[int, float] = {}
     for average, correct in ((True, holm), (False, false_discovery_control)):
-        places = [
-            place
-            for place, cell in enumerate(family)
-            if cell.average is average and p_values[place] is not None
-        ]
-        for place, p in zip(places, correct([p_values[place] for place in places]), strict=True):
-            adjusted[place] = float(p)
-    return [_judge(*each) for each in zip(family, p_values, adjusted, strict=True)]
+        tested = {place: p for place, p in p_values.items() if family[place].average is average}
+        adjusted |= zip(tested, map(float, correct(list(tested.values()))), strict=True)
+    return [
+        _judge(cell, p_values.get(place), adjusted.get(place)) for place, cell in enumerate(family)
+    ]

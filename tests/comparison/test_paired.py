@@ -26,7 +26,7 @@ from bench.comparison.paired import (
     strictest_level,
 )
 from bench.comparison.statistics import MOST_SEEDS, mean_half_width
-from tests.comparison.test_verdict import BACKBONES, check_documented, moments, public_seeds
+from tests.oracles.verdict_rule import BACKBONES, check_documented, moments, public_seeds
 
 points = st.floats(0, 100).map(lambda value: round(value, 2))
 seed_names = st.integers(0, 50)

@@ -44,8 +44,11 @@ def test_numbers_of_a_cell(tmp_path):
     assert (found["run"], found["measured_on"]) == ("simcse@official", "bert-base-uncased")
     assert not found["deterministic"]
     assert found["half_width"] > 2  # a spread of 1 decides nothing at a tolerance of 1
-    # t(0.975, 87) * sqrt(84 / 83) = 1.9996
-    assert (found["verdict"], found["seeds"]) == ("inconclusive", 83)
+    # 0.25 + t(0.95, n + 4) / sqrt(n) falls below 1 between n = 5 and n = 6.
+    assert (found["verdict"], found["seeds"]) == ("inconclusive", 6)
+    assert (found["within"], found["rank"]) == (None, 2)
+    # 4 numbers, mean 76.0625, sd 0.8260, c4(4) = 0.92132
+    assert found["cv"] == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
 
 
 def test_the_seven_tasks_and_no_other_aggregation(tmp_path):
@@ -75,7 +78,7 @@ def test_untrained_cells_go_by_tolerance(tmp_path):
 )
 def test_maps_go_by_tolerances_of_their_own(tmp_path, off, verdict):
     for name, text, row, times in (
-        ("w", "untrained[pooler=avg_first_last]+whitening", "BERT-whitening", 1),  # 0.1
+        ("w", "untrained[pooler=avg_first_last]+whitening", "BERT-whitening", 10),  # other text
         ("f", "untrained[pooler=avg_top2]+flow", "BERT-flow", 10),  # 1.0
     ):
         entry = {"method": text, "setting": "paper", "seed": None}
@@ -160,16 +163,17 @@ def test_what_was_not_run_says_why(tmp_path):
     assert set(cells(read_suite(folder))["verdict"]) == {"not run", "inconclusive"}
 
 
-def test_holm_counts_the_cells_of_one_table_only(tmp_path):
-    rows = [{task: value + i % 2 / 10 for task, value in CLOSE.items()} for i in range(5)]
-    one = write_suite(tmp_path / "one", seeds("simcse", rows))
-    many = write_suite(
-        tmp_path / "many", [*seeds("simcse", rows), *seeds("simcse", rows, backbone="roberta-base")]
-    )
-    reason = cell(one)["reason"]
-    assert reason != cell(many)["reason"]  # Table 2 has two rows now
-    only_bert = ("sscl", "Table 2")
-    assert cell(one, *only_bert)["reason"] == cell(many, *only_bert)["reason"]
+def test_families_are_papers(tmp_path):
+    """An average of the same paper counts for the correction, one of another paper does not."""
+    base = [{task: value + i % 2 / 10 for task, value in CLOSE.items()} for i in range(5)]
+    one = write_suite(tmp_path / "one", seeds("simcse", base))
+    more = [*seeds("simcse", base), *seeds("simcse", base, backbone="bert-large-uncased")]
+    many = write_suite(tmp_path / "many", more)
+    assert cell(one)["p"] == cell(many)["p"]
+    assert cell(one)["p_adjusted"] < cell(many)["p_adjusted"]
+    chinese = ("simcse-zh-noise", "Figure 7")
+    for name in ("p", "p_adjusted", "verdict"):
+        assert cell(many, *chinese)[name] == cell(many)[name]  # quoted: one question
 
 
 # 2.05 is printed.
@@ -203,11 +207,12 @@ def test_only_seeds_that_both_have_are_subtracted(tmp_path):
     ("shift", "sd", "verdict"),
     [
         (0.0, 0.03, "reproduced"),
-        (0.49, 0.03, "higher"),
+        # Of five differences: 90 % interval ± 0.95 sd, 95 % ± 1.24 sd, a further one ± 3.04 sd.
+        (0.49, 0.03, "inconclusive"),
         (-0.6, 0.03, "lower"),
-        (0.4, 0.3, "reproduced"),
-        (0.6, 0.3, "consistent"),  # the tolerance is half a point
-        (0.6, 0.4, "inconclusive"),  # half width 1.22
+        (0.2, 0.3, "reproduced"),
+        (0.9, 0.3, "consistent"),  # the tolerance is half a point
+        (0.6, 0.4, "inconclusive"),
     ],
 )
 def test_a_difference_is_judged_by_its_own_spread(tmp_path, shift, sd, verdict):

@@ -65,6 +65,22 @@ def public_seeds(backbone: str) -> Array:
     return seeds.pivot(index="run", columns="task", values="value")[list(TASKS)].to_numpy()
 
 
+@cache
+def moments(backbone: str) -> tuple[Array, Array]:
+    """Mean of the public seeds, (8,), and a root of their covariance, (8, 8)."""
+    seeds = public_seeds(backbone)
+    values, vectors = np.linalg.eigh(np.cov(seeds.T))
+    return seeds.mean(0), vectors * np.sqrt(np.maximum(values, 0))
+
+
+def check_documented(*tables: dict[int, tuple[float, ...]]) -> None:
+    """Check that docs/statistics.md has the rows of tables, by number of seeds."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for table in tables:
+        for n, row in table.items():
+            assert f"| {n} | " + " | ".join(f"{100 * value:.1f}" for value in row) + " |" in text
+
+
 def draws(
     rng: np.random.Generator, backbone: str, n: int, count: int, normal: bool, scale: float = 1.0
 ) -> Array:
