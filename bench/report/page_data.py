@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from bench.comparison.reproduction import cells, select
+from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.datasets.tasks import average_of_all
 from bench.report import tables
@@ -225,17 +226,32 @@ def _facts(cell: Any) -> Facts:
         facts.append(("Ours", f"{tables.score_text(cell.mean, cell.sd, digits)}, n = {cell.n}"))
         facts.append(("Ours - printed", gap))
     if pd.notna(cell.half_width):
+        answer = {True: "yes", False: "no"}.get(cell.within, "undecided")
+        interval = f"{cell.mean:.{digits}f} ± {cell.mean_half_width:.{digits}f}"
+        facts.append(
+            ("Mean within the tolerance of print?", f"{answer} (95 % interval {interval})")
+        )
         low, high = cell.mean - cell.half_width, cell.mean + cell.half_width
-        interval = f"{low:.{digits}f} to {high:.{digits}f}"
-        facts.append(("95 % prediction interval of a further seed", interval))
+        answer = "no" if cell.p_adjusted < LEVEL else "yes"
+        answer += f" (95 % of runs: {low:.{digits}f} to {high:.{digits}f}; p = {cell.p:.2g}, "
+        answer += f"{cell.p_adjusted:.2g} corrected)"
+        facts.append(("Could one run of ours have scored it?", answer))
     meaning = cell.reason or VERDICT_MEANINGS[cell.verdict]
     facts.append(("Verdict", f"{VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}: {meaning}"))
     if pd.notna(cell.seeds):
-        facts.append(("Seeds that would decide", str(cell.seeds)))
+        facts.append(("Seeds that decide", str(cell.seeds)))
+    if pd.notna(cell.rank):
+        facts.append(("Rank of print among our seeds", f"{cell.rank} of {cell.n + 1}"))
+    if pd.notna(cell.best_of_five):
+        facts.append(("Expected best of five of our seeds", f"{cell.best_of_five:.{digits}f}"))
+    if pd.notna(cell.cv):
+        facts.append(("CV* of print and our seeds", f"{cell.cv:.2f} %"))
     if cell.run:
         facts.append(("Compared with", cell.run + (f" minus {cell.minus}" if cell.minus else "")))
     if cell.other_n:
         ours = f"{tables.score_text(cell.other_mean, cell.other_sd, digits)}, n = {cell.other_n}"
+        if cell.other_verdict:
+            ours += f": {VERDICT_SYMBOLS[cell.other_verdict]} {cell.other_verdict}"
         facts.append((f"Ours, {cell.other_setting} settings", ours))
     return facts
 

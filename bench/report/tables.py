@@ -129,8 +129,14 @@ def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dic
             ours[task] = f"{score} {VERDICT_SYMBOLS[cell.verdict]}"
         lines.append(ours)
     if last.other_n:
-        other = {task: score_text(cell.other_mean, cell.other_sd, digits) for task, cell in cells}
-        lines.append({"Line": f"ours, {last.other_setting}, n = {last.other_n}"} | other)
+        line = f"ours, {last.other_setting}, n = {last.other_n}"
+        verdict = f"{VERDICT_SYMBOLS[last.other_verdict]} {last.other_verdict}"
+        other = {"Line": line, "Verdict": verdict}
+        for task, cell in cells:
+            score = score_text(cell.other_mean, cell.other_sd, digits)
+            symbol = VERDICT_SYMBOLS[cell.other_verdict] if cell.other_verdict else ""
+            other[task] = f"{score} {symbol}".strip()
+        lines.append(other)
     return lines
 
 

@@ -120,10 +120,12 @@ def test_lines_of_a_printed_row(all_cells):
     # 0.8 is the mean square deviation's root over the five seeds: sqrt((2 * 0.64 + 2 * 0.16) / 4) =
     # 0.6325
     assert lines[1][:3] == ["", "", "ours, official, n = 5"]
-    assert lines[1][-2:] == ["75.80 ± 0.63 =", "= reproduced"]
+    # 0.45 + t(0.95, 9) * 0.75 / sqrt(5) is 1.07
+    assert lines[1][-2] == "75.80 ± 0.63 ?"
+    assert lines[1][-1].startswith("? inconclusive: our mean ±0.77, tolerance 1.00; 7 seeds ")
     assert lines[1][3] == "75.80 ± 0.63 ↑"  # 68.40 is printed for STS12
-    assert lines[2][2:4] == ["ours, paper, n = 2", "75.20 ± 0.28"]
-    assert lines[2][-2:] == ["75.20 ± 0.28", ""]
+    assert lines[2][2:4] == ["ours, paper, n = 2", "75.20 ± 0.28 ?"]
+    assert lines[2][-2:] == ["75.20 ± 0.28 ?", "? inconclusive"]
     assert lines[3][2] == "printed"
     assert lines[3][-1] == "– not run: no scores in this suite"
 
