@@ -14,8 +14,7 @@ TORCH := torch==2.13.0
 # Twice quiet: errors are still printed.
 PIP := -m pip install --quiet --quiet --disable-pip-version-check
 PIP_FIRST := $(PIP) --no-compile --no-deps uv==0.13.9 $(TORCH)
-# Python caches the bytecode of imported modules. Where PYTHONDONTWRITEBYTECODE forbids that, everything is compiled here.
-UV_INSTALL := uv pip install --quiet $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) --python
+UV_INSTALL := uv pip install --quiet --python
 # Without uv, pip installs everything.
 INSTALL = $(BIN)/$(UV_INSTALL) $(BIN)/python --requirement $(1) || $(BIN)/python $(PIP) --requirement $(1)
 # One resolution for every Python and platform, and one version of each package.
@@ -24,6 +23,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-s
 WORKERS := -n $(CORES) --dist worksteal --benchmark-disable -q
 FAST_TESTS := -m "not slow and not reported" $(WORKERS)
 test test-lowest test-slow: export OMP_NUM_THREADS := 1
+# Python caches the bytecode of imported modules in __pycache__. Without it each of many short processes takes twice as long to start.
+export PYTHONDONTWRITEBYTECODE :=
 SMOKE_REFERENCE := results/reference/smoke.json
 SEEDS ?= 8
 

@@ -144,8 +144,8 @@ REFUSED = [
                   "temperature=0")),
     ("is-bert[channels=0]", "needs channels >= 1, not 0"),
     ("is-cse[group=k-means]", "'group' of 'is-cse' is one of knn, kmeans, both, not 'k-means'"),
-    ("is-cse[group=kmeans,clusters=0,buffer=20]", "0 < clusters <= buffer, not kmeans and 0 and 20"),
-    ("is-cse[group=both,clusters=21,buffer=20]", "0 < clusters <= buffer, not both and 21 and 20"),
+    ("is-cse[group=kmeans,clusters=0,buffer=20]", "<= buffer, not kmeans and 0 and 20"),
+    ("is-cse[group=both,clusters=21,buffer=20]", "<= buffer, not both and 21 and 20"),
     ("is-cse[gamma=1.1]", "0 <= gamma <= 1, not 1.1"),
     ("is-cse[gamma=-0.1]", "0 <= gamma <= 1"),
     *((f"promptbert[{name}={template}]", "a template of 'promptbert'")
