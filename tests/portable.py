@@ -74,7 +74,7 @@ def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, 
     folder.mkdir(parents=True, exist_ok=True)
     report, used = folder / "tests.xml", folder / "tolerances.jsonl"
     used.unlink(missing_ok=True)
-    words = ["-m", "not slow and not reported", "-n", str(CORES), "--dist", "loadfile"]
+    words = ["-m", "not slow and not reported", "-n", str(CORES), "--dist", "worksteal"]
     words += ["--benchmark-disable", "-q", f"--junitxml={report}"]
     words += ["-p", "tests.tolerances", "--tolerances", str(used)]
     with open(folder / "tests.log", "w") as log:

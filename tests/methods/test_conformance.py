@@ -30,8 +30,15 @@ PAIRS = [
     (GROUPS["kmeans-cold"], "near-duplicates"),
 ]
 
+# Views that are alike, as in training, are for the slow tests: random ones see the same formula.
+SLOW = {"close": pytest.mark.slow}
+PARAMETERS = [
+    pytest.param(case, kind, id=f"{case.name}-{kind}", marks=SLOW.get(kind, ()))
+    for case, kind in PAIRS
+]
 
-@pytest.mark.parametrize(("case", "kind"), PAIRS, ids=lambda value: getattr(value, "name", value))
+
+@pytest.mark.parametrize(("case", "kind"), PARAMETERS)
 def test_equals_oracle(case: Case, kind: str) -> None:
     for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
         assert difference < tolerance(kind, dtype), dtype

@@ -37,6 +37,7 @@ TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TRAININGS)
 @pytest.mark.usefixtures("global_state")
 def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(

@@ -274,6 +274,7 @@ def covered(figure: Figure) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_covers_another_one(name, suite, smoke):
     for one in (suite, smoke):

@@ -56,6 +56,7 @@ def test_they_are_small() -> None:
     assert max(sizes) < 1.5e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_they_fill_gaps_in_sentences_they_have_not_seen(name: str, lines: list[str]) -> None:
     """The loss of a masked token is far below ln(vocabulary), that of a uniform prediction."""
