@@ -136,10 +136,8 @@ def hyperparameters() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
 
 
-def stem(source: str, table: str) -> str:
-    """The stem of the file names of a printed table."""
-    return f"{source}_{slug(table)}"
-
+CAPTION = 'hyper-parameters as printed, and ours in the settings "paper" and "official"'
+NOTE = "–: ours has no such setting, or no code was released. docs/methods.md has the evidence."
 
 _SHOWN = {
     "backbone": "Backbone", "method": "Method", "name": "Hyper-parameter", "printed": "Printed",
@@ -153,14 +151,21 @@ def shown_hyperparameters(rows: pd.DataFrame) -> pd.DataFrame:
     return shown if rows["remark"].any() else shown.drop(columns="Remark")
 
 
+def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
+    """The printed tables with hyper-parameters: stem of their file names, title, and texts."""
+    groups = hyperparameters().groupby(["source", "table"], sort=False)
+    return [
+        (f"{source}_{slug(name)}", f"{SOURCES[source]}, {name}", shown_hyperparameters(rows))
+        for (source, name), rows in groups
+    ]
+
+
 def render_hyperparameters(out: Path) -> None:
     """Write the hyper-parameters of each printed table in four formats into `out`.
 
     Raises:
         UserError: `out` cannot be written.
     """
-    for (source, name), rows in hyperparameters().groupby(["source", "table"], sort=False):
-        caption = f"{SOURCES[source]}, {name}: hyper-parameters as printed, and ours"
-        caption += ' in the settings "paper" and "official".'
-        note = "–: ours has no such setting, or no code was released. docs/methods.md has more."
-        write_table(out, stem(source, name), rows, shown_hyperparameters(rows), caption, note)
+    for stem, title, shown in hyperparameter_sections():
+        caption = f"{title}: {CAPTION}."
+        write_table(out, stem, shown, shown, caption, NOTE)

@@ -13,7 +13,7 @@ from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report.best import with_best
 from bench.report.formats import Bold, csv, slug, write_table
 from bench.report.hyperparameters import render_hyperparameters
-from bench.reported import SOURCES, printed_text
+from bench.reported import LABEL, SOURCES, printed_names, printed_text
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
 
@@ -84,11 +84,11 @@ def tasks_of(table: pd.DataFrame) -> list[str]:
 
 def printed_rows(table: pd.DataFrame) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """The rows of a printed table: name, split if there are several, and cells by task."""
-    label = ["method", "backbone", "variant", "split"]
     splits = table["split"].nunique() > 1
-    for (method, _, variant, split), row in table.groupby(label, sort=False, dropna=False):
+    for (*label, split), row in table.groupby([*LABEL, "split"], sort=False, dropna=False):
+        name = printed_names().get(tuple(label)) or row_name(label[2], label[4])
         cells = {cell.task: cell for cell in row.itertuples(index=False)}
-        yield row_name(method, variant), f" {split}" if splits and split else "", cells
+        yield name, f" {split}" if splits and split else "", cells
 
 
 def digits_of(cell: Any) -> int:

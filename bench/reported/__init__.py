@@ -2,6 +2,7 @@
 
 Files:
     *.csv named after a paper: one per printed table, in long form, one row per number.
+    names.yaml: the names of rows as printed.
     recipes.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
     seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,
@@ -93,6 +94,25 @@ def printed_text(number: Any) -> str:
         KeyError: no such number is printed.
     """
     return _text_by_place()[tuple(getattr(number, name) for name in _PLACE)]
+
+
+@cache
+def printed_names() -> dict[tuple[str, ...], str]:
+    """The names of rows as printed, by the fields `LABEL`; not of tables whose labels are enough.
+
+    Raises:
+        UserError: names.yaml has more or fewer names than a table has rows.
+    """
+    rows, names = printed()[LABEL].drop_duplicates(), {}
+    content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
+    for (source, table), labels in rows.groupby(["source", "table"], sort=False):
+        if (listed := content.get(source, {}).get(table)) is None:
+            continue
+        if len(listed) != len(labels):
+            found = f"{len(listed)} names for the {len(labels)} rows of {source}, {table}"
+            raise UserError(f"names.yaml: {found}; each row needs one")
+        names |= zip(labels.itertuples(index=False, name=None), listed, strict=True)
+    return names
 
 
 def _matches(entry: Mapping[str, Any], row: Mapping[str, str]) -> bool:
