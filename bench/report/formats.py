@@ -27,14 +27,15 @@ def holds_numbers(column: str) -> bool:
     return column in TASK_ORDER or column == "n" or is_described(column) or is_probing(column)
 
 
-_NUMBER = re.compile(r"[-+–]?\d|[=≈↓↑?×≠–]$")
+# A number with its spread, its count of seeds and the symbol of its verdict, or only the symbol.
+_NUMBER = re.compile(r"(?:[-+–]?\d[\de.+-]*(?: ± [\d.]+)?(?: \(n = \d+\))?)? ?[=≈↓↑?×≠–]?")
 
 
 def _alignments(frame: pd.DataFrame) -> dict[str, bool]:
     """Whether each column is right-aligned: scores, counts, and columns of nothing but numbers."""
     texts = {name: [text for text in frame[name] if text] for name in frame.columns}
     return {
-        name: holds_numbers(name) or (bool(column) and all(map(_NUMBER.match, column)))
+        name: holds_numbers(name) or (bool(column) and all(map(_NUMBER.fullmatch, column)))
         for name, column in texts.items()
     }
 
@@ -139,7 +140,8 @@ def write_table(
     out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str, note: str = ""
 ) -> None:
     """Write `numbers` as CSV, and the texts `shown` as Markdown, LaTeX and HTML."""
-    page = "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption, note)
+    table = html(shown, caption, note)
+    page = templates().get_template("table_page.html").render(title=caption, table=table)
     write_text(out / f"{stem}.csv", csv(numbers))
     write_text(out / f"{stem}.md", markdown(shown, caption, note))
     write_text(out / f"{stem}.tex", latex(shown, caption, stem, note))

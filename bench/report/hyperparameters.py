@@ -137,7 +137,6 @@ def hyperparameters() -> pd.DataFrame:
 
 
 CAPTION = 'hyper-parameters as printed, and ours in the settings "paper" and "official"'
-NOTE = "–: ours has no such setting, or no code was released. docs/methods.md has the evidence."
 
 _SHOWN = {
     "backbone": "Backbone", "method": "Method", "name": "Hyper-parameter", "printed": "Printed",
@@ -149,6 +148,12 @@ def shown_hyperparameters(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `hyperparameters` of one printed table, with headings; no empty remarks."""
     shown = rows[list(_SHOWN)].rename(columns=_SHOWN)
     return shown if rows["remark"].any() else shown.drop(columns="Remark")
+
+
+def note(shown: pd.DataFrame) -> str:
+    """What stands below a table of hyper-parameters."""
+    dash = "–: ours has no such setting, or no code was released. "
+    return (dash if shown.eq("–").any(axis=None) else "") + "docs/methods.md has the evidence."
 
 
 def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
@@ -168,4 +173,4 @@ def render_hyperparameters(out: Path) -> None:
     """
     for stem, title, shown in hyperparameter_sections():
         caption = f"{title}: {CAPTION}."
-        write_table(out, stem, shown, shown, caption, NOTE)
+        write_table(out, stem, shown, shown, caption, note(shown))

@@ -141,13 +141,13 @@ def test_lines_of_a_sweep(tables):
 
 
 def test_bold_in_every_format():
-    shown = pd.DataFrame([["a_b", Bold("1.0 ±"), "2"]], columns=["x", "y", "z"], dtype=object)
-    assert markdown(shown, "C.", "Below.").endswith("| a_b | **1.0 ±** | 2 |\n\nBelow.\n")
+    shown = pd.DataFrame([["a_b", Bold("1.0 ≠"), "2"]], columns=["x", "y", "z"], dtype=object)
+    assert markdown(shown, "C.", "Below.").endswith("| a_b | **1.0 ≠** | 2 |\n\nBelow.\n")
     text = latex(shown, "C.", "label", "50 % below.")
-    assert "a\\_b & \\textbf{1.0 $\\pm$} & 2 \\\\" in text
+    assert "a\\_b & \\textbf{1.0 $\\neq$} & 2 \\\\" in text
     assert text.index("\\end{tabular}") < text.index("50 \\% below.") < text.index("\\end{table}")
     page = html(shown, "C.", "<below>")
-    assert '<td class="number"><b>1.0 ±</b></td><td class="number">2</td>' in page
+    assert '<td class="number"><b>1.0 ≠</b></td><td class="number">2</td>' in page
     assert '<p class="legend">&lt;below&gt;</p>' in page
     assert "{lrr}" in text
 

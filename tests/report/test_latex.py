@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from bench.comparison.reproduction import cells
 from bench.report.coverage import CONFIGS, planned_scores
 from bench.report.formats import latex, latex_text
-from bench.report.hyperparameters import NOTE, hyperparameter_sections
+from bench.report.hyperparameters import hyperparameter_sections, note
 from bench.report.tables import (
     captioned,
     leaderboard_caption,
@@ -93,7 +93,9 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
         latex(shown_table(table), captioned(suite, table), stem, legend(table))
         for stem, table in printed_tables(all_cells).items()
     ]
-    texts += [latex(shown, title, stem, NOTE) for stem, title, shown in hyperparameter_sections()]
+    texts += [
+        latex(shown, title, stem, note(shown)) for stem, title, shown in hyperparameter_sections()
+    ]
     assert len(texts) > 30
     log = compiled(tmp_path, texts)
     assert complaints(log) == []
