@@ -103,7 +103,8 @@ def printed_names() -> dict[tuple[str, ...], str]:
     Raises:
         UserError: names.yaml has more or fewer names than a table has rows.
     """
-    rows, names = printed()[LABEL].drop_duplicates(), {}
+    names: dict[tuple[str, ...], str] = {}
+    rows = printed()[LABEL].drop_duplicates()
     content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
     for (source, table), labels in rows.groupby(["source", "table"], sort=False):
         if (listed := content.get(source, {}).get(table)) is None:
