@@ -16,6 +16,7 @@ import pytest
 
 from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
+from bench.reported import printed
 from bench.results.suite_results import read_suite
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -31,6 +32,15 @@ def around(mean: float, sd: float, n: int) -> list[dict[str, float]]:
     return [dict.fromkeys(STS_TASKS, value) for value in values]
 
 
+def checkpoint(backbone: str, off: float) -> dict:
+    """The run of SimCSE's published checkpoint, whose tasks score `off` more than is printed."""
+    where = "source == 'is-cse' and table == 'Table 1' and method == 'SimCSE'"
+    row = printed().query(f"{where} and backbone == @backbone").set_index("task")["value"]
+    model = f"published[model=princeton-nlp/unsup-simcse-{backbone}]"
+    scores = {task: row[task] + off for task in [*STS_TASKS, "Avg"]}
+    return {"method": model, "setting": "paper", "backbone": "none", "scores": scores}
+
+
 # What runs of each method score on average, and the spread of a seed. Printed are 77.63
 # (GS-InfoNCE), 76.25 (SimCSE) and 78.30 (IS-CSE) on bert-base.
 RUNS = [
@@ -43,6 +53,8 @@ RUNS = [
     *seeds("is-cse", around(79.0, 0.5, 3), backbone="roberta-large")[:2],
     {"method": "is-cse", "backbone": "roberta-large", "seed": 2, "status": "diverged",
      "reason": "loss is nan"},
+    checkpoint("bert-base-uncased", 0.02),
+    checkpoint("roberta-base", -0.05),
 ]  # fmt: skip
 
 
@@ -74,6 +86,11 @@ EXPECTED = {
 }
 
 
+# Printed are 76.25 and 76.57 on average.
+CHECKPOINTS = {"bert-base-uncased": ("reproduced", "passed"), "roberta-base": ("lower", "failure"),
+               "roberta-large": ("not run", "skipped")}  # fmt: skip
+
+
 def outcomes_of(report: Path) -> tuple[dict[str, str], dict[str, str]]:
     """What became of each test, and the message; an expected failure counts as skipped."""
     outcomes, texts = {}, {}
@@ -93,13 +110,19 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
     assert ended.returncode == 1, ended.stdout[-2000:]
     outcomes, texts = outcomes_of(report)
     frame = cells(read_suite(suite))
-    assert len(outcomes) == len(frame)
+    quoted = frame[frame["checkpoint"] != ""]
+    assert len(outcomes) == len(frame) + len(quoted)
     counts = frame["verdict"].value_counts()
     failing = counts[["lower", "higher", "diverged", *["consistent"] * strict]].sum()
-    assert list(outcomes.values()).count("failure") == failing
-    line = next(row for row in ended.stdout.splitlines() if "printed numbers: " in row)
-    found = {name: int(n) for n, name in re.findall(r"(\d+) ([a-z ]+)", line.partition(": ")[2])}
-    assert found == counts.to_dict()
+    wrong = quoted["checkpoint_verdict"].isin(["lower", "higher"]).sum()
+    assert list(outcomes.values()).count("failure") == failing + wrong
+    for title, kinds in [
+        ("printed numbers", frame["verdict"]),
+        ("scores of published checkpoints", quoted["checkpoint_verdict"]),
+    ]:
+        line = next(row for row in ended.stdout.splitlines() if f"{title}: " in row)
+        told = re.findall(r"(\d+) ([a-z ]+)", line.partition(": ")[2])
+        assert {name: int(n) for n, name in told} == kinds.value_counts().to_dict()
 
     tables = {"gs-infonce-v2": "Table 2", "is-cse": "Table 1"}
     averages = frame[(frame["task"] == "Avg") & (frame["split"] == "test")]
@@ -111,6 +134,14 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
         name = "-".join(filter(None, parts))
         assert outcomes[name] == ("failure" if strict and verdict == "consistent" else outcome)
         assert verdict in texts[name] or outcome == "passed"
+
+    simcse = quoted.query("source == 'is-cse' and table == 'Table 1'").groupby("backbone")
+    for backbone, (verdict, outcome) in CHECKPOINTS.items():
+        rows = simcse.get_group(backbone)
+        assert set(rows["checkpoint_verdict"]) == {verdict}
+        for task in rows["task"]:
+            name = f"is-cse-Table 1-SimCSE-{backbone}-{task}-test-checkpoint"
+            assert outcomes[name] == outcome
 
 
 @pytest.mark.slow
