@@ -84,8 +84,8 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
 
     Next to `run` an entry may have `minus`, the run whose scores are subtracted, and
     `suite_backbone` and `suite_split`, if backbone or split have other names in a suite than in
-    print, and `checkpoint`, the run that scores the published checkpoint behind the printed number;
-    `{backbone}` in it is the printed backbone.
+    print, and `checkpoint`, by printed backbone the run that scores the published checkpoint behind
+    the number.
 
     Raises:
         UserError: an entry has an unknown field or reason, both or none of `run` and `reason`, or
@@ -129,7 +129,7 @@ def mapped() -> pd.DataFrame:
             found = f"{len(matches)} entries match {label}"
             raise UserError(f"recipes.yaml: {found}; exactly one must match")
         recipe = {name: matches[0].get(name, "") for name in RECIPE}
-        recipe["checkpoint"] = recipe["checkpoint"].replace("{backbone}", label["backbone"])
+        recipe["checkpoint"] = matches[0].get("checkpoint", {}).get(label["backbone"], "")
         recipes.append(label | recipe)
     return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
 
