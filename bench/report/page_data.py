@@ -279,7 +279,8 @@ def _sides(suite: SuiteResults, cell: Any) -> list[Json]:
         backbones[cell.checkpoint] = NO_BACKBONE.name
     for text, backbone in backbones.items():
         if runs := select(suite, text, backbone):
-            name = f"{text} on {runs[0].plan['backbone']}"
+            on = runs[0].plan["backbone"]
+            name = text if on == NO_BACKBONE.name else f"{text} on {on}"
             sides.append(_side(name, runs, [run.scores.get(key) for run in runs]))
     return sides
 

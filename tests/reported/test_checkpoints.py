@@ -107,7 +107,7 @@ def test_tables_and_page_show_it(tmp_path):
     assert facts["Published checkpoint"] == "76.30, ↑ higher: deterministic; tolerance 0.02"
     assert facts["Scored by"] == f"{MODEL}@paper"
     side = entry["sides"][-1]
-    assert (side["name"], side["scores"]) == (f"{MODEL}@paper on none", [76.3])
+    assert (side["name"], side["scores"]) == (f"{MODEL}@paper", [76.3])
 
 
 def test_what_is_quoted_from_a_checkpoint():
