@@ -96,8 +96,9 @@ def digits_of(cell: Any) -> int:
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """A printed table as texts: a line per printed row, followed by ours, one per setting; a sweep
-    as a grid. The best values of each column are `Bold`."""
+    """A printed table as texts: a line per printed row, followed by ours, one per setting, and by
+    the published checkpoint's, if the row quotes one; a sweep as a grid. The best values of each
+    column are `Bold`."""
     table = marked(table)
     if is_sweep(table):
         return _grid(table)
@@ -117,7 +118,7 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dict[str, str]]:
     """The lines of one printed row (cells by task), with the verdict of `last`: printed numbers,
-    ours, and ours in the other setting."""
+    ours, ours in the other setting, and those of the published checkpoint."""
     cells = row.items()
     scored = any(cell.n > 0 for cell in row.values()) or last.verdict == "diverged"
     verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"
@@ -135,7 +136,19 @@ def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dic
         verdict = f"{VERDICT_SYMBOLS[last.other_verdict]} {last.other_verdict}"
         other = {"Line": line, "Verdict": verdict}
         lines.append(other | {task: _other_score(cell) for task, cell in cells})
-    return lines
+    return lines + _checkpoint_line(row, last)
+
+
+def _checkpoint_line(row: dict[str, Any], last: Any) -> list[dict[str, str]]:
+    """The scores of the published checkpoint that a row quotes; no line if there are none."""
+    scored = {task: cell for task, cell in row.items() if pd.notna(cell.checkpoint_mean)}
+    if not scored:
+        return []
+    symbol = VERDICT_SYMBOLS.get(last.checkpoint_verdict, "")
+    line = {"Line": "published checkpoint", "Verdict": f"{symbol} {last.checkpoint_verdict}"}
+    for task, cell in scored.items():
+        line[task] = f"{cell.checkpoint_mean:.2f} {VERDICT_SYMBOLS[cell.checkpoint_verdict]}"
+    return [line]
 
 
 def printed_score(cell: Any) -> str:
@@ -181,7 +194,8 @@ def sweep_lines(table: pd.DataFrame) -> pd.Series:
 
 
 def _grid(table: pd.DataFrame) -> pd.DataFrame:
-    """A sweep as texts: a column per value, a line of print and one or two of ours."""
+    """A sweep as texts: a column per value, and the lines of print, ours, and the published
+    checkpoint."""
     lines = []
     groups = table.groupby([sweep_lines(table), table["backbone"], table["task"]], sort=False)
     for (line, backbone, task), numbers in groups:
@@ -194,14 +208,16 @@ def _grid(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _grid_lines(head: dict[str, str], row: dict[str, Any]) -> list[dict[str, str]]:
-    """The lines of one line of a sweep (cells by variant): print, ours, and ours in the other
-    setting."""
+    """The lines of one line of a sweep (cells by variant): print, ours, ours in the other setting,
+    and those of the published checkpoint."""
     n, other_n = (max(getattr(cell, name) for cell in row.values()) for name in ("n", "other_n"))
     source = filter(None, ["printed", origin(cell.quoted_from for cell in row.values())])
     line = head | {"Line": ", ".join(source)}
     lines = [line | {value: printed_score(cell) for value, cell in row.items()}]
+    checkpoint = _checkpoint_line(row, [*row.values()][-1])
     if not n and all(cell.verdict == "not run" for cell in row.values()):
-        return [lines[0] | {"Line": f"{line['Line']}; {VERDICT_SYMBOLS['not run']} not run"}]
+        not_run = {"Line": f"{line['Line']}; {VERDICT_SYMBOLS['not run']} not run"}
+        return [lines[0] | not_run, *checkpoint]
     settings = dict.fromkeys(cell.run.partition("@")[2] for cell in row.values() if cell.run)
     ours = {"Line": f"ours, {' or '.join(settings)}, n = {n}"}
     for value, cell in row.items():
@@ -212,7 +228,7 @@ def _grid_lines(head: dict[str, str], row: dict[str, Any]) -> list[dict[str, str
         settings = dict.fromkeys(cell.other_setting for cell in row.values() if cell.other_n)
         other = {"Line": f"ours, {' or '.join(settings)}, n = {other_n}"}
         lines.append(other | {value: _other_score(cell) for value, cell in row.items()})
-    return lines
+    return lines + checkpoint
 
 
 def marked(table: pd.DataFrame) -> pd.DataFrame:
@@ -226,7 +242,7 @@ def marked(table: pd.DataFrame) -> pd.DataFrame:
 
 def legend(table: pd.DataFrame) -> str:
     """What the symbols and the bold type of a printed table mean, for below it."""
-    seen = {*table["verdict"], *table["other_verdict"]}
+    seen = set(table[["verdict", "other_verdict", "checkpoint_verdict"]].to_numpy().ravel())
     kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
     meanings = [f"{VERDICT_SYMBOLS[kind]} {kind}: {VERDICT_MEANINGS[kind]}" for kind in kinds]
     best = marked(table)[["best_printed", "best_ours"]].any(axis=None)
