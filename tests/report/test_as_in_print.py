@@ -140,6 +140,17 @@ def test_lines_of_a_sweep(tables):
     assert temperature["printed"].tolist() == [76.25, 77.90]
 
 
+def test_a_published_checkpoint_is_a_line_of_a_sweep(tmp_path):
+    run = {"method": "published", "setting": "paper", "backbone": "none"}
+    run |= {"scores": dict.fromkeys(STS_TASKS, 76.25)}
+    tables = printed_tables(cells(read_suite(write_suite(tmp_path, [run]))))
+    lines = shown_table(tables["gs-infonce-v2_table-3"])
+    assert lines[""].tolist() == ["printed; – not run", "published checkpoint"]
+    assert lines["M=0x"].tolist() == ["76.25", "76.25 ="]
+    assert lines["M=3x"].tolist() == ["77.63", ""]
+    assert "= reproduced: " in legend(tables["gs-infonce-v2_table-3"])
+
+
 def test_bold_in_every_format():
     shown = pd.DataFrame([["a_b", Bold("1.0 ≠"), "2"]], columns=["x", "y", "z"], dtype=object)
     assert markdown(shown, "C.", "Below.").endswith("| a_b | **1.0 ≠** | 2 |\n\nBelow.\n")
