@@ -402,7 +402,7 @@ def test_the_paper_suite_covers_the_papers() -> None:
     ]  # IS-CSE, Figure 5
     assert {row for row, count in per_row.items() if count == 10} == set(ten)
     assert all(count in (3, 10, SEEDS[row[2]]) for row, count in per_row.items())
-    judged = {text: SEEDS for text in ("simcse", "gs-infonce", "is-cse")}
+    judged = dict.fromkeys(("simcse", "gs-infonce", "is-cse"), SEEDS)
     judged |= dict.fromkeys(("sscl", "sscl[positive=self]"), SEEDS.keys() - ROBERTA)
     for text, names in judged.items():
         assert all(per_row[text, "official", name] >= SEEDS[name] for name in names)
