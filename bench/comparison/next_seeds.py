@@ -238,7 +238,7 @@ def report(growth: Growth) -> str:
             "Verdicts": step.verdicts,
             "Hours": f"{step.hours:.2f}",
             "New runs": " and ".join(
-                f"{method} on {name}, seeds {_spans(seeds)}"
+                f"{method} on {name}, {_spans(seeds)}"
                 for (method, name), seeds in step.seeds.items()
             ),
         }
@@ -246,6 +246,7 @@ def report(growth: Growth) -> str:
     ]
     table = pd.DataFrame(rows)
     table["New runs"] = table["New runs"].str.ljust(table["New runs"].str.len().max())
+    lines = table.to_string(index=False, justify="left").splitlines()
     decided = sum(step.verdicts for step in growth.steps)
     hours = sum(step.hours for step in growth.steps)
     runs = sum(len(step.runs) for step in growth.steps)
@@ -255,15 +256,16 @@ def report(growth: Growth) -> str:
     )
     if growth.at_edge:
         text += f"\n{growth.at_edge} would need more than {MOST_SEEDS:,} seeds."
-    return f"{table.to_string(index=False)}\n\n{text}"
+    return "\n".join([*map(str.rstrip, lines), "", text])
 
 
 def _spans(seeds: list[int]) -> str:
-    """Sorted seeds as text: 42, 50 to 53."""
+    """Sorted seeds as text: `seed 42`, or `seeds 42, 50 to 53`."""
     spans: list[list[int]] = []
     for seed in seeds:
         if spans and seed == spans[-1][-1] + 1:
             spans[-1].append(seed)
         else:
             spans.append([seed])
-    return ", ".join(f"{s[0]} to {s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)
+    text = ", ".join(f"{s[0]} to {s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)
+    return f"seed{'s' * (len(seeds) > 1)} {text}"

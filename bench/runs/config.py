@@ -292,7 +292,9 @@ def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
 
 def dump(config: Mapping[str, Any]) -> str:
     """A configuration as YAML, which `load` reads back."""
-    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100)
+    # Lists and maps without further ones in them are written on one line, as in config/.
+    layout: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": 100}
+    return str(yaml.safe_dump(dict(config), allow_unicode=True, **layout))
 
 
 def mode_of(config: Mapping[str, Any]) -> str:

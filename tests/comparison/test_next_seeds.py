@@ -15,6 +15,7 @@ from bench.__main__ import main
 from bench.comparison.next_seeds import (
     Experiment,
     Growth,
+    Step,
     greedy,
     grow,
     open_questions,
@@ -87,6 +88,14 @@ def test_steps_keep_to_the_budget_and_count_what_they_decide(
     for known in questions.keys() - decided:  # nothing that could be added was left out
         missing = sum(HOURS[one] for one, _ in known - runs)
         assert missing > budget - sum(step.hours for step in steps) - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("seeds", "text"), [([42], "seed 42"), ([1, 2], "seeds 1 to 2"), ([1, 3, 4], "seeds 1, 3 to 4")]
+)
+def test_seeds_as_text(seeds: list[int], text: str) -> None:
+    step = Step(frozenset((A, seed) for seed in seeds), 1, 1.0)
+    assert f"a@paper on {BERT}, {text}\n" in report(Growth([step], 1, 0, {}))
 
 
 # --- From scores to a configuration ---
@@ -222,7 +231,7 @@ def test_the_shipped_configuration_is_found_by_the_name_of_the_suite(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["next", "--suite", str(suite_of(tmp_path, simcse=-0.7)), "--hours", "5"]) == 0
-    assert f"simcse@official on {BERT}, seeds " in capsys.readouterr().out
+    assert f"simcse@official on {BERT}, seed" in capsys.readouterr().out
 
 
 def test_the_seeds_decide_if_mean_and_spread_stay(tmp_path: Path) -> None:
