@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -128,6 +129,21 @@ def whole_number(name: str, low: int = 1, high: int = 2**31 - 1) -> dict[str, An
         if not word.isdecimal() or len(word) > 19 or not low <= int(word) <= high:
             raise UserError(f"--{name} is '{word}'; write a whole number from {low} to {high}")
         return int(word)
+
+    return {"parser": parse, "metavar": "N"}
+
+
+def positive_number(name: str) -> dict[str, Any]:
+    """What typer.Option needs to take a finite number above 0."""
+
+    def parse(word: str | float) -> float:
+        try:
+            number = float(word)
+        except ValueError:
+            number = 0.0
+        if not 0 < number < math.inf:
+            raise UserError(f"--{name} is '{word}'; write a number above 0")
+        return number
 
     return {"parser": parse, "metavar": "N"}
 

@@ -22,6 +22,7 @@ from bench.cli.parameters import (
     exactly_one,
     one_of,
     opt,
+    positive_number,
     read_json_text,
     read_tasks,
     whole_number,
@@ -33,6 +34,7 @@ from bench.utils.files import write_json
 if TYPE_CHECKING:
     from bench.runs.run import Run
 
+DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 MAX_SEEDS = 10_000  # of a plan; more is a typing error
 
 app = typer.Typer()
@@ -157,7 +159,7 @@ def plan(
         str | None,
         opt(
             "Predict the hours on such devices; cpu is that of this machine.",
-            **one_of(["a100", "h100", "h200", "cpu"]),
+            **one_of(DEVICES),
         ),
     ] = None,
     gpus: Annotated[int, opt("Number of devices that share the runs.", **whole_number("gpus"))] = 1,
@@ -191,6 +193,44 @@ def plan(
         from bench.runs.cost import report
 
         print(report(content, planned, device, gpus, Path("results")))
+
+
+@app.command("next", cls=Command)
+def next_seeds(
+    suite: Suite,
+    hours: Annotated[float, opt("Device hours to spend.", **positive_number("hours"))],
+    out: Annotated[
+        Path | None,
+        opt("Write the configuration with the new seeds here.", metavar="FILE.yaml"),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        opt(
+            "The suite's configuration; by default config/NAME.yaml, by its name.",
+            metavar="FILE.yaml",
+            **CONFIG_FILE,
+        ),
+    ] = None,
+    device: Annotated[
+        str, opt("The device on which hours are predicted.", **one_of(DEVICES))
+    ] = "h200",
+) -> None:
+    """Find the seeds that decide the most open verdicts per hour.
+
+    Open are verdicts `inconclusive`. With --out, a configuration is written that plans the suite
+    with these seeds; its tables say that the suite was grown (docs/statistics.md).
+    """
+    from bench.comparison.next_seeds import grow, report
+    from bench.results.readers import read_plan
+    from bench.runs import config as configurations
+    from bench.utils.files import write_text
+
+    name = read_plan(suite / "plan.json").get("suite", "")
+    growth = grow(suite, configurations.load(config or _shipped(name)), hours, device)
+    print(report(growth))
+    if out:
+        write_text(out, configurations.dump(growth.config))
+        print(f"Written to {out}; run it with: snakemake --cores N --configfile {out}")
 
 
 def _shipped(suite: str) -> Path:

@@ -264,7 +264,8 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
     elif set(table["split"]) == {"dev"}:
         averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in set(table["task"]) else ""
         text += f" All scores are of dev sets{averaged}."
-    return f"{text} {suite.remark_on(table['measured_on'])}".strip()
+    notes = [text, suite.remark_on(table["measured_on"]), suite.growth]
+    return " ".join(filter(None, notes))
 
 
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:

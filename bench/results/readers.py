@@ -48,6 +48,7 @@ class Plan(TypedDict):
     corpus: NotRequired[str]
     mode: NotRequired[str]
     stand_ins: NotRequired[dict[str, str] | None]
+    grown: NotRequired[bool]
 
 
 class CurvePoint(TypedDict):

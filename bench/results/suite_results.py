@@ -83,6 +83,7 @@ class SuiteResults:
     data: str
     stand_ins: Mapping[str, str]
     runs: list[RunResults]
+    grown: bool = False  # whether seeds were added after a look at the verdicts
 
     @cached_property
     def boards(self) -> dict[str, Board]:
@@ -109,6 +110,16 @@ class SuiteResults:
         text = ", ".join(parts)
         end = ": comparable with each other, with no paper."
         return f"{text[0].upper()}{text[1:]}{end}" if text else ""
+
+    @property
+    def growth(self) -> str:
+        """What to know about the verdicts of a grown suite; empty if it was not grown."""
+        if not self.grown:
+            return ""
+        return (
+            "Seeds were added after a look at the verdicts, which raises their error rates "
+            "(docs/statistics.md, Growing a suite)."
+        )
 
 
 def _derived(
@@ -167,4 +178,6 @@ def read_suite(suite_dir: Path) -> SuiteResults:
     """
     plan = readers.read_plan(Path(suite_dir) / "plan.json")
     runs = [_read_run(run, Path(suite_dir)) for run in plan["runs"]]
-    return SuiteResults(plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs)
+    return SuiteResults(
+        plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs, plan.get("grown", False)
+    )

@@ -290,6 +290,13 @@ def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
     return {**config, "seeds": list(seeds), "backbones": backbones, "methods": entries}
 
 
+def dump(config: Mapping[str, Any]) -> str:
+    """A configuration as YAML, which `load` reads back."""
+    # Lists and maps without further ones in them are written on one line, as in config/.
+    layout: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": 100}
+    return str(yaml.safe_dump(dict(config), allow_unicode=True, **layout))
+
+
 def mode_of(config: Mapping[str, Any]) -> str:
     """The classifiers' mode (`bench.evaluation.classifier.MODES`); by default the papers' own."""
     return str(config.get("mode", "test"))
@@ -373,5 +380,6 @@ def plan(
         "tasks": config["tasks"],
         "mode": mode_of(config),
         "stand_ins": {printed: backbone(own).name for printed, own in _stand_ins(config)},
+        **({"grown": True} if config.get("grown") else {}),
         "runs": [one.describe() for one in planned_runs or planned(config)],
     }

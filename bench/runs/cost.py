@@ -110,6 +110,7 @@ def steps(run: Run) -> int:
             f"the size of the corpus '{run.corpus}' is unknown; give a file or one of {listed}"
         )
     rows = CORPUS_SENTENCES.get(run.corpus) or len(path.read_bytes().splitlines())
+    rows = run.parts[0][2].get("drawn", rows)  # CT-BERT draws its items
     return recipe.epochs * ceil(min(rows, recipe.sentences or rows) / recipe.batch_size)
 
 

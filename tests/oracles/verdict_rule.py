@@ -21,6 +21,7 @@ from bench.reported import FOLDER, prior_sd
 Array = NDArray[Any]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 TASKS = (*STS_TASKS, "Avg")
+MOST_GROWN = 20  # seeds to which the simulated suites are grown
 DOCUMENT = Path(__file__).parents[2] / "docs" / "statistics.md"
 
 
@@ -136,6 +137,95 @@ def rates(
     }
 
 
+def grown(printed: Array, ours: Array, first: int, prior: float | None) -> tuple[Answers, Array]:
+    """The answers when seeds are added one at a time, from `first` on, until the mean is found
+    within the tolerance or outside, or all seeds of `ours` are used; and the number of seeds."""
+    found = answers(printed, ours[:, :first], 1.0, prior)
+    seeds = np.full(len(ours), first)
+    for n in range(first + 1, ours.shape[-1] + 1):
+        is_open = ~(found.inside | found.outside)
+        seeds[is_open] = n
+        now = answers(printed, ours[:, :n], 1.0, prior)
+        pairs = zip(now, found, strict=True)
+        found = Answers(*(np.where(is_open, new, old) for new, old in pairs))
+    return found, seeds
+
+
+def false_accusations_of_grown(
+    first: int, *, papers: int, rows: int = 8, normal: bool = True, last: int = MOST_GROWN
+) -> float:
+    """`false_accusations`, where each row is grown from `first` seeds to at most `last`."""
+    rng = np.random.default_rng([first, last, rows, normal])
+    found = []
+    for backbone in rows_of(rows):
+        drawn = draws(rng, backbone, last + 1, papers, normal)
+        found.append(grown(drawn[:, last], drawn[:, :last], first, prior_sd(backbone, "Avg"))[0])
+    rejected = holm_rejects(np.stack([each.p for each in found], -1))
+    return float((rejected & np.stack([each.outside for each in found], -1)).any(-1).mean())
+
+
+def rates_of_grown(
+    backbone: str,
+    first: int,
+    gap: float,
+    *,
+    papers: int,
+    normal: bool = True,
+    last: int = MOST_GROWN,
+) -> dict[str, float]:
+    """How often a row whose mean is `gap` points from print gets each answer, and its mean number
+    of seeds, if it is grown from `first` seeds to at most `last`."""
+    name = BACKBONES.index(backbone)
+    rng = np.random.default_rng([first, last, normal, int(100 * gap), name])
+    drawn = draws(rng, backbone, last, papers, normal)
+    printed = np.full(papers, public_seeds(backbone)[:, -1].mean() + gap)
+    found, seeds = grown(printed, drawn, first, prior_sd(backbone, "Avg"))
+    return {
+        "reproduced": float(found.inside.mean()),
+        "outside": float(found.outside.mean()),
+        "seeds": float(seeds.mean()),
+    }
+
+
+def growth_tables(papers: int) -> dict[str, pd.DataFrame]:
+    """The tables on grown suites, by name."""
+    percent, last = "{:.1f}".format, MOST_GROWN
+    false = [
+        {
+            "draws": "normal" if normal else "public seeds",
+            "first seeds": first,
+            "not grown": false_accusations(first, papers=papers, normal=normal),
+            "grown": false_accusations_of_grown(first, papers=papers, normal=normal),
+            f"{last} at once": false_accusations(last, papers=papers, normal=normal),
+            "grown, 28 rows": false_accusations_of_grown(
+                first, papers=papers, rows=28, normal=normal
+            ),
+        }
+        for normal in (False, True)
+        for first in (3, 5, 8)
+    ]
+    inside = []
+    for backbone in BACKBONES:
+        for first in (3, 5, 8):
+            right, edge, far = (
+                rates_of_grown(backbone, first, gap, papers=papers) for gap in (0, 1, 1.5)
+            )
+            alone, whole = (
+                rates_of_grown(backbone, n, 1, papers=papers, last=n) for n in (first, last)
+            )
+            inside.append(
+                {"backbone": backbone, "first seeds": first}
+                | {"1: not grown": alone["reproduced"], "1: grown": edge["reproduced"]}
+                | {f"1: {last} at once": whole["reproduced"], "1.5: grown": far["reproduced"]}
+                | {"0: grown": right["reproduced"], "0: seeds": right["seeds"] / 100}
+            )
+    frames = {"grown": pd.DataFrame(false), "grown-inside": pd.DataFrame(inside)}
+    for frame in frames.values():
+        rates = frame.select_dtypes("float").columns
+        frame[rates] = (100 * frame[rates]).map(percent)
+    return frames
+
+
 def tables(papers: int) -> dict[str, str]:
     """The tables of docs/statistics.md as Markdown, by name."""
     percent = "{:.1f}".format
@@ -177,7 +267,7 @@ def tables(papers: int) -> dict[str, str]:
             ("bert-large-uncased", 40, 0),
         ]
     )
-    texts = {"false": false, "power": power}
+    texts = {"false": false, "power": power} | growth_tables(papers)
     return {
         name: frame.to_markdown(index=False, disable_numparse=True) for name, frame in texts.items()
     }

@@ -83,6 +83,17 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
     assert (found.loc[found["run"] == "", "targets"] == ()).all()
 
 
+def test_transfer_and_probing_are_scored_only_where_they_are_printed(planned):
+    found = coverage_of_numbers(planned).query("metric == 'accuracy'")
+    printed = {name for targets in found["targets"] for name in targets}
+    scored = {
+        run.plan["id"]
+        for run in planned.runs
+        if any(metric == "accuracy" for _, _, metric in planned_scores(run.plan))
+    }
+    assert scored == printed
+
+
 def test_few_numbers_that_measure_something_have_no_recipe():
     numbers = mapped()
     measuring = numbers[numbers["metric"].isin(MEASURES)]
