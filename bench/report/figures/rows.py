@@ -32,7 +32,9 @@ from bench.report.figures.style import (
 LEFT, RIGHT, TOP, BOTTOM, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.3, 0.62, 0.22, 0.12, 0.05, 0.38
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
 AXIS = WIDTH - LEFT - RIGHT
-APART, NEAR = 0.2, 3.0  # a gap of this share of the rest, and of these points, separates outliers
+# A gap separates outliers if it is wider than this share of the rest, these points, and this many
+# median gaps.
+APART, NEAR, USUAL = 0.2, 3.0, 2
 FEW = 0.25  # the largest share of marks that can be outliers
 MARGIN, ARROW = 0.05, 0.5  # share of the axis beside the marks; inches of an arrow and its value
 
@@ -115,7 +117,8 @@ def core(values: ArrayLike) -> Ends:
         for side in (1, -1):  # from the lowest, then from the highest
             gaps = np.abs(np.diff(kept[::side]))[:spare]
             rest = np.abs(kept[::side][-1] - kept[::side][1 : len(gaps) + 1])
-            if len(far := np.flatnonzero(gaps > np.maximum(APART * rest, NEAR))):
+            usual = max(NEAR, USUAL * np.median(np.diff(kept))) if spare else NEAR
+            if len(far := np.flatnonzero(gaps > np.maximum(APART * rest, usual))):
                 kept = kept[::side][far[-1] + 1 :][::side]
                 spare -= int(far[-1]) + 1
                 found = True

@@ -90,7 +90,8 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
         handles.append(key("one backbone", color=GREY, lw=0.9))
     drawn, (panel,) = grid(title, note, handles, height=3.2, left=0.66, right=0.85, above=PLAIN)
     averages = means["average"].dropna()
-    ends = (averages.min() - 0.5, averages.max() + 0.5) if len(averages) else (0, 1)
+    room = 0.1 if np.ptp(averages) > 1 else 0.5 if len(averages) else 0.0
+    ends = (averages.min() - room, averages.max() + room) if len(averages) else (0, 1)
     scale = ScalarMappable(Normalize(*ends), "cividis")
     texts = []
     for backbone, rows in means.groupby(level="backbone", sort=False):
