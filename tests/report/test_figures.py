@@ -108,6 +108,16 @@ def test_an_encoder_without_a_backbone_stands_in_for_none(tmp_path):
     assert not [title for title in titles if "none" in title]
 
 
+def test_a_panel_without_scores_names_no_stand_in(tmp_path):
+    run = {"method": "simcse", "seed": 1, "backbone": "toy-bert"}  # planned
+    own = read_suite(write_suite(tmp_path, [run], stand_ins={"bert-base-uncased": "toy-bert"}))
+    table = figure_stems(cells(own))["sscl_table-7"]
+    with matplotlib.rc_context(STYLE):
+        figure = comparison(own, table)
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["bert-base-uncased"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["printed"]
+
+
 @pytest.mark.parametrize(
     ("values", "ends"),
     [

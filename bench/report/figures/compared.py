@@ -52,7 +52,8 @@ def _keys(texts: str, drawn: Sequence[style.Look]) -> list[Artist]:
 def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
     """One backbone: printed values as strokes, our seeds as marks beside them, the verdict at the
     right."""
-    style.heading(panel, with_stand_ins(backbone, table["measured_on"]))
+    scored = table["n"] + table["other_n"] > 0
+    style.heading(panel, with_stand_ins(backbone, table.loc[scored, "measured_on"]))
     for y, row in enumerate(table.itertuples()):
         panel.plot(row.printed, y, **style.PRINTED, zorder=2)
         hollow = {"mfc": "none"} if row.verdict == "not comparable" else {}

@@ -160,10 +160,14 @@ def draw_path(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -
     handles = [
         key(counted(table, label), look.marked_line, ms=4, lw=1.1) for label, look in series.items()
     ]
+    if table["seed"].nunique() > 1:
+        handles.append(key("a seed", color=INK, lw=0.4, alpha=0.45))
     handles.append(key("first selection", color=INK, marker="o", mfc="white", ms=5, ls=""))
     handles.append(key("last", color=INK, marker="o", ms=5, ls=""))
     above = ABOVE if headed(figure) else PLAIN
-    drawn, axes = grid(title, note, handles, count=len(backbones), height=2.8, above=above)
+    drawn, axes = grid(
+        title, note, handles, count=len(backbones), height=2.8, above=above, left=0.72, gap=0.76
+    )
     for panel, backbone in zip(axes, backbones, strict=True):
         here = table[table["backbone"] == backbone]
         if headed(figure):
