@@ -68,46 +68,44 @@ def in_order(points: Iterable[tuple[float, float]]) -> np.ndarray:
     return np.array(sorted((float(x), float(y)) for x, y in points))
 
 
-def test_a_method_has_one_look_everywhere(suite, smoke):
+def test_a_method_has_one_look_everywhere():
     labels = {series.label for figure in FIGURES.values() for series in figure.series}
     labels -= {"dropout 0.1"}  # SimCSE
     own = looks(sorted(labels))
-    assert len({one.color for one in own.values()}) == len({one.marker for one in own.values()})
-    assert len({one.color for one in own.values()}) == len(labels)
+    for name in ("color", "marker"):
+        assert len({getattr(one, name) for one in own.values()}) == len(labels)
     assert look("dropout 0.1") == own["SimCSE"]
     assert all(look(label) == own[label] for label in labels)  # alone as with all others
     assert len(set(looks(["SimCSE", "a new one", "another"]).values())) == 3
 
 
+def alone(suite: SuiteResults) -> SuiteResults:
+    return replace(suite, runs=[run for run in suite.runs if run.plan["method"] == "simcse"])
+
+
 @pytest.mark.parametrize("name", ["G5", "I8", "I9", "I10", "L1", "S1", "S12", "Z1"])
 def test_legends_and_colours_are_of_what_is_drawn(name, suite, smoke):
-    few = replace(suite, runs=[run for run in suite.runs if run.plan["method"] == "simcse"])
     known = {series.label for series in FIGURES[name].series}
-    for one in (suite, smoke, few):
+    for one in (suite, smoke, alone(suite)):
         if figure_data(FIGURES[name], one) is None:
             continue
         figure, table = drawn(name, one)
         (keys,) = figure.legends
-        handles = {
-            text.get_text().partition(", n =")[0]: handle
-            for text, handle in zip(keys.get_texts(), keys.legend_handles, strict=True)
-        }
+        labels = [text.get_text().partition(", n =")[0] for text in keys.get_texts()]
         ours = set(table.loc[table["origin"] == OURS, "series"])
-        assert known & set(handles) == ours == set(table["series"])
-        for label in ours if name != "I8" else ():  # whose colours are scores
-            handle = handles[label]
-            color = handle.get_edgecolor() if name == "I9" else handle.get_color()
-            assert to_hex(color) == look(label).color.lower()
+        assert known & set(labels) == ours == set(table["series"])
+        for label, handle in zip(labels, keys.legend_handles, strict=True):
+            if label in ours and name != "I8":  # whose colours are scores
+                color = handle.get_edgecolor() if name == "I9" else handle.get_color()
+                assert to_hex(color) == look(label).color.lower()
 
 
 def test_legends_have_no_line_without_one(suite):
-    figure, _ = drawn("G5", suite)
-    (keys,) = figure.legends
+    (keys,) = drawn("G5", suite)[0].legends
     assert [handle.get_linestyle() != "None" for handle in keys.legend_handles[:2]] == [False, True]
-    alone = replace(suite, runs=[run for run in suite.runs if run.plan["method"] == "simcse"])
     for name, absent in (("I8", "one backbone"), ("I10", "DCLR"), ("S12", "printed best step")):
-        figure, _ = drawn(name, alone)
-        assert not [text for text in figure.legends[0].get_texts() if absent in text.get_text()]
+        (keys,) = drawn(name, alone(suite))[0].legends
+        assert not [text for text in keys.get_texts() if absent in text.get_text()]
 
 
 def text_of(figure: Figure) -> str:

@@ -184,8 +184,9 @@ def test_limits_contain_all_but_marked_outliers(tmp_path):
         assert {round(line.get_ydata()[0]) for line in at_edge} == hidden
         assert len(hidden) == 2
         assert covered(figure) == []
-    (panel,) = board.axes
-    low, high = panel.get_xlim()
+    low, high = versus.axes[0].get_xlim()
+    assert low < 0 < high
+    low, high = board.axes[0].get_xlim()
     assert 40 < low < 75
     assert 77 < high < 80
 
