@@ -132,7 +132,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     With several methods, those that are not trained are left out: their differences are so large
     that the gains of the others would not be visible.
     """
-    from bench.report.figures import style
+    from bench.report.figures.rows import aside, panels, zoom
     from bench.report.figures.style import BLUE, GREY, INK, ORANGE, key
 
     seed = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.6}
@@ -153,20 +153,20 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     if claims["claimed"].notna().any():
         handles.append(key("printed difference", claim))
     by_row = dict(list(claims.groupby(IDENTITY)["claimed"]))
-    figure, panels = style.panels(frame, title, " ".join(note).strip(), handles, scale)
-    for panel, backbone, rows in panels:
-        records = rows.to_dict("records")
-        texts = [{"Method": _method(row), "Task": row["task"]} for row in records]
-        style.rows(panel, backbone, [", ".join(text[name] for name in names) for text in texts])
+    texts = [{"Method": _method(row), "Task": row["task"]} for row in frame.to_dict("records")]
+    labels = [", ".join(text[name] for name in names) for text in texts]
+    figure, drawn = panels(frame, labels, title, " ".join(note).strip(), handles, scale)
+    for panel, _, rows in drawn:
         panel.axvline(0, color=GREY, lw=1, zorder=1)
-        for y, row in enumerate(records):
+        for y, row in enumerate(rows.to_dict("records")):
             own = by_row.get(tuple(row[name] for name in IDENTITY), claims["claimed"][:0]).dropna()
             panel.plot(own, [y] * len(own), **claim, zorder=2)
             panel.plot(row["differences"], [y + 0.16] * row["n"], **seed, zorder=3)
             half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
             ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
             panel.plot(ends, [y - 0.1] * 3, **mean, zorder=4)
-            style.aside(panel, y, _verdict(row), bold=row["verdict"] != "undecided")
+            aside(panel, y, _verdict(row), bold=row["verdict"] != "undecided")
+    zoom(drawn, always=[0])
     return figure
 
 

@@ -24,7 +24,7 @@ from bench.report.figures.described import load_figures
 from bench.report.figures.measured import OURS, FigureData, figure_data
 from bench.report.figures.papers import draw, paper_figures
 from bench.report.figures.spreads import _density
-from bench.report.figures.style import LINES, MARKS, STYLE
+from bench.report.figures.style import LINES, MARKS, STYLE, SeriesLook, looks
 from bench.results.suite_results import SuiteResults, read_suite
 from tests.support.synthetic_figures import write_everything
 
@@ -45,20 +45,67 @@ def drawn(name: str, suite: SuiteResults) -> tuple[Figure, pd.DataFrame]:
         return draw(suite, FIGURES[name], measured), measured.table
 
 
-def marks(panel: Axes, i: int, marker: str | None = None) -> np.ndarray:
-    """Every point drawn in the colour of series i with a marker (its own by default), sorted, of
+def look(label: str) -> SeriesLook:
+    return looks([label])[label]
+
+
+def marks(panel: Axes, label: str, marker: str | None = None) -> np.ndarray:
+    """Every point drawn in the colour of a series with a marker (its own by default), sorted, of
     shape (n, 2)."""
+    return points(panel, look(label).color, marker or look(label).marker)
+
+
+def points(panel: Axes, color: str, marker: str) -> np.ndarray:
     return in_order(
         (x, y)
         for line in panel.get_lines()
-        if line.get_marker() == (marker or MARKS[i])
-        and to_hex(line.get_color()) == LINES[i]["color"].lower()
+        if line.get_marker() == marker and to_hex(line.get_color()) == color.lower()
         for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
     )
 
 
 def in_order(points: Iterable[tuple[float, float]]) -> np.ndarray:
     return np.array(sorted((float(x), float(y)) for x, y in points))
+
+
+def test_a_method_has_one_look_everywhere():
+    labels = {series.label for figure in FIGURES.values() for series in figure.series}
+    labels -= {"dropout 0.1"}  # SimCSE
+    own = looks(sorted(labels))
+    for name in ("color", "marker"):
+        assert len({getattr(one, name) for one in own.values()}) == len(labels)
+    assert look("dropout 0.1") == own["SimCSE"]
+    assert all(look(label) == own[label] for label in labels)  # alone as with all others
+    assert len(set(looks(["SimCSE", "a new one", "another"]).values())) == 3
+
+
+def alone(suite: SuiteResults) -> SuiteResults:
+    return replace(suite, runs=[run for run in suite.runs if run.plan["method"] == "simcse"])
+
+
+@pytest.mark.parametrize("name", ["G5", "I8", "I9", "I10", "L1", "S1", "S12", "Z1"])
+def test_legends_and_colours_are_of_what_is_drawn(name, suite, smoke):
+    known = {series.label for series in FIGURES[name].series}
+    for one in (suite, smoke, alone(suite)):
+        if figure_data(FIGURES[name], one) is None:
+            continue
+        figure, table = drawn(name, one)
+        (keys,) = figure.legends
+        labels = [text.get_text().partition(", n =")[0] for text in keys.get_texts()]
+        ours = set(table.loc[table["origin"] == OURS, "series"])
+        assert known & set(labels) == ours == set(table["series"])
+        for label, handle in zip(labels, keys.legend_handles, strict=True):
+            if label in ours and name != "I8":  # whose colours are scores
+                color = handle.get_edgecolor() if name == "I9" else handle.get_color()
+                assert to_hex(color) == look(label).color.lower()
+
+
+def test_legends_have_no_line_without_one(suite):
+    (keys,) = drawn("G5", suite)[0].legends
+    assert [handle.get_linestyle() != "None" for handle in keys.legend_handles[:2]] == [False, True]
+    for name, absent in (("I8", "one backbone"), ("I10", "DCLR"), ("S12", "printed best step")):
+        (keys,) = drawn(name, alone(suite))[0].legends
+        assert not [text for text in keys.get_texts() if absent in text.get_text()]
 
 
 def text_of(figure: Figure) -> str:
@@ -75,9 +122,9 @@ def test_sweep(suite):
         # Both series have a value at 0, so they are shifted there.
         own = ours[ours["series"] == "GS-InfoNCE"]
         expected = [(xs.index(x) + 0.11 * (x == 0), y) for x, y in own[["x", "value"]].to_numpy()]
-        assert marks(panel, 1) == pytest.approx(in_order(expected))
+        assert marks(panel, "GS-InfoNCE") == pytest.approx(in_order(expected))
         expected = [(-0.11, y) for y in ours.query("series == 'SimCSE'")["value"]]
-        assert marks(panel, 0) == pytest.approx(in_order(expected))
+        assert marks(panel, "SimCSE") == pytest.approx(in_order(expected))
         strokes = [line for line in panel.get_lines() if line.get_marker() == "_"]
         points = [point for line in strokes for point in line.get_xydata().tolist()]
         printed = rows.loc[rows["origin"] != OURS, ["x", "value"]].to_numpy()
@@ -97,7 +144,7 @@ def test_curves_with_logs(suite):
         rows = table[(table["backbone"] == backbone) & (table["series"] == "ESimCSE")]
         kept = rows[rows["best"].eq(True)][["step", "dev"]].to_numpy()
         assert len(kept) == 2
-        assert marks(panel, 1) == pytest.approx(in_order(kept))
+        assert marks(panel, "ESimCSE") == pytest.approx(in_order(kept))
         plain = (line for line in panel.get_lines() if line.get_marker() == "None")
         lines = [list(line.get_ydata()) for line in plain]
         assert rows[rows["origin"] == "released log"]["dev"].tolist() in lines
@@ -119,12 +166,12 @@ def test_layers(suite):
         figure, table = drawn(name, suite)
         assert figure.axes[0].get_xticklabels()[0].get_text() == first
         for panel, reading in zip(figure.axes, table["reading"].unique(), strict=True):
-            for i, label in enumerate(("SimCSE", "SSCL-SimCSE")):
+            for label in ("SimCSE", "SSCL-SimCSE"):
                 rows = table[(table["reading"] == reading) & (table["series"] == label)]
                 expected = rows.groupby("layer")["value"].mean()
-                assert marks(panel, i) == pytest.approx(in_order(expected.items()))
-                points = in_order(rows[["layer", "value"]].to_numpy())
-                assert marks(panel, i, "_") == pytest.approx(points)
+                assert marks(panel, label) == pytest.approx(in_order(expected.items()))
+                every = in_order(rows[["layer", "value"]].to_numpy())
+                assert marks(panel, label, "_") == pytest.approx(every)
 
 
 def test_a_deep_backbone_names_its_last_layer(suite):
@@ -145,7 +192,8 @@ def test_in_batch(suite):
     for rank in range(1, 5):
         means = table[table["rank"] == rank].groupby("batch")[["sentences", "noise"]].mean()
         for i, name in enumerate(("sentences", "noise")):
-            assert marks(panel, i, MARKS[rank - 1]) == pytest.approx(in_order(means[name].items()))
+            found = points(panel, LINES[i]["color"], MARKS[rank - 1])
+            assert found == pytest.approx(in_order(means[name].items()))
 
 
 def test_alignment(suite):
@@ -159,7 +207,7 @@ def test_alignment(suite):
     texts = {text.xy: text.get_text() for text in panel.texts}
     for (label, backbone), row in means.iterrows():
         spot = (row["uniformity"], row["alignment"])
-        assert spots[spot].get_marker() == MARKS[["SimCSE", "IS-CSE"].index(label)]
+        assert spots[spot].get_marker() == look(label).marker
         name = f"{backbone} " if label == "SimCSE" else ""
         assert texts[spot] == f"{name}({row['average']:.1f})"
     # Lighter is higher: the colours are in the order of the averages.
@@ -172,11 +220,11 @@ def test_alignment(suite):
 def test_path_begins_hollow_and_ends_full(suite):
     figure, table = drawn("Z1", suite)
     (panel,) = figure.axes
-    for i, label in enumerate(("no dropout", "dropout 0.1", "delete one word")):
+    for label in ("no dropout", "dropout 0.1", "delete one word"):
         path = table[table["series"] == label].groupby("step")[["uniformity", "alignment"]].mean()
-        own = [line for line in panel.get_lines() if line.get_marker() == MARKS[i]]
+        own = [line for line in panel.get_lines() if line.get_marker() == look(label).marker]
         ends = [line for line in own if line.get_markersize() == 6]
-        assert [line.get_markerfacecolor() for line in ends] == ["white", LINES[i]["color"]]
+        assert [line.get_markerfacecolor() for line in ends] == ["white", look(label).color]
         for line, step in zip(ends, (125, 3125), strict=True):
             assert line.get_xydata()[0] == pytest.approx(path.loc[step].to_numpy())
 
@@ -191,7 +239,7 @@ def test_seeds_share_their_scale(suite):
         ours = table[(table["task"] == task) & (table["origin"] == OURS)]
         for i, label in enumerate(("SimCSE", "DCLR", "IS-CSE")):
             values = ours.loc[ours["series"] == label, "value"]
-            assert marks(panel, i) == pytest.approx(in_order((i, value) for value in values))
+            assert marks(panel, label) == pytest.approx(in_order((i, value) for value in values))
 
 
 def test_densities(suite):
@@ -207,8 +255,20 @@ def test_densities(suite):
     xs = curves[0].get_xdata()
     # Within a group the series stand in the order of their names.
     groups = table.groupby(["group", "series"])["cosine"]
-    wanted = np.array([gaussian_kde(cosines)(xs) for _, cosines in groups])
+    wanted = np.array([_density(cosines.to_numpy(), xs) for _, cosines in groups])
     assert heights == pytest.approx(1.15 * wanted / wanted.max())  # one scale for all
+    assert panel.get_xlim() == (xs[0], 1)
+    assert xs[-1] == 1
+
+
+def test_a_density_ends_where_cosines_do():
+    cosines = 1 - np.abs(np.random.default_rng(1).normal(0, 0.05, 500))
+    xs = np.linspace(-1, 1, 4001)
+    density, free = _density(cosines, xs), gaussian_kde(cosines)
+    assert free.integrate_box_1d(1, np.inf) > 0.05  # beyond, where no cosine is
+    assert np.trapezoid(density, xs) == pytest.approx(1, abs=1e-6)
+    assert density[:2000] == pytest.approx(free(xs[:2000]))  # unchanged far from the end
+    assert _density(-cosines, -xs) == pytest.approx(density)
 
 
 @pytest.mark.parametrize("values", [[], [0.5], [0.5, 0.5, 0.5]])
@@ -253,8 +313,8 @@ def shown(figure: Figure) -> list[Text]:
         texts += [*panel.texts, panel._left_title, panel.xaxis.label, panel.yaxis.label]
         for axis in (panel.xaxis, panel.yaxis):
             low, high = sorted(axis.get_view_interval())
-            places = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
-            texts += [text for place, text in places if low <= place <= high]
+            ticks = axis.get_major_ticks()
+            texts += [tick.label1 for tick in ticks if low <= tick.get_loc() <= high]
     return [text for text in texts if text.get_text().strip() and text.get_visible()]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 
 import matplotlib
 import pandas as pd
 import pytest
+from matplotlib.textpath import TextPath
 from PIL import Image
 
 from bench.comparison.against_baseline import against
@@ -16,8 +19,10 @@ from bench.datasets.tasks import STS_TASKS
 from bench.report.comparison_table import versus_figure
 from bench.report.figures import figure_stems, render_figures
 from bench.report.figures.compared import board_figure, comparison
+from bench.report.figures.rows import NAME_SIZE, core
 from bench.report.figures.style import STYLE
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import SuiteResults, read_suite
+from tests.report.test_drawn import covered
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]
@@ -70,7 +75,7 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
     with matplotlib.rc_context(STYLE):
         figure = comparison(own, figure_stems(cells(own))["sscl_table-7"])
     (panel,) = figure.axes
-    assert panel.get_title(loc="left") == "bert-base-uncased  (ours: toy-bert)"
+    assert panel.get_title(loc="left") == "bert-base-uncased (ours: toy-bert)"
     drawn = [line for line in panel.get_lines() if line.get_marker() == "o"]
     assert {line.get_markerfacecolor() for line in drawn if len(line.get_xdata())} == {"none"}
     assert "≠ not comparable" in [text.get_text() for text in panel.texts]
@@ -86,15 +91,110 @@ def test_leaderboard_draws_every_seed(suite):
     assert points(panel, 0, "o") == [75.0, 75.5, 76.0, 76.5, 77.0]
     assert points(panel, 0, "|") == [76.0]
     assert points(panel, 1, "s") == [75.0, 75.5, 76.0]
-    assert [text.get_text() for text in panel.texts] == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70"]
+    texts = [text.get_text() for text in panel.texts]
+    assert texts == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70", "56.70"]  # the last beside an arrow
+
+
+def test_an_encoder_without_a_backbone_stands_in_for_none(tmp_path):
+    mapping = "published[model=johngiorgi/declutr-base,pooler=avg]"
+    run = {"method": mapping, "setting": "paper", "backbone": "none", "scores": ROWS[0]}
+    own = read_suite(write_suite(tmp_path, [run, *seeds("simcse", ROWS, backbone="roberta-base")]))
+    table = figure_stems(cells(own))["is-cse_table-1"]
+    assert "none" in set(table.loc[table["backbone"] == "roberta-base", "measured_on"])
+    with matplotlib.rc_context(STYLE):
+        figure = comparison(own, table)
+    titles = [panel.get_title(loc="left") for panel in figure.axes]
+    assert "roberta-base" in titles
+    assert not [title for title in titles if "none" in title]
+
+
+def test_a_panel_without_scores_names_no_stand_in(tmp_path):
+    run = {"method": "simcse", "seed": 1, "backbone": "toy-bert"}  # planned
+    own = read_suite(write_suite(tmp_path, [run], stand_ins={"bert-base-uncased": "toy-bert"}))
+    table = figure_stems(cells(own))["sscl_table-7"]
+    with matplotlib.rc_context(STYLE):
+        figure = comparison(own, table)
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["bert-base-uncased"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["printed"]
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([24, 49, 69, 69.5, 70, 70.5, 71, 71.5], (69, 71.5)),
+        ([69, 69.5, 70, 70.5, 71, 71.5, 95, 110], (69, 71.5)),
+        ([-40, *range(8), 60], (0, 7)),  # on both sides; one hides the other
+        ([24, 49, 69, 69.5, 70], (49, 70)),  # at most a quarter
+        ([70, 72, 72.1, 72.2, 72.3], (70, 72.3)),  # two points are not far
+        ([60, 64, 68, 72, 76, 80], (60, 80)),  # gaps as between all others
+        ([70], (70, 70)),
+    ],
+)
+def test_core(values, ends):
+    assert core(values) == ends
+
+
+def scored_marks(panel) -> list[tuple[float, float]]:
+    """Every mark at a score, as (score, row)."""
+    lines = [line for line in panel.get_lines() if line.get_transform() is panel.transData]
+    return [(float(x), float(y)) for line in lines for x, y in line.get_xydata()]
+
+
+LONG = "A method_of_y (layer=3, the_most_this backbone_has=11, alpha_start=0.005, $x^2$)"
+
+
+@pytest.mark.parametrize(("label", "lines"), [("A_y", 1), (LONG[:60], 2), (LONG, 3), (LONG * 2, 5)])
+def test_names_have_one_size_and_do_not_touch(label, lines, tmp_path):
+    runs = [run for i in range(3) for run in seeds(f"m{i}", ROWS, label=label)]
+    suite = read_suite(write_suite(tmp_path, [*runs, *seeds("simcse", ROWS, label="y_")]))
+    with matplotlib.rc_context(STYLE):
+        figure = board_figure(suite, leaderboard(suite))
+        assert covered(figure) == []
+        names = figure.axes[0].get_yticklabels()
+        boxes = sorted(
+            (name.get_window_extent().extents * 72 / figure.dpi).tolist() for name in names
+        )
+        ink = TextPath((0, 0), "(A_y", size=NAME_SIZE).get_extents().height
+    assert {name.get_fontsize() for name in names} == {NAME_SIZE}
+    assert max(name.get_text().count("\n") for name in names) == lines - 1
+    heights = [top - bottom for _, bottom, _, top in boxes]
+    if lines > 1:  # underscores do not touch the next line
+        assert (max(heights) - min(heights)) / (lines - 1) > ink
+    gaps = [upper[1] - lower[3] for lower, upper in pairwise(sorted(boxes, key=itemgetter(1)))]
+    assert min(gaps) > 1  # point
+
+
+def test_limits_contain_all_but_marked_outliers(tmp_path):
+    far = [dict.fromkeys(STS_TASKS, value) for value in (24.0, 24.5, 25.0)]
+    split = [dict.fromkeys(STS_TASKS, value) for value in (76.5, 40.0)]
+    runs = [
+        run for name in ("simcse", "is-cse", "sscl", "dclr", "esimcse") for run in seeds(name, ROWS)
+    ]
+    runs += [*seeds("ct-bert", far), *seeds("gs-infonce", split)]
+    suite = read_suite(write_suite(tmp_path, runs))
+    with matplotlib.rc_context(STYLE):
+        board = board_figure(suite, leaderboard(suite))
+        versus = versus_figure(suite, *_averages(suite, "simcse"))
+    for figure, arrows in ((board, ["24.50", "40.00"]), (versus, ["−51.00", "−35.50"])):
+        (panel,) = figure.axes
+        assert {text.get_text() for text in panel.texts} >= set(arrows)
+        low, high = panel.get_xlim()
+        hidden = {round(y) for x, y in scored_marks(panel) if not low <= x <= high}
+        at_edge = [line for line in panel.get_lines() if line.get_marker() in ("<", ">")]
+        assert {round(line.get_ydata()[0]) for line in at_edge} == hidden
+        assert len(hidden) == 2
+        assert covered(figure) == []
+    low, high = versus.axes[0].get_xlim()
+    assert low < 0 < high
+    low, high = board.axes[0].get_xlim()
+    assert 40 < low < 75
+    assert 77 < high < 80
 
 
 @pytest.mark.slow
-def test_nothing_is_written_over_the_edge(suite, tmp_path):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    long = "A method (layer=3, the most this backbone has (of 11), alpha_start=0.005, $x^2$)"
-    write_suite(tmp_path, seeds("simcse", ROWS, label=long))
+def test_texts_cover_nothing_and_stay_inside(suite, tmp_path):
+    write_suite(tmp_path, seeds("simcse", ROWS, label=LONG))
+    mini = read_suite(Path("results/wiki-mini"))
     with matplotlib.rc_context(STYLE):
         whole, other = read_suite(suite), read_suite(tmp_path)
         tables = figure_stems(cells(whole))
@@ -102,13 +202,18 @@ def test_nothing_is_written_over_the_edge(suite, tmp_path):
         other = replace(other, name="an-unusually-long-name-of-a-suite" * 2)
         drawn["leaderboard"] = board_figure(other, leaderboard(other))
         drawn["compare"] = versus_figure(replace(whole, name=other.name), *against(whole, "simcse"))
-    for stem, figure in drawn.items():
-        with matplotlib.rc_context(STYLE):
-            canvas = FigureCanvasAgg(figure)
-            canvas.draw()
-        box = figure.get_tightbbox(canvas.get_renderer())
-        assert box.min.min() >= 0, stem
-        assert (box.max <= figure.get_size_inches()).all(), stem
+        drawn["wiki-mini"] = board_figure(mini, leaderboard(mini))
+        drawn["wiki-mini, compare"] = versus_figure(mini, *_averages(mini, "simcse"))
+        for stem, figure in drawn.items():
+            assert covered(figure) == [], stem
+            box = figure.get_tightbbox()  # with marks
+            assert box.min.min() >= 0, stem
+            assert (box.max <= figure.get_size_inches()).all(), stem
+
+
+def _averages(suite: SuiteResults, baseline: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    frame, claims = against(suite, baseline)
+    return frame[frame["task"] == "Avg"], claims[claims["task"] == "Avg"]
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 
 from bench.report.figures.described import PaperFigure
@@ -31,7 +33,13 @@ def headed(figure: PaperFigure) -> bool:
 def place_of(table: pd.DataFrame, backbone: str) -> str:
     """A backbone as printed, with its stand-in if there is one."""
     ours = table[(table["backbone"] == backbone) & (table["origin"] == OURS)]
-    others = sorted(set(ours["measured_on"]) - {backbone})
+    return with_stand_ins(backbone, ours["measured_on"])
+
+
+def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
+    """A backbone as printed, with what our runs were measured on instead. An encoder without a
+    backbone of the suite, such as a published one, stands in for nothing."""
+    others = sorted(set(measured_on) - {backbone, "none", ""})
     return f"{backbone} (ours: {', '.join(others)})" if others else backbone
 
 

@@ -16,32 +16,39 @@ from bench.report.figures.measured import LOG, OURS, PRINT, common_mean
 from bench.report.figures.style import (
     ABOVE,
     BELOW,
-    COLORS,
     GREY,
     INK,
     LINES,
     MARKS,
     PLAIN,
     WIDTH,
+    SeriesLook,
     grid,
     heading,
     key,
+    looks,
 )
 
 STROKE: dict[str, Any] = {"color": INK, "marker": "_", "ms": 15, "mew": 1.8, "ls": ""}
 SEED: dict[str, Any] = {"marker": "_", "ms": 5, "mew": 0.7, "ls": ""}
 
 
-def _look(i: int) -> dict[str, Any]:
-    """A line with markers, of series i."""
-    return LINES[i] | {"marker": MARKS[i], "ms": 4, "mew": 0.8, "lw": 1.3}
+MARKED: dict[str, Any] = {"ms": 4, "mew": 0.8, "lw": 1.3}  # lines with markers
 
 
 def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """Scores against a swept value, equally spaced: every seed, a line through the means, printed
     values as strokes."""
     labels = series_of(table)
-    handles = [key(counted(table, label), _look(i), mfc="none") for i, label in enumerate(labels)]
+    series = looks(labels)
+    several = table[table["origin"] == OURS].groupby("series")["x"].nunique() > 1
+    handles = [
+        key(
+            counted(table, label),
+            (look.marked_line if several[label] else look.points) | MARKED | {"mfc": "none"},
+        )
+        for label, look in series.items()
+    ]
     if (table["origin"] == PRINT).any():
         handles.append(key("printed", STROKE))
     xs = sorted(table["x"].unique())
@@ -58,7 +65,7 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
         shared = rows.groupby("x")["series"].nunique() > 1
         panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs], rotation=90 if crowded else 0)
         panel.set(xlim=(-0.6, len(xs) - 0.4), xlabel=figure.x, ymargin=0.12)
-        for i, label in enumerate(labels):
+        for i, (label, look) in enumerate(series.items()):
             own = rows[rows["series"] == label]
             ours, print_ = own[own["origin"] == OURS], own[own["origin"] == PRINT]
             panel.plot(print_["x"].map(at), print_["value"], **stroke, zorder=2)
@@ -66,8 +73,8 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
             shift = 0.22 * (i - (len(labels) - 1) / 2)
             place = {x: at[x] + shift * shared[x] for x in own["x"].unique()}
             means = ours.groupby("x")["value"].mean()
-            panel.plot(means.index.map(place), means, **LINES[i], lw=1.3, zorder=3)
-            mark = _look(i) | {"ms": 3.6, "mfc": "none", "ls": ""}
+            panel.plot(means.index.map(place), means, **look.line, lw=1.3, zorder=3)
+            mark = look.points | {"ms": 3.6, "mew": 0.8, "mfc": "none"}
             panel.plot(ours["x"].map(place), ours["value"], **mark, zorder=4)
     axes[0].set_ylabel("Spearman x 100")
     return drawn
@@ -76,13 +83,14 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
 def draw_curves(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """Dev score against the step: mean and range over seeds, the kept checkpoints, and released
     logs."""
-    backbones, labels = table["backbone"].unique(), series_of(table)
+    backbones, series = table["backbone"].unique(), looks(series_of(table))
     handles: list[Artist] = [
-        key(counted(table, label), LINES[i], lw=1.3) for i, label in enumerate(labels)
+        key(counted(table, label), look.line, lw=1.3) for label, look in series.items()
     ]
     if table["seed"].nunique() > 1:
         handles.append(Patch(color=INK, alpha=0.2, lw=0, label="all seeds"))
-    handles.append(key("kept checkpoint", color=INK, marker="o", mfc="white", ms=4, ls=""))
+    if (table["best"].eq(True) & (table["origin"] == OURS)).any():
+        handles.append(key("kept checkpoint", color=INK, marker="o", mfc="white", ms=4, ls=""))
     if (table["origin"] == PRINT).any():
         handles.append(key("printed best step", color=INK, lw=0.9, ls=":"))
     if (table["origin"] == LOG).any():
@@ -98,26 +106,25 @@ def draw_curves(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
         panel.set_xlabel("step")
         panel.locator_params(axis="x", nbins=12 // columns)
         rows = table[table["backbone"] == backbone]
-        for i, label in enumerate(labels):
-            _curves_of(panel, rows[rows["series"] == label], i)
+        for label, look in series.items():
+            _curves_of(panel, rows[rows["series"] == label], look)
     for panel in axes[::columns]:
         panel.set_ylabel("dev, Spearman x 100")
     return drawn
 
 
-def _curves_of(panel: Axes, rows: pd.DataFrame, i: int) -> None:
+def _curves_of(panel: Axes, rows: pd.DataFrame, look: SeriesLook) -> None:
     ours, log = rows[rows["origin"] == OURS], rows[rows["origin"] == LOG]
-    panel.plot(log["step"], log["dev"], color=GREY, ls=LINES[i]["ls"], lw=0.9, zorder=1)
+    panel.plot(log["step"], log["dev"], color=GREY, ls=look.ls, lw=0.9, zorder=1)
     for step in rows.loc[rows["origin"] == PRINT, "step"]:
         panel.axvline(step, color=INK, lw=0.9, ls=":", zorder=1)
     ends = ours.groupby("step")["dev"].agg(["min", "max"])
-    shade = {"color": COLORS[i], "alpha": 0.2, "lw": 0}
+    shade = {"color": look.color, "alpha": 0.2, "lw": 0}
     panel.fill_between(ends.index, ends["min"], ends["max"], **shade, zorder=2)
     mean = common_mean(ours, "step", ["dev"])
-    panel.plot(mean.index, mean["dev"], **LINES[i], lw=1.3, zorder=3)
+    panel.plot(mean.index, mean["dev"], **look.line, lw=1.3, zorder=3)
     kept = ours[ours["best"].eq(True)]
-    mark = {"color": COLORS[i], "marker": MARKS[i], "mfc": "white", "ms": 4, "ls": ""}
-    panel.plot(kept["step"], kept["dev"], **mark, zorder=4)
+    panel.plot(kept["step"], kept["dev"], **look.points, mfc="white", ms=4, zorder=4)
 
 
 READINGS = {
@@ -131,9 +138,11 @@ READINGS = {
 def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """A similarity by layer, or by pair of adjacent layers, a panel per pooling: means over seeds,
     and every seed."""
-    pairs, labels = figure.kind == "setsim", series_of(table)
+    pairs, series = figure.kind == "setsim", looks(series_of(table))
     readings = table["reading"].unique()
-    handles = [key(counted(table, label), _look(i)) for i, label in enumerate(labels)]
+    handles = [
+        key(counted(table, label), look.marked_line | MARKED) for label, look in series.items()
+    ]
     if table["seed"].nunique() > 1:
         handles.append(key("a seed", SEED, color=INK))
     drawn, axes = grid(title, note, handles, count=len(readings), height=2.3)
@@ -148,12 +157,12 @@ def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
         panel.set_xticks(layers, minor=True)
         panel.set_xticks(named, names)
         panel.set(xlabel="pair of layers" if pairs else "layer", ylim=(low - room, high + room))
-        for i, label in enumerate(labels):
+        for label, look in series.items():
             own = table[(table["series"] == label) & (table["reading"] == reading)]
             mean = own.groupby("layer")["value"].mean()
-            panel.plot(mean.index, mean, **_look(i), zorder=3)
+            panel.plot(mean.index, mean, **look.marked_line, **MARKED, zorder=3)
             if own["seed"].nunique() > 1:
-                panel.plot(own["layer"], own["value"], color=COLORS[i], **SEED)
+                panel.plot(own["layer"], own["value"], color=look.color, **SEED)
     axes[0].set_ylabel("mean cosine")
     return drawn
 

@@ -142,10 +142,10 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
                 remarks.append(f"{diverged} of {len(planned)} trainings of {text} diverged.")
     if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
         return None
-    backbones = {row["backbone"] for row in rows}
     # Printed curves that go on far beyond our last step would squeeze ours into a corner.
     last = max((row["step"] for row in rows if "step" in row), default=0)
-    of_ours = [series for series in figure.series if series.backbone in backbones]
+    measured = {(row["series"], row["backbone"]) for row in rows}
+    of_ours = [series for series in figure.series if (series.label, series.backbone) in measured]
     printed = [row for series in of_ours for row in _printed(figure, series)]
     shown = [row for row in printed if row.get("step", last) <= last]
     if len(shown) < len(printed):

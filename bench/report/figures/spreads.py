@@ -19,33 +19,31 @@ from bench.report.figures.labels import counted, headed, place_of, series_of, sp
 from bench.report.figures.measured import BOUNDS, OURS, PRINT, common_mean
 from bench.report.figures.style import (
     ABOVE,
-    COLORS,
     GREY,
     INK,
-    LINES,
-    MARKS,
     PALE,
     PLAIN,
     WIDTH,
+    SeriesLook,
     color_bar,
     grid,
     heading,
     key,
+    looks,
 )
 
 LOWER = "{} (lower is better)"
 FEWEST_BOXED = 5  # seeds; quartiles of fewer mean little
 
 
-def _hollow(i: int) -> dict[str, Any]:
-    return {"color": COLORS[i], "marker": MARKS[i], "ms": 4, "mew": 0.9, "mfc": "none", "ls": ""}
+HOLLOW: dict[str, Any] = {"ms": 4, "mew": 0.9, "mfc": "none"}
 
 
 def draw_seeds(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """Every seed, a panel per task; all panels span the same range in points, so that spreads can
     be compared."""
-    labels = series_of(table)
-    handles = [key(counted(table, label), _hollow(i)) for i, label in enumerate(labels)]
+    series = looks(series_of(table))
+    handles = [key(counted(table, label), look.points, **HOLLOW) for label, look in series.items()]
     handles.append(key("mean", color=INK, lw=1.2))
     if (table["origin"] == PRINT).any():
         handles.append(key("printed", color=GREY, lw=3))
@@ -58,24 +56,24 @@ def draw_seeds(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
         heading(panel, "average, test" if task == "Avg" else split_name(task, split))
         middle = (rows["value"].max() + rows["value"].min()) / 2
         panel.set(ylim=(middle - span / 2, middle + span / 2), xticks=[])
-        panel.set_xlim(-0.6, len(labels) - 0.4)
-        for i, label in enumerate(labels):
-            _seeds_of(panel, rows[rows["series"] == label], i)
+        panel.set_xlim(-0.6, len(series) - 0.4)
+        for place, (label, look) in enumerate(series.items()):
+            _seeds_of(panel, rows[rows["series"] == label], look, place)
     for panel in axes[::columns]:
         panel.set_ylabel("Spearman x 100")
     return drawn
 
 
-def _seeds_of(panel: Axes, rows: pd.DataFrame, i: int) -> None:
-    ours, ends = rows.loc[rows["origin"] == OURS, "value"], (i - 0.28, i + 0.28)
+def _seeds_of(panel: Axes, rows: pd.DataFrame, look: SeriesLook, place: int) -> None:
+    ours, ends = rows.loc[rows["origin"] == OURS, "value"], (place - 0.28, place + 0.28)
     for value in rows.loc[rows["origin"] == PRINT, "value"]:
-        panel.hlines(value, i - 0.4, i + 0.4, color=GREY, lw=3, alpha=0.7, zorder=1)
+        panel.hlines(value, place - 0.4, place + 0.4, color=GREY, lw=3, alpha=0.7, zorder=1)
     if len(ours) >= FEWEST_BOXED:
         box = np.percentile(ours, [25, 75])
-        panel.fill_between(ends, *box, color=COLORS[i], alpha=0.18, lw=0, zorder=2)
+        panel.fill_between(ends, *box, color=look.color, alpha=0.18, lw=0, zorder=2)
     if len(ours):
         panel.hlines(ours.mean(), *ends, color=INK, lw=1.2, zorder=4)
-    panel.plot([i] * len(ours), ours, **_hollow(i), zorder=3)
+    panel.plot([place] * len(ours), ours, **look.points, **HOLLOW, zorder=3)
 
 
 def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
@@ -83,22 +81,24 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
     average STS score."""
     values = ["uniformity", "alignment", "average"]
     means = table.groupby(["series", "backbone"], sort=False)[values].mean()
-    labels = series_of(table)
+    series = looks(series_of(table))
     big = {"color": INK, "mfc": PALE, "ms": 7, "ls": ""}
-    handles = [key(counted(table, one), big, marker=MARKS[i]) for i, one in enumerate(labels)]
+    handles = [key(counted(table, one), big, marker=look.marker) for one, look in series.items()]
     if len(table) > len(means):
         handles.append(key("a seed", color=GREY, marker=".", ms=3, ls=""))
-    handles.append(key("one backbone", color=GREY, lw=0.9))
-    drawn, (panel,) = grid(title, note, handles, height=3.2, right=0.85, above=PLAIN)
+    if len(means) > means.index.get_level_values("backbone").nunique():
+        handles.append(key("one backbone", color=GREY, lw=0.9))
+    drawn, (panel,) = grid(title, note, handles, height=3.2, left=0.66, right=0.85, above=PLAIN)
     averages = means["average"].dropna()
-    ends = (averages.min() - 0.1, averages.max() + 0.1) if len(averages) else (0, 1)
+    room = 0.1 if np.ptp(averages) > 1 else 0.5 if len(averages) else 0.0
+    ends = (averages.min() - room, averages.max() + room) if len(averages) else (0, 1)
     scale = ScalarMappable(Normalize(*ends), "cividis")
     texts = []
     for backbone, rows in means.groupby(level="backbone", sort=False):
         panel.plot(rows["uniformity"], rows["alignment"], color=GREY, lw=0.9, zorder=1)
         name = place_of(table, backbone)
         for (label, _), (x, y, average) in rows.iterrows():
-            mark = MARKS[labels.index(label)]
+            mark = series[label].marker
             seeds = table[(table["series"] == label) & (table["backbone"] == backbone)]
             if len(seeds) > 1:
                 small = {"color": GREY, "marker": mark, "ms": 2, "ls": ""}
@@ -156,15 +156,18 @@ def _free(box: tuple[float, ...], frame: Any, taken: np.ndarray) -> bool:
 def draw_path(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """Alignment against uniformity at each evaluation of a training, from a hollow marker to a
     filled one."""
-    backbones, labels = table["backbone"].unique(), series_of(table)
+    backbones, series = table["backbone"].unique(), looks(series_of(table))
     handles = [
-        key(counted(table, label), LINES[i], marker=MARKS[i], ms=4, lw=1.1)
-        for i, label in enumerate(labels)
+        key(counted(table, label), look.marked_line, ms=4, lw=1.1) for label, look in series.items()
     ]
+    if table["seed"].nunique() > 1:
+        handles.append(key("a seed", color=INK, lw=0.4, alpha=0.45))
     handles.append(key("first selection", color=INK, marker="o", mfc="white", ms=5, ls=""))
     handles.append(key("last", color=INK, marker="o", ms=5, ls=""))
     above = ABOVE if headed(figure) else PLAIN
-    drawn, axes = grid(title, note, handles, count=len(backbones), height=2.8, above=above)
+    drawn, axes = grid(
+        title, note, handles, count=len(backbones), height=2.8, above=above, left=0.72, gap=0.76
+    )
     for panel, backbone in zip(axes, backbones, strict=True):
         here = table[table["backbone"] == backbone]
         if headed(figure):
@@ -172,57 +175,55 @@ def draw_path(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -
         panel.margins(0.08)
         panel.locator_params(axis="x", nbins=12 // len(backbones))
         panel.set_xlabel(LOWER.format("uniformity"))
-        for i, label in enumerate(labels):
+        for label, look in series.items():
             own, thin = (
                 here[here["series"] == label],
-                {"color": COLORS[i], "lw": 0.4, "alpha": 0.45},
+                {"color": look.color, "lw": 0.4, "alpha": 0.45},
             )
             for _, seed in own.groupby("seed", sort=False) if own["seed"].nunique() > 1 else ():
                 panel.plot(seed["uniformity"], seed["alignment"], **thin)
             path = common_mean(own, "step", ["uniformity", "alignment"])
-            _path_of(panel, path.to_numpy().T, i)
+            _path_of(panel, path.to_numpy().T, look)
     axes[0].set_ylabel(LOWER.format("alignment"))
     return drawn
 
 
-def _path_of(panel: Axes, points: np.ndarray, i: int) -> None:
+def _path_of(panel: Axes, points: np.ndarray, look: SeriesLook) -> None:
     """Draw a path of shape (2, n)."""
     if not points.size:
         return
-    color = COLORS[i]
-    panel.plot(*points, **LINES[i], lw=1.1, zorder=3)
-    panel.plot(*points, color=color, marker=".", ms=2.5, ls="", zorder=3)
-    for place, face in ((0, "white"), (-1, color)):
-        end = {"color": color, "marker": MARKS[i], "mfc": face, "ms": 6, "mew": 1}
-        panel.plot(*points[:, place], **end, zorder=4)
+    panel.plot(*points, **look.line, lw=1.1, zorder=3)
+    panel.plot(*points, color=look.color, marker=".", ms=2.5, ls="", zorder=3)
+    for place, face in ((0, "white"), (-1, look.color)):
+        panel.plot(*points[:, place], **look.points, mfc=face, ms=6, mew=1, zorder=4)
 
 
 def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
     """Densities of cosines, a row per range of gold scores with the highest at the top; all on the
     same scale."""
-    labels = series_of(table)
+    series = looks(series_of(table))
     handles = [
         Patch(
-            facecolor=(COLORS[i], 0.18), edgecolor=COLORS[i], ls=LINES[i]["ls"], lw=1.2,
+            facecolor=(look.color, 0.18), edgecolor=look.color, ls=look.ls, lw=1.2,
             label=counted(table, label),
         )
-        for i, label in enumerate(labels)
+        for label, look in series.items()
     ]  # fmt: skip
     drawn, (panel,) = grid(title, note, handles, height=3.4, left=0.95, above=PLAIN)
     low, high = table["cosine"].min(), table["cosine"].max()
     room = 0.08 * (high - low) + 0.01
-    xs = np.linspace(low - room, high + room, 400)
+    xs = np.linspace(max(low - room, -1), min(high + room, 1), 400)
     cosines = table.groupby(["group", "series"])["cosine"]
     curves = {place: _density(values.to_numpy(), xs) for place, values in cosines}
     tallest = max(curve.max() for curve in curves.values()) or 1.0
     for ((group, label), curve), mean in zip(curves.items(), cosines.mean(), strict=True):
-        i, order = labels.index(label), 10 - group
-        heights, color = group + 1.15 * curve / tallest, COLORS[i]
+        look, order = series[label], 10 - group
+        heights, color = group + 1.15 * curve / tallest, look.color
         panel.fill_between(xs, group, heights, color=color, alpha=0.18, lw=0, zorder=order)
-        panel.plot(xs, heights, **LINES[i], lw=1.1, zorder=order + 0.5)
+        panel.plot(xs, heights, **look.line, lw=1.1, zorder=order + 0.5)
         ends = [group - 0.13, group - 0.02]
         panel.plot([mean, mean], ends, color=color, lw=1.6, zorder=order + 0.6)
-        panel.plot(mean, ends[0], color=color, marker=MARKS[i], ms=3, zorder=order + 0.6)
+        panel.plot(mean, ends[0], color=color, marker=look.marker, ms=3, zorder=order + 0.6)
     first = table.iloc[0]  # every training has the same pairs
     same = table["seed"].eq(first["seed"]) | table["seed"].isna()
     sizes = table.loc[same & (table["series"] == first["series"]), "group"].value_counts()
@@ -234,10 +235,13 @@ def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
 
 
 def _density(values: np.ndarray, xs: np.ndarray) -> np.ndarray:
-    """Kernel density estimate (Gaussian kernel, Scott's bandwidth); zero with fewer than two
-    distinct values."""
-    several = len(np.unique(values)) > 1
-    return np.asarray(gaussian_kde(values)(xs)) if several else np.zeros_like(xs)
+    """Kernel density estimate of cosines (Gaussian kernel, Scott's bandwidth); zero with fewer than
+    two distinct values. What the kernels put beyond -1 and 1 is reflected there (Silverman 1986,
+    section 2.10)."""
+    if len(np.unique(values)) < 2:
+        return np.zeros_like(xs)
+    density = gaussian_kde(values)
+    return np.asarray(density(xs) + density(2 - xs) + density(-2 - xs))
 
 
 def draw_tokens(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle
 from math import ceil
 from pathlib import Path
-from textwrap import fill, wrap
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from bench.utils.files import atomic_file, write_text
 # From Okabe and Ito's palette: distinguishable with all common kinds of colour vision, and by
 # lightness in greyscale.
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
+AMBER = "#E69F00"
+WINE = "#882255"  # from Paul Tol's palette
 GREY, PALE, INK = "#8A8A8A", "#E6E6E6", "#222222"
 STYLE: Any = {
     "font.family": "DejaVu Sans",  # bundled with matplotlib, so files are equal on every machine
@@ -33,78 +37,70 @@ STYLE: Any = {
     "pdf.fonttype": 42,
     "text.parse_math": False,  # labels may contain "$"
 }
-# Inches, of `panels`: width of the figure, its margins, height of a row, extra height of a panel,
-# height of a note's line.
-WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW, PANEL, LINE = 7.2, 2.45, 1.3, 0.44, 0.62, 0.27, 0.38, 0.12
+WIDTH, LINE = 7.2, 0.12  # inches: width of a figure, height of a note's line
 # Inches, of `grid`: space below and above panels (with and without a heading), height of a legend
 # row and of a title line.
 BELOW, ABOVE, PLAIN, KEYS, TITLE = 0.42, 0.2, 0.06, 0.16, 0.15
 LETTER, KEY = 0.058, 0.5  # inches: width of a legend letter and of a legend key
-NOTE_WIDTH, TITLE_WIDTH, NAME_WIDTH = 120, 86, 36  # letters per line
+NOTE_WIDTH, TITLE_WIDTH = 120, 86  # letters per line
 
 Look = dict[str, Any]
 PRINTED: Look = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
 OFFICIAL: Look = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
 PAPER: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "mfc": "none"}
 UNTRAINED: Look = {"color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": ""}
-# Line styles and markers of a figure's series, in order.
+# Line styles and markers of series.
 LINES: list[Look] = [
     {"color": BLUE, "ls": "-"},
     {"color": ORANGE, "ls": (0, (5, 1.6))},
     {"color": GREEN, "ls": (0, (1.2, 1.2))},
     {"color": PURPLE, "ls": (0, (5, 1.4, 1.2, 1.4))},
     {"color": INK, "ls": (0, (8, 2))},
+    {"color": AMBER, "ls": "-"},
+    {"color": SKY, "ls": (0, (5, 1.4, 1.2, 1.4, 1.2, 1.4))},
+    {"color": WINE, "ls": (0, (2, 2))},
 ]
-COLORS = [line["color"] for line in LINES]
-MARKS = ["o", "s", "^", "D", "v"]
+MARKS = ["o", "s", "^", "D", ">", "<", "v", "p"]
+# Methods and variants as labelled in figures.yaml: each has the same look in every figure.
+PLACES = {
+    "SimCSE": 0, "GS-InfoNCE": 1, "SSCL-SimCSE": 2, "IS-CSE": 3, "no dropout": 4, "ESimCSE": 5,
+    "DCLR": 6, "delete one word": 7, "dropout 0.1": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SeriesLook:
+    """How a series is drawn."""
+
+    color: str
+    ls: Any
+    marker: str
+
+    @property
+    def line(self) -> Look:
+        return {"color": self.color, "ls": self.ls}
+
+    @property
+    def points(self) -> Look:
+        return {"color": self.color, "marker": self.marker, "ls": ""}
+
+    @property
+    def marked_line(self) -> Look:
+        return self.points | self.line
+
+
+def looks(labels: Sequence[str]) -> dict[str, SeriesLook]:
+    """The look of each series of a figure. A method has its own, whatever else the figure shows;
+    labels that are no method take what is left, in order."""
+    taken = {PLACES[label] for label in labels if label in PLACES}
+    free = cycle([place for place in range(len(LINES)) if place not in taken] or range(len(LINES)))
+    places = {label: PLACES[label] if label in PLACES else next(free) for label in labels}
+    return {label: SeriesLook(**LINES[i], marker=MARKS[i]) for label, i in places.items()}
 
 
 def key(label: str, look: Look | None = None, **more: Any) -> Line2D:
     """A handle of a legend."""
     return Line2D([], [], **(look or {}), **more, label=label)
-
-
-def panels(
-    table: pd.DataFrame, title: str, note: str, handles: Sequence[Artist], scale: str
-) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
-    """A figure with a panel per backbone below each other that share an axis of scores.
-
-    Args:
-        table: has a column `backbone`, and one row per row of a panel.
-        title, note: texts above and below the panels.
-        handles: of the legend, between title and panels.
-        scale: label of the axis.
-
-    Returns:
-        The figure, and each panel with its backbone and rows.
-    """
-    title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
-    parts = dict(list(table.groupby("backbone", sort=False)))
-    above = TOP + title.count("\n") * TITLE
-    height = above + BOTTOM + note.count("\n") * LINE
-    height += sum(len(part) * ROW + PANEL for part in parts.values())
-    figure = Figure(figsize=(WIDTH, height))
-    axes: list[Axes] = []
-    top = height - above
-    for count in map(len, parts.values()):
-        bottom = top - PANEL - count * ROW
-        box = (LEFT / WIDTH, bottom / height, 1 - (LEFT + RIGHT) / WIDTH, count * ROW / height)
-        panel = figure.add_axes(box, sharex=axes[0] if axes else None)
-        panel.set_ylim(count - 0.5, -0.5)
-        panel.tick_params(axis="y", length=0)
-        panel.tick_params(axis="x", length=2, color=GREY, labelbottom=False)
-        panel.grid(axis="x", color="#F0F0F0", lw=0.6)
-        panel.set_axisbelow(True)
-        across = panel.get_yaxis_transform()
-        panel.hlines(range(count), 0, 1, transform=across, color=PALE, lw=0.6, zorder=0)
-        axes.append(panel)
-        top = bottom
-    for last in axes[-1:]:  # there are none if the suite has no data
-        last.tick_params(axis="x", labelbottom=True)
-        last.locator_params(axis="x", nbins=8)
-        last.set_xlabel(scale)
-    _frame(figure, title, note, handles, len(handles))
-    return figure, [(axis, *part) for axis, part in zip(axes, parts.items(), strict=True)]
 
 
 def grid(
@@ -133,7 +129,7 @@ def grid(
         gap: space between two panels in a row.
     """
     columns = columns or count
-    title, note = _wrapped(title, TITLE_WIDTH), _wrapped(note, NOTE_WIDTH)
+    title, note = wrapped(title, TITLE_WIDTH), wrapped(note, NOTE_WIDTH)
     keys = _key_columns([len(str(handle.get_label())) for handle in handles])
     top = 0.15 + TITLE * (title.count("\n") + 1) + KEYS * ceil(len(handles) / max(keys, 1))
     bottom = 0.12 + (note.count("\n") + 1 if note else 0) * LINE
@@ -149,7 +145,7 @@ def grid(
         panel.grid(color="#F0F0F0", lw=0.6)
         panel.set_axisbelow(True)
         axes.append(panel)
-    _frame(figure, title, note, handles, keys)
+    frame(figure, title, note, handles, keys)
     return figure, axes
 
 
@@ -163,11 +159,11 @@ def _key_columns(lengths: Sequence[int]) -> int:
     return min(len(lengths), 1)
 
 
-def _wrapped(text: str, width: int) -> str:
+def wrapped(text: str, width: int) -> str:
     return fill(text, width, break_on_hyphens=False)  # names of backbones are not broken
 
 
-def _frame(figure: Figure, title: str, note: str, handles: Sequence[Artist], columns: int) -> None:
+def frame(figure: Figure, title: str, note: str, handles: Sequence[Artist], columns: int) -> None:
     """Title, note, and a legend with `columns` columns below the title."""
     left, height = 0.1 / WIDTH, figure.get_size_inches()[1]
     figure.text(left, 1 - 0.1 / height, title, va="top", weight="bold", size=9, linespacing=1.1)
@@ -184,24 +180,6 @@ def _frame(figure: Figure, title: str, note: str, handles: Sequence[Artist], col
 def heading(panel: Axes, text: str) -> None:
     """A panel's title."""
     panel.set_title(text, loc="left", size=8, weight="bold", pad=3)
-
-
-def rows(panel: Axes, title: str, names: Sequence[str]) -> None:
-    """A panel's title, and labels of its rows, from the top; texts of more than two lines get a
-    smaller font."""
-    heading(panel, title)
-    small = [len(wrap(text, NAME_WIDTH)) > 2 for text in names]
-    widths = [48 if little else NAME_WIDTH for little in small]
-    panel.set_yticks(range(len(names)), map(fill, names, widths), linespacing=0.9)
-    for label, little in zip(panel.get_yticklabels(), small, strict=True):
-        label.set_fontsize(6 if little else None)
-
-
-def aside(panel: Axes, y: float, text: str, *, color: str = INK, bold: bool = False) -> None:
-    """A text to the right of a row."""
-    weight = "bold" if bold else "normal"
-    across = panel.get_yaxis_transform()
-    panel.text(1.02, y, text, transform=across, va="center", color=color, weight=weight)
 
 
 def color_bar(figure: Figure, panel: Axes, scale: ScalarMappable, text: str) -> None:
