@@ -300,7 +300,7 @@ def replace_tables(text: str, new: dict[str, str]) -> str:
     return text
 
 
-PAPERS = 20_000
+PAPERS = 5_000
 
 if __name__ == "__main__":
     DOCUMENT.write_text(
