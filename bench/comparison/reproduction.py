@@ -101,16 +101,18 @@ def _why_missing(runs: list[RunResults], key: Key) -> str:
     return next((run.reason for run in runs if run.status != "finished" and run.reason), default)
 
 
-def _without_test(ours: _OurScores) -> Verdict | None:
-    """The verdict if no statistics are needed, else None."""
+def _without_test(ours: _OurScores, deviation: str) -> Verdict | None:
+    """The verdict if no statistics are needed, else None. `deviation` is that of the recipe."""
     if missing := next(filter(None, (_why_missing(side, ours.key) for side in ours.sides)), ""):
         return Verdict("not run", missing)
     runs = list(chain(*ours.sides))
     ended_badly = diverged(runs)
     if not ours.values and not ended_badly:
         return Verdict("not run", "the two runs have no seed in common")
-    if clauses := next(filter(None, (_deviations(run, ours.backbone) for run in runs)), []):
-        return Verdict("not comparable", "; ".join(filter(None, [*clauses, ended_badly])))
+    clauses = next(filter(None, (_deviations(run, ours.backbone) for run in runs)), [])
+    if clauses or deviation:
+        told = filter(None, [deviation, *clauses, ended_badly])
+        return Verdict("not comparable", "; ".join(told))
     # The mean over the seeds that did not diverge would be biased upwards.
     return Verdict("diverged", ended_badly) if ended_badly else None
 
@@ -148,13 +150,14 @@ class _Questions:
         self.verdicts: dict[tuple[Any, ...], Verdict] = {}
         self.families: dict[str, dict[tuple[Any, ...], VerdictInput]] = {}
 
-    def ask(self, family: str, printed: float, ours: _OurScores, reason: str) -> tuple[Any, ...]:
-        """Return the name of a question. `reason` is why print cannot be compared, or empty."""
+    def ask(self, family: str, number: Mapping[str, Any], ours: _OurScores) -> tuple[Any, ...]:
+        """Return the name of a question about a row of `mapped`."""
+        printed, reason, deviation = number["value"], number["reason"], number["deviation"]
         ids = tuple(tuple(run.plan["id"] for run in side) for side in ours.sides)
-        question = (printed, *ids, ours.key, ours.sign, ours.backbone, reason)
+        question = (printed, *ids, ours.key, ours.sign, ours.backbone, reason, deviation)
         if question in self.verdicts or any(question in known for known in self.families.values()):
             return question
-        settled = Verdict("not run", reason) if reason else _without_test(ours)
+        settled = Verdict("not run", reason) if reason else _without_test(ours, deviation)
         if settled:
             self.verdicts[question] = settled
         else:
@@ -194,7 +197,9 @@ def _row(number: Mapping[str, Any], ours: _OurScores, other: _OurScores) -> dict
     printed, values = number["value"], ours.values
     (mean, sd), (other_mean, other_sd) = mean_and_sd(values), mean_and_sd(other.values)
     several = len(values) > 1
-    return {name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]} | {
+    return {
+        name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from", "note"]
+    } | {
         "ours_split": ours.key[1],
         "printed": printed,
         "run": number["run"],
@@ -224,7 +229,8 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         Columns, scores in points:
 
         * `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`,
-          `quoted_from`: as in `bench.reported.printed`; `printed`, the number;
+          `quoted_from`: as in `bench.reported.printed`; `note`: as in recipes.yaml; `printed`, the
+          number;
         * `ours_split`: split of our scores, if it differs from what print names;
         * `run`, `minus`: as in recipes.yaml, or empty. `minus` is subtracted from `run`;
         * `ours`: tuple, one per seed; with a `minus`, paired differences. `n`, `mean`, `sd`:
@@ -249,13 +255,10 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
     for number in printed[printed.metric.isin(MEASURES)].to_dict("records"):
         ours, other = _sides(number, runs_of)
         rows.append(_row(number, ours, other))
-        source, value, reason = number["source"], number["value"], number["reason"]
-        asked.append(questions.ask(source, value, ours, reason))
+        asked.append(questions.ask(number["source"], number, ours))
         # The other setting is a second look at the same numbers, so it has families of its own.
-        other_family = f"{source}, other setting"
-        asked_other.append(
-            questions.ask(other_family, value, other, reason) if other.values else None
-        )
+        other_family = f"{number['source']}, other setting"
+        asked_other.append(questions.ask(other_family, number, other) if other.values else None)
 
     questions.answer()
     inputs = {name: each for family in questions.families.values() for name, each in family.items()}

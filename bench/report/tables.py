@@ -152,7 +152,13 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
     elif set(table["split"]) == {"dev"}:
         averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in set(table["task"]) else ""
         text += f" All scores are of dev sets{averaged}."
-    return f"{text} {suite.remark_on(table['measured_on'])}".strip()
+    parts = [text, *notes(table), suite.remark_on(table["measured_on"])]
+    return " ".join(filter(None, parts))
+
+
+def notes(table: pd.DataFrame) -> list[str]:
+    """What recipes.yaml notes about the rows of a printed table, each note once."""
+    return [note for note in table["note"].unique() if note]
 
 
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:

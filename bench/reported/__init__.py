@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent
 # The columns that recipes.yaml matches on, those of all tables, and those that recipes.yaml adds.
 LABEL = ["source", "table", "method", "backbone", "variant"]
 COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
-RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason"]
+RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason", "deviation", "note"]
 # Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers
 # speak of uniformity as a quality, while ours is the loss: a printed drop of uniformity is a rise
 # of the loss.
@@ -82,13 +82,14 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
     """The entries of `recipes.yaml`. Each matches printed rows by the fields `LABEL` and has a
     `run` or a `reason`.
 
-    Next to `run` an entry may have `minus`, the run whose scores are subtracted, and
+    Next to `run` an entry may have `minus`, the run whose scores are subtracted;
     `suite_backbone` and `suite_split`, if backbone or split have other names in a suite than in
-    print.
+    print; and `deviation`, a clause that says why the run does not measure what is printed. `note`
+    is a sentence for the caption of the table.
 
     Raises:
         UserError: an entry has an unknown field or reason, both or none of `run` and `reason`, or
-            `minus` without `run`.
+            `minus` or `deviation` without `run`.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in content["entries"]:
@@ -97,8 +98,9 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
             raise UserError(f"{path.name}: unknown field {field!r}{did_you_mean(field, fields)}")
         if ("run" in entry) == ("reason" in entry):
             raise UserError(f"{path.name}: {entry} must have either 'run' or 'reason'")
-        if "minus" in entry and "run" not in entry:
-            raise UserError(f"{path.name}: {entry} has 'minus' without 'run'")
+        for field in {"minus", "deviation"} & set(entry):
+            if "run" not in entry:
+                raise UserError(f"{path.name}: {entry} has {field!r} without 'run'")
         reason, reasons = entry.get("reason"), content["reasons"]
         if reason not in (None, *reasons):
             near = did_you_mean(reason, reasons)
@@ -113,7 +115,8 @@ def mapped() -> pd.DataFrame:
     Returns:
         The columns `COLUMNS` and `RECIPE`: `run` (such as `simcse@official`), `minus` (for printed
         differences, the run whose scores are subtracted), `suite_backbone` and `suite_split` (their
-        names in a suite, if print has others), `reason` (why there is no run). Empty text stands
+        names in a suite, if print has others), `reason` (why there is no run), `deviation` (why the
+        run does not measure what is printed), `note` (for the table's caption). Empty text stands
         for none.
 
     Raises:

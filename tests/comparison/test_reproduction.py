@@ -101,6 +101,18 @@ def test_another_experiment_is_never_called_a_reproduction(tmp_path, more, words
     assert (found["verdict"], found["reason"], found["mean"]) == ("not comparable", words, 76.25)
 
 
+def test_a_run_that_does_not_measure_what_is_printed_is_shown_and_not_judged(tmp_path):
+    """Even where it agrees; the same method is judged where nothing deviates."""
+    accuracy = {"task": "Avg", "metric": "accuracy", "aggregation": "all", "value": 85.83}
+    runs = steady("is-bert", [66.5, 66.58, 66.66], records=[accuracy | {"split": "test"}])
+    transfer = {"source": "is-cse", "table": "Table 8", "method": "IS-BERT"}
+    found = judged(tmp_path, *runs, **transfer)
+    assert (found["verdict"], found["mean"], found["n"]) == ("not comparable", 85.83, 3)
+    assert found["reason"].startswith("print may be of IS-BERT trained on each task's own text")
+    assert cell(tmp_path, **transfer | {"table": "Table 1"})["verdict"] == "reproduced"
+    assert judged(tmp_path / "empty", **transfer)["verdict"] == "not run"
+
+
 @pytest.mark.parametrize(
     ("more", "remark"),
     [

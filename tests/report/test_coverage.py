@@ -124,7 +124,7 @@ def test_the_smoke_suite_measures_every_printed_metric(smoke):
 def test_kinds():
     run = kind("is-cse[alpha=0.1,alpha_start=none]@official")
     assert spelled(run) == "is-cse[alpha,alpha_start]"
-    assert does(kind("dclr[epochs=1]+is-cse"), kind("dclr+is-cse@paper"))
+    assert does(kind("dclr[epochs=1]+is-cse"), kind("dclr+is-cse@official"))
     assert not does(kind("sscl"), kind("sscl[layer=11]"))
     assert not does(kind("gs-infonce+is-cse"), kind("gs-infonce"))
     assert not does(kind("gs-infonce[multiple=1]+is-cse"), kind("gs-infonce+is-cse[alpha=1]"))
@@ -195,7 +195,7 @@ def test_text_markdown_and_csv(finished, tmp_path):
     share = f"{missing} of the 915 printed numbers that measure something have no recipe: "
     assert f"{share}{missing / 9.15:.1f} %." in text
     assert "  is-cse, Table 8: 8 (Skip-thought)\n" in text
-    assert f"roberta-large, {', '.join(STS_TASKS)}, Avg: dclr+is-cse@paper" in text
+    assert f"roberta-large, {', '.join(STS_TASKS)}, Avg: dclr+is-cse@official" in text
     written = (tmp_path / "out.md").read_text()
     assert "| gs-infonce-v2 | Table 2 | 64 | 64 | 64 | 8 | 8 |" in written
     assert "\n  * is-cse, Table 8: 8 (Skip-thought)\n" in written
