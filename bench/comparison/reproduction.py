@@ -24,7 +24,7 @@ from bench.comparison.statistics import (
 )
 from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.tasks import Board, expand_tasks
-from bench.reported import LABEL, MEASURES, mapped, prior_sd
+from bench.reported import BOUND, LABEL, MEASURES, mapped, prior_sd
 from bench.results.suite_results import Key, RunResults, SuiteResults, deviations, diverged
 
 
@@ -132,14 +132,17 @@ def _tolerance_kind(ours: _OurScores) -> str:
     return "trained" if ours.minus is None else "difference"
 
 
-def _verdict_input(printed: float, ours: _OurScores) -> VerdictInput:
+def _verdict_input(number: Mapping[str, Any], ours: _OurScores) -> VerdictInput:
     task, split, metric = ours.key
     # The public seeds are Spearman correlations of a single method, so they are no prior for
     # anything else.
     known = metric == "spearman" and ours.minus is None
     prior = prior_sd(ours.backbone, task, split) if known else None
     allowed = tolerance(_tolerance_kind(ours), task, prior)
-    return VerdictInput(printed, ours.values, allowed, ours.deterministic, prior, task == "Avg")
+    average, above = task == "Avg", number["metric"].endswith(BOUND)
+    return VerdictInput(
+        number["value"], ours.values, allowed, ours.deterministic, prior, average, above
+    )
 
 
 class _Questions:
@@ -161,7 +164,7 @@ class _Questions:
         if settled:
             self.verdicts[question] = settled
         else:
-            self.families.setdefault(family, {})[question] = _verdict_input(printed, ours)
+            self.families.setdefault(family, {})[question] = _verdict_input(number, ours)
         return question
 
     def answer(self) -> None:

@@ -38,7 +38,10 @@ MEASURES = {
     "uniformity_drop": ("uniformity", 1),
     "uniformity_gain": ("uniformity", -1),
     "best_step": ("best_step", 1),
+    "layer_similarity_above": ("layer_similarity", 1),
+    "token_similarity_above": ("token_similarity", 1),
 }
+BOUND = "_above"  # suffix of the metric of a number that print states as a lower bound
 
 SOURCES = {
     "gs-infonce-v1": "GS-InfoNCE, first version (arXiv 2109.04321v1)",

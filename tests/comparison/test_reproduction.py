@@ -319,6 +319,31 @@ def test_the_best_step_and_uniformity_are_cells_too(tmp_path):
     assert step["ours"] == (1250.0, 1500.0, 1750.0)
 
 
+@pytest.mark.parametrize(
+    ("token", "verdict", "p"),
+    [
+        ((0.91, 0.92, 0.93), "reproduced", None),
+        ((0.89, 0.92, 0.91), "inconclusive", None),
+        ((0.69, 0.70, 0.71), "lower", 0.0016584),  # P(t(2) > 0.2 / (0.01 sqrt(4/3)))
+    ],
+)
+def test_similarities_that_print_states_as_lower_bounds(tmp_path, token, verdict, p):
+    def analysed(seed, last):
+        setsim, toksim = {"cls": [0.97, 0.93]}, {"without_special": [0.1, last]}
+        entry = {"method": "simcse", "seed": seed, "scores": {}}
+        return entry | {"analyses": {"layers": {"setsim": setsim, "toksim": toksim}}}
+
+    folder = write_suite(tmp_path, [analysed(seed, last) for seed, last in enumerate(token)])
+    found = cell(folder, "sscl", "Figure 4 text", "SimCSE", task="TokSim")
+    assert found["ours"] == pytest.approx([100 * last for last in token])
+    assert (found["printed"], found["verdict"]) == (90, verdict)
+    if p:
+        assert found["p"] == pytest.approx(p, rel=1e-3)
+    layers = cell(folder, "sscl", "Figure 1 text", "SimCSE", task="SetSim")
+    assert (layers["printed"], layers["verdict"]) == (0.9, "reproduced")
+    assert layers["ours"] == pytest.approx((0.95,) * 3)
+
+
 def test_the_prior_is_of_spearman_alone(tmp_path):
     """An average of accuracies has the task and split of the public seeds' average, and nothing
     else of it."""

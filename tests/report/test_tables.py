@@ -242,7 +242,7 @@ def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered
 def test_captions_have_the_notes_of_their_rows_once(rendered, all_cells):
     suite, tables = read_suite(rendered[0]), printed_tables(all_cells)
     noted = mapped().query("note != ''").groupby(["source", "table"])["note"].unique()
-    assert len(noted) == 6
+    assert len(noted) == 8
     for (source, name), texts in noted.items():
         caption = captioned(suite, tables[f"{source}_{slug(name)}"])
         assert [caption.count(text) for text in texts] == [1] * len(texts)
