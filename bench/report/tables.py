@@ -28,9 +28,8 @@ METRICS = {
     "uniformity_drop": "by how much the uniformity loss on STS-B rises",
     "uniformity_gain": "by how much it falls",
     "best_step": "the training step with the best dev score",
-    "layer_similarity_above": "the cosine of neighbouring layers, printed as a lower bound",
-    "token_similarity_above": "the cosine of a sentence's tokens in percent, printed as a lower "
-    "bound",
+    "layer_similarity_above": "cosine of neighbouring layers (print states a lower bound)",
+    "token_similarity_above": "cosine of tokens in percent (print states a lower bound)",
 }
 
 
