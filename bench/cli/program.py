@@ -71,8 +71,9 @@ def run(words: list[str]) -> int:
         return 2
     command = group if words[0].startswith("-") else group.commands.get(words[0])
     if command is None:
+        shown = [name for name, command in group.commands.items() if not command.hidden]
         raise UserError(
-            f"unknown command '{words[0]}'{did_you_mean(words[0], group.commands)}; "
+            f"unknown command '{words[0]}'{did_you_mean(words[0], shown)}; "
             f"{name} --help lists all commands"
         )
     # Not through the group, whose own options would load pydantic: 0.15 s for --help.

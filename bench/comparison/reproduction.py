@@ -24,6 +24,7 @@ from bench.comparison.statistics import (
 )
 from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.tasks import Board, expand_tasks
+from bench.registry.backbones import NO_BACKBONE
 from bench.reported import BOUND, LABEL, MEASURES, mapped, prior_sd
 from bench.results.suite_results import Key, RunResults, SuiteResults, deviations, diverged
 
@@ -190,12 +191,26 @@ def _sides(
     )
 
 
+def _checkpoint(
+    number: Mapping[str, Any], runs_of: Callable[[str, str], list[RunResults]]
+) -> _OurScores | None:
+    """The scores of the published checkpoint that print quotes; None if it quotes none."""
+    if not number["checkpoint"]:
+        return None
+    metric, sign = MEASURES[number["metric"]]
+    key = (number["task"], number["suite_split"] or number["split"], metric)
+    name = NO_BACKBONE.name  # a checkpoint brings its own
+    return _OurScores(runs_of(number["checkpoint"], name), None, key, sign, name)
+
+
 def _other_setting(run: str) -> str:
     method, _, setting = run.partition("@")
     return f"{method}@{'paper' if setting == 'official' else 'official'}"
 
 
-def _row(number: Mapping[str, Any], ours: _OurScores, other: _OurScores) -> dict[str, Any]:
+def _row(
+    number: Mapping[str, Any], ours: _OurScores, other: _OurScores, checkpoint: _OurScores | None
+) -> dict[str, Any]:
     """A row of `cells` without its verdicts. `number` is a row of `mapped`."""
     printed, values = number["value"], ours.values
     (mean, sd), (other_mean, other_sd) = mean_and_sd(values), mean_and_sd(other.values)
@@ -222,6 +237,8 @@ def _row(number: Mapping[str, Any], ours: _OurScores, other: _OurScores) -> dict
         "other_n": len(other.values),
         "other_mean": other_mean,
         "other_sd": other_sd,
+        "checkpoint": number["checkpoint"],
+        "checkpoint_mean": mean_and_sd(checkpoint.values if checkpoint else [])[0],
     }
 
 
@@ -248,33 +265,42 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         * `half_width`: of the 95 % prediction interval, and `mean_half_width`, of the 95 % interval
           of the mean, for numbers that are tested;
         * `verdict`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in `Verdict`;
-        * `other_verdict`, `other_reason`: of the other setting, or empty.
+        * `other_verdict`, `other_reason`: of the other setting, or empty;
+        * `checkpoint`: the run of the published checkpoint that print quotes, or empty;
+          `checkpoint_mean`, its score; `checkpoint_verdict` and `checkpoint_reason`.
     """
     printed = mapped()
     rows: list[dict[str, Any]] = []
-    questions, asked, asked_other = _Questions(), [], []
+    questions = _Questions()
+    asked: list[dict[str, tuple[Any, ...]]] = []
     runs_of = cache(lambda run, backbone: select(suite, run, backbone))
 
     for number in printed[printed.metric.isin(MEASURES)].to_dict("records"):
-        ours, other = _sides(number, runs_of)
-        rows.append(_row(number, ours, other))
-        asked.append(questions.ask(number["source"], number, ours))
-        # The other setting is a second look at the same numbers, so it has families of its own.
-        other_family = f"{number['source']}, other setting"
-        asked_other.append(questions.ask(other_family, number, other) if other.values else None)
+        (ours, other), checkpoint = _sides(number, runs_of), _checkpoint(number, runs_of)
+        rows.append(_row(number, ours, other, checkpoint))
+        # The further lines look at the same numbers again, so they have families of their own.
+        lines = {"": ours, "other": other if other.values else None, "checkpoint": checkpoint}
+        asked.append(
+            {
+                line: questions.ask(f"{number['source']} {line}", number, side)
+                for line, side in lines.items()
+                if side
+            }
+        )
 
     questions.answer()
     inputs = {name: each for family in questions.families.values() for name, each in family.items()}
-    for row, name, other_name in zip(rows, asked, asked_other, strict=True):
-        verdict, judged = questions.verdicts[name], inputs.get(name)
+    for row, names in zip(rows, asked, strict=True):
+        verdict, judged = questions.verdicts[names[""]], inputs.get(names[""])
         prediction = judged.prediction if judged else None
         row["half_width"] = prediction.half_width() if prediction else nan
         row["mean_half_width"] = judged.mean_half_width(LEVEL) if judged and prediction else nan
         row |= {"verdict": verdict.kind, "reason": verdict.reason, "seeds": verdict.seeds}
         row |= {"within": verdict.within, "p": verdict.p, "p_adjusted": verdict.p_adjusted}
-        other_verdict = questions.verdicts[other_name] if other_name else None
-        row["other_verdict"] = other_verdict.kind if other_verdict else ""
-        row["other_reason"] = other_verdict.reason if other_verdict else ""
+        for line in ("other", "checkpoint"):
+            further = questions.verdicts[names[line]] if line in names else None
+            row[f"{line}_verdict"] = further.kind if further else ""
+            row[f"{line}_reason"] = further.reason if further else ""
     frame = pd.DataFrame(rows).astype({"p": float, "p_adjusted": float, "within": object})
     return frame.astype({"seeds": "Int64", "rank": "Int64"})
 

@@ -8,9 +8,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from bench.download.http import one_sentence
-from bench.download.hub import COMMIT, fetch_listed, list_files, repository_of, verify_file
+from bench.download.hub import fetch_listed, list_files, repository_of, verify_file
 from bench.download.local import locked
-from bench.download.pins import pinned, record
+from bench.download.pins import COMMIT, pinned, record
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -10,12 +9,12 @@ from typing import NamedTuple
 from bench.download import pins
 from bench.download.http import one_sentence, retry
 from bench.download.local import cache_folder, locked
+from bench.download.pins import COMMIT
 from bench.utils.errors import UserError
 from bench.utils.files import disk_errors, sha256_file
 from bench.utils.lines import read_lines
 
 DATASET = "datasets/princeton-nlp/datasets-for-simcse"
-COMMIT = re.compile("[0-9a-f]{40}")
 
 
 class Entry(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,21 @@ from typing import Any
 from bench.utils.files import read_json, write_json
 
 PINS = Path(__file__).with_name("pins.json")
+COMMIT = re.compile("[0-9a-f]{40}")
 LOCK = Path(__file__).with_name("pins.lock.json")  # tracked, so that everybody gets the same files
 
 
 def pinned(key: str) -> dict[str, Any]:
     """Return the pin of a repository; `pins.json` goes before the lock.
 
+    A pull request in `pins.json` may move, so the lock's commit goes before it.
+
     Args:
         key: the repository of a model, or `datasets/` and that of a data set.
 
     Returns:
-        `{"revision": commit or None, "files": {name: {"sha256": digest or None, ...}}}`.
+        `{"revision": commit, "refs/pr/" and a number, or None,
+        "files": {name: {"sha256": digest or None, ...}}}`.
     """
     pin = read_json(PINS)["repositories"].get(key, {})
     locked = _read_lock().get(key, {})
@@ -28,7 +33,14 @@ def pinned(key: str) -> dict[str, Any]:
     for name, digest in locked.get("files", {}).items():
         entry = files.setdefault(name, {})
         entry["sha256"] = entry.get("sha256") or digest
-    return {"revision": pin.get("revision") or locked.get("revision"), "files": files}
+    revision = pin.get("revision")
+    if not _is_commit(revision):
+        revision = locked.get("revision") or revision
+    return {"revision": revision, "files": files}
+
+
+def _is_commit(revision: str | None) -> bool:
+    return bool(COMMIT.fullmatch(revision or ""))
 
 
 def _read_lock() -> dict[str, Any]:
@@ -46,7 +58,7 @@ def record(key: str, revision: str, digests: Mapping[str, str]) -> None:
     pin = read_json(PINS)["repositories"].get(key, {})
     lock = _read_lock()
     entry: dict[str, Any] = dict(lock.get(key, {}))
-    if not pin.get("revision"):
+    if not _is_commit(pin.get("revision")):
         entry["revision"] = revision
     new = {
         name: digest

@@ -20,6 +20,7 @@ from bench.comparison.reproduction import cells, select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.datasets.tasks import average_of_all
+from bench.registry.backbones import NO_BACKBONE
 from bench.report import tables
 from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
@@ -253,12 +254,17 @@ def _facts(cell: Any) -> Facts:
         if cell.other_verdict:
             ours += f": {VERDICT_SYMBOLS[cell.other_verdict]} {cell.other_verdict}"
         facts.append((f"Ours, {cell.other_setting} settings", ours))
+    if cell.checkpoint:
+        scored = f"{cell.checkpoint_mean:.{digits}f}, " if pd.notna(cell.checkpoint_mean) else ""
+        verdict = f"{VERDICT_SYMBOLS[cell.checkpoint_verdict]} {cell.checkpoint_verdict}"
+        facts.append(("Published checkpoint", f"{scored}{verdict}: {cell.checkpoint_reason}"))
+        facts.append(("Scored by", cell.checkpoint))
     return facts
 
 
 def _sides(suite: SuiteResults, cell: Any) -> list[Json]:
-    """The runs behind a printed number: those compared, those subtracted, and both in the other
-    setting.
+    """The runs behind a printed number: those compared, those subtracted, both in the other
+    setting, and the published checkpoint.
 
     Args:
         suite: the suite.
@@ -268,10 +274,13 @@ def _sides(suite: SuiteResults, cell: Any) -> list[Json]:
     texts = [text for text in (cell.run, cell.minus) if text]
     if cell.other_n:
         texts += [f"{text.partition('@')[0]}@{cell.other_setting}" for text in texts]
-    sides = []
-    for text in dict.fromkeys(texts):
-        if runs := select(suite, text, cell.suite_backbone or cell.backbone):
-            name = f"{text} on {runs[0].plan['backbone']}"
+    sides, backbones = [], dict.fromkeys(texts, cell.suite_backbone or cell.backbone)
+    if cell.checkpoint:
+        backbones[cell.checkpoint] = NO_BACKBONE.name
+    for text, backbone in backbones.items():
+        if runs := select(suite, text, backbone):
+            on = runs[0].plan["backbone"]
+            name = text if on == NO_BACKBONE.name else f"{text} on {on}"
             sides.append(_side(name, runs, [run.scores.get(key) for run in runs]))
     return sides
 

@@ -99,7 +99,8 @@ def digits_of(cell: Any) -> int:
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """A printed table as texts: a line per printed row, followed by ours, one per setting."""
+    """A printed table as texts: a line per printed row, followed by ours, one per setting, and by
+    the published checkpoint's, if the row quotes one."""
     tasks = tasks_of(table)
     both_ways = set(DIRECTIONS) <= set(table["metric"])
     lines = []
@@ -115,7 +116,7 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dict[str, str]]:
     """The lines of one printed row (cells by task), with the verdict of `last`: printed numbers,
-    ours, and ours in the other setting."""
+    ours, ours in the other setting, and those of the published checkpoint."""
     digits, cells = digits_of(last), row.items()
     scored = any(cell.n > 0 for cell in row.values()) or last.verdict == "diverged"
     verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"
@@ -139,7 +140,19 @@ def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dic
             symbol = VERDICT_SYMBOLS[cell.other_verdict] if cell.other_verdict else ""
             other[task] = f"{score} {symbol}".strip()
         lines.append(other)
-    return lines
+    return lines + _checkpoint_line(row, last)
+
+
+def _checkpoint_line(row: dict[str, Any], last: Any) -> list[dict[str, str]]:
+    """The scores of the published checkpoint that a row quotes; no line if there are none."""
+    scored = {task: cell for task, cell in row.items() if pd.notna(cell.checkpoint_mean)}
+    if not scored:
+        return []
+    symbol = VERDICT_SYMBOLS.get(last.checkpoint_verdict, "")
+    line = {"Line": "published checkpoint", "Verdict": f"{symbol} {last.checkpoint_verdict}"}
+    for task, cell in scored.items():
+        line[task] = f"{cell.checkpoint_mean:.2f} {VERDICT_SYMBOLS[cell.checkpoint_verdict]}"
+    return [line]
 
 
 def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:

@@ -29,7 +29,8 @@ FOLDER = Path(__file__).parent
 # The columns that recipes.yaml matches on, those of all tables, and those that recipes.yaml adds.
 LABEL = ["source", "table", "method", "backbone", "variant"]
 COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
-RECIPE = ["run", "minus", "suite_backbone", "suite_split", "reason", "deviation", "note"]
+RECIPE = ["run", "minus", "suite_backbone", "suite_split", "checkpoint", "reason"]
+RECIPE += ["deviation", "note"]
 # Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers
 # speak of uniformity as a quality, while ours is the loss: a printed drop of uniformity is a rise
 # of the loss.
@@ -89,12 +90,13 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
 
     Next to `run` an entry may have `minus`, the run whose scores are subtracted;
     `suite_backbone` and `suite_split`, if backbone or split have other names in a suite than in
-    print; and `deviation`, a clause that says why the run does not measure what is printed. `note`
-    is a sentence for the caption of the table.
+    print; `checkpoint`, by printed backbone the run that scores the published checkpoint behind
+    the number; and `deviation`, a clause that says why the run does not measure what is printed.
+    `note` is a sentence for the caption of the table.
 
     Raises:
         UserError: an entry has an unknown field or reason, both or none of `run` and `reason`, or
-            `minus` or `deviation` without `run`.
+            `minus`, `checkpoint` or `deviation` without `run`.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in content["entries"]:
@@ -103,9 +105,9 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
             raise UserError(f"{path.name}: unknown field {field!r}{did_you_mean(field, fields)}")
         if ("run" in entry) == ("reason" in entry):
             raise UserError(f"{path.name}: {entry} must have either 'run' or 'reason'")
-        for field in {"minus", "deviation"} & set(entry):
-            if "run" not in entry:
-                raise UserError(f"{path.name}: {entry} has {field!r} without 'run'")
+        for field in ("minus", "checkpoint", "deviation"):
+            if field in entry and "run" not in entry:
+                raise UserError(f"{path.name}: {entry} has '{field}' without 'run'")
         reason, reasons = entry.get("reason"), content["reasons"]
         if reason not in (None, *reasons):
             near = did_you_mean(reason, reasons)
@@ -120,9 +122,9 @@ def mapped() -> pd.DataFrame:
     Returns:
         The columns `COLUMNS` and `RECIPE`: `run` (such as `simcse@official`), `minus` (for printed
         differences, the run whose scores are subtracted), `suite_backbone` and `suite_split` (their
-        names in a suite, if print has others), `reason` (why there is no run), `deviation` (why the
-        run does not measure what is printed), `note` (for the table's caption). Empty text stands
-        for none.
+        names in a suite, if print has others), `checkpoint` (the run of the published checkpoint
+        that print quotes), `reason` (why there is no run), `deviation` (why the run does not
+        measure what is printed), `note` (for the table's caption). Empty text stands for none.
 
     Raises:
         UserError: a printed row does not match exactly one entry of `recipes.yaml`.
@@ -134,7 +136,9 @@ def mapped() -> pd.DataFrame:
         if len(matches) != 1:
             found = f"{len(matches)} entries match {label}"
             raise UserError(f"recipes.yaml: {found}; exactly one must match")
-        recipes.append(label | {name: matches[0].get(name, "") for name in RECIPE})
+        recipe = {name: matches[0].get(name, "") for name in RECIPE}
+        recipe["checkpoint"] = matches[0].get("checkpoint", {}).get(label["backbone"], "")
+        recipes.append(label | recipe)
     return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
 
 

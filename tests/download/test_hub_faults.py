@@ -380,6 +380,21 @@ def test_weights_of_a_moved_revision(hub: FakeHub, tmp_path: Path) -> None:
     assert len(hub.requests) == requests
 
 
+def test_a_pinned_pull_request_is_followed_once(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pins.json` names the pull request; the commit of the first download is kept."""
+    hub.revisions[BERT, "refs/pr/4"] = hub.repositories[BERT]
+    hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
+    pin = {BERT: {"revision": "refs/pr/4"}}
+    pins.PINS.write_text(json.dumps({"repositories": pin, "corpora": {}}))
+    folder = download.fetch_backbone(BERT)
+    assert folder.name == pins.pinned(BERT)["revision"] == hub.commit(BERT, "refs/pr/4")
+    hub.revisions[BERT, "refs/pr/4"] = {**hub.revisions[BERT, "refs/pr/4"], "vocab.txt": b"new"}
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert download.fetch_backbone(BERT) == folder
+
+
 def test_listed_names_cannot_lead_out(hub: FakeHub, tmp_path: Path) -> None:
     names = ["../config.json", "model-/../../../../evil.safetensors", "model-\n.safetensors"]
     names.append("/tmp/model.safetensors")

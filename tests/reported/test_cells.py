@@ -4,14 +4,16 @@
 
 The suite is the folder in SENTBENCH_RESULTS, by default results/paper. A test passes for
 `reproduced` and fails for `lower`, `higher` and `diverged`. `consistent` is an expected failure;
-with `--strict` it fails. What says nothing either way is skipped with its reason. The last line
-counts the verdicts.
+with `--strict` it fails. What says nothing either way is skipped with its reason. A number that is
+quoted from a published checkpoint has a second test: the checkpoint itself must score it. The last
+lines count the verdicts.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,27 +23,37 @@ RESULTS = Path(OWN or Path(__file__).parents[2] / "results" / "paper")
 LABEL = ("source", "table", "method", "backbone", "variant", "task", "split")
 
 
-def _parameters() -> list[object]:
+@cache
+def _cells() -> list[tuple[object, str]]:
+    """Each cell of the suite with a name of its own; none if there is no suite."""
     if not (RESULTS / "plan.json").is_file():
         if OWN:
             raise pytest.Collector.CollectError(
                 f"SENTBENCH_RESULTS is {OWN!r}, which holds no plan.json; name a suite's folder"
             )
+        return []
+    from bench.comparison.reproduction import cells
+    from bench.results.suite_results import read_suite
+
+    named, seen = [], Counter[str]()
+    for cell in cells(read_suite(RESULTS)).itertuples():
+        name = "-".join(filter(None, (getattr(cell, part) for part in LABEL)))
+        seen[name] += 1
+        named.append((cell, name if seen[name] == 1 else f"{name}-{seen[name]}"))
+    return named
+
+
+def _parameters(*, checkpoints: bool = False) -> list[object]:
+    if not _cells():
         # Nothing to import or compare: the default test run pays nothing for this file.
         missing = pytest.mark.skip(
             reason=f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
         )
         return [pytest.param(None, marks=missing, id="no-results")]
-    from bench.comparison.reproduction import cells
-    from bench.results.suite_results import read_suite
-
-    parameters, seen = [], Counter[str]()
-    for cell in cells(read_suite(RESULTS)).itertuples():
-        name = "-".join(filter(None, (getattr(cell, part) for part in LABEL)))
-        seen[name] += 1
-        unique = name if seen[name] == 1 else f"{name}-{seen[name]}"
-        parameters.append(pytest.param(cell, id=unique))
-    return parameters
+    if checkpoints:
+        quoted = [(cell, name) for cell, name in _cells() if cell.checkpoint]
+        return [pytest.param(cell, id=f"{name}-checkpoint") for cell, name in quoted]
+    return [pytest.param(cell, id=name) for cell, name in _cells()]
 
 
 @pytest.mark.reported
@@ -58,3 +70,15 @@ def test_printed_score_is_reproduced(cell, request, record_property):
         pytest.xfail(sentence)
     if cell.verdict != "reproduced":
         pytest.fail(sentence, pytrace=False)
+
+
+@pytest.mark.reported
+@pytest.mark.parametrize("cell", _parameters(checkpoints=True))
+def test_published_checkpoint_scores_what_is_printed(cell, record_property):
+    verdict, reason = cell.checkpoint_verdict, cell.checkpoint_reason
+    record_property("checkpoint", verdict)
+    if verdict in ("not comparable", "not run"):
+        pytest.skip(f"{verdict}: {reason}")
+    if verdict != "reproduced":
+        scores = f"{cell.printed:.2f} is printed, {cell.checkpoint_mean:.2f} is its score"
+        pytest.fail(f"{verdict}: {scores} ({reason}): {cell.checkpoint}", pytrace=False)

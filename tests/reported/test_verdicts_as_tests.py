@@ -16,10 +16,12 @@ import pytest
 
 from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
+from bench.reported import printed
 from bench.results.suite_results import read_suite
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROOT = Path(__file__).parents[2]
+BASE = "bert-base-uncased"
 
 
 def around(mean: float, sd: float, n: int) -> list[dict[str, float]]:
@@ -29,6 +31,17 @@ def around(mean: float, sd: float, n: int) -> list[dict[str, float]]:
     step = sd * ((n - 1) / (2 * half)) ** 0.5
     values = [mean + step * (i % 2 * 2 - 1) * (i < 2 * half) for i in range(n)]
     return [dict.fromkeys(STS_TASKS, value) for value in values]
+
+
+def checkpoint(backbone: str, off: float) -> dict:
+    """The run of SimCSE's published checkpoint, whose tasks score `off` more than is printed."""
+    where = "source == 'is-cse' and table == 'Table 1' and method == 'SimCSE'"
+    row = printed().query(f"{where} and backbone == @backbone").set_index("task")["value"]
+    model = "published"  # its default is that of bert-base-uncased
+    if backbone != BASE:
+        model = f"published[model=princeton-nlp/unsup-simcse-{backbone}]"
+    scores = {task: row[task] + off for task in [*STS_TASKS, "Avg"]}
+    return {"method": model, "setting": "paper", "backbone": "none", "scores": scores}
 
 
 # What runs of each method score on average, and the spread of a seed. Printed are 77.63
@@ -43,6 +56,8 @@ RUNS = [
     *seeds("is-cse", around(79.0, 0.5, 3), backbone="roberta-large")[:2],
     {"method": "is-cse", "backbone": "roberta-large", "seed": 2, "status": "diverged",
      "reason": "loss is nan"},
+    checkpoint("bert-base-uncased", 0.02),
+    checkpoint("roberta-base", -0.05),
 ]  # fmt: skip
 
 
@@ -74,6 +89,11 @@ EXPECTED = {
 }
 
 
+# Printed are 76.25 and 76.57 on average.
+CHECKPOINTS = {"bert-base-uncased": ("reproduced", "passed"), "roberta-base": ("lower", "failure"),
+               "roberta-large": ("not run", "skipped")}  # fmt: skip
+
+
 def outcomes_of(report: Path) -> tuple[dict[str, str], dict[str, str]]:
     """What became of each test, and the message; an expected failure counts as skipped."""
     outcomes, texts = {}, {}
@@ -93,13 +113,19 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
     assert ended.returncode == 1, ended.stdout[-2000:]
     outcomes, texts = outcomes_of(report)
     frame = cells(read_suite(suite))
-    assert len(outcomes) == len(frame)
+    quoted = frame[frame["checkpoint"] != ""]
+    assert len(outcomes) == len(frame) + len(quoted)
     counts = frame["verdict"].value_counts()
     failing = counts[["lower", "higher", "diverged", *["consistent"] * strict]].sum()
-    assert list(outcomes.values()).count("failure") == failing
-    line = next(row for row in ended.stdout.splitlines() if "printed numbers: " in row)
-    found = {name: int(n) for n, name in re.findall(r"(\d+) ([a-z ]+)", line.partition(": ")[2])}
-    assert found == counts.to_dict()
+    wrong = quoted["checkpoint_verdict"].isin(["lower", "higher"]).sum()
+    assert list(outcomes.values()).count("failure") == failing + wrong
+    for title, kinds in [
+        ("printed numbers", frame["verdict"]),
+        ("scores of published checkpoints", quoted["checkpoint_verdict"]),
+    ]:
+        line = next(row for row in ended.stdout.splitlines() if f"{title}: " in row)
+        told = re.findall(r"(\d+) ([a-z ]+)", line.partition(": ")[2])
+        assert {name: int(n) for n, name in told} == kinds.value_counts().to_dict()
 
     tables = {"gs-infonce-v2": "Table 2", "is-cse": "Table 1"}
     averages = frame[(frame["task"] == "Avg") & (frame["split"] == "test")]
@@ -112,6 +138,14 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
         assert outcomes[name] == ("failure" if strict and verdict == "consistent" else outcome)
         assert verdict in texts[name] or outcome == "passed"
 
+    simcse = quoted.query("source == 'is-cse' and table == 'Table 1'").groupby("backbone")
+    for backbone, (verdict, outcome) in CHECKPOINTS.items():
+        rows = simcse.get_group(backbone)
+        assert set(rows["checkpoint_verdict"]) == {verdict}
+        for task in rows["task"]:
+            name = f"is-cse-Table 1-SimCSE-{backbone}-{task}-test-checkpoint"
+            assert outcomes[name] == outcome
+
 
 @pytest.mark.slow
 def test_a_wrong_folder_is_an_error(tmp_path):
@@ -122,8 +156,6 @@ def test_a_wrong_folder_is_an_error(tmp_path):
 
 
 # --- Doctored suites: chosen scores through files, join and verdicts ---
-
-BASE = "bert-base-uncased"
 
 
 def averages_of(folder: Path, *runs: dict, **where: str) -> pd.DataFrame:

@@ -1,0 +1,147 @@
+"""Numbers quoted from a published checkpoint: a second, deterministic line beside the trained."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+import yaml
+
+from bench.comparison.reproduction import cells
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
+from bench.report.page_data import context
+from bench.report.tables import shown_table
+from bench.reported import LABEL, load_recipes, mapped
+from bench.results.suite_results import read_suite
+from bench.runs import config
+from bench.runs.resolve import resolve
+from bench.utils.errors import UserError
+from tests.support.synthetic_suite import seeds, write_suite
+
+BASE = "bert-base-uncased"
+MODEL = "published"  # its default is SimCSE's checkpoint of bert-base-uncased
+# SimCSE on bert-base as printed (Gao et al. 2021, Table 5).
+PRINTED = dict(zip(STS_TASKS, (68.40, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23), strict=True))
+PRINTED |= {"Avg": 76.25}
+
+
+def scored(off: float = 0.0, **more: object) -> dict:
+    """The run of the checkpoint, every score `off` from print."""
+    scores = {task: value + off for task, value in PRINTED.items()}
+    return {"method": MODEL, "setting": "paper", "backbone": "none", "scores": scores, **more}
+
+
+def quoted_cells(folder, *runs: dict) -> pd.DataFrame:
+    frame = cells(read_suite(write_suite(folder, runs)))
+    return frame[frame["checkpoint"] == f"{MODEL}@paper"]
+
+
+@pytest.mark.parametrize(
+    ("off", "average", "task"),
+    [
+        (0.0, "reproduced", "reproduced"),
+        (0.02, "reproduced", "reproduced"),
+        (-0.02, "reproduced", "reproduced"),
+        (0.03, "higher", "reproduced"),
+        (0.05, "higher", "higher"),
+        (-0.05, "lower", "lower"),
+    ],
+)
+def test_a_checkpoint_scores_what_is_printed(tmp_path, off, average, task):
+    found = quoted_cells(tmp_path, scored(off)).query("metric == 'spearman'")
+    rows = found.groupby(found["task"] == "Avg")["checkpoint_verdict"].unique()
+    assert (list(rows[True]), list(rows[False])) == ([average], [task])
+    assert (found["checkpoint_mean"] - found["printed"]).tolist() == pytest.approx(
+        [off] * len(found)
+    )
+    assert set(found["verdict"]) == {"not run"}  # nothing was trained
+
+
+def test_accuracies_go_by_the_tolerance_of_transfer(tmp_path):
+    """IS-CSE prints 81.18 for MR and 89.8 for TREC, which has 500 items only."""
+    values = {"MR": 81.18 - 0.4, "TREC": 89.8 - 0.9}
+    records = [
+        {"task": task, "metric": "accuracy", "aggregation": "all", "value": value}
+        for task, value in values.items()
+    ]
+    found = quoted_cells(tmp_path, scored(records=records)).set_index("task")
+    found = found[found["metric"] == "accuracy"]["checkpoint_verdict"]
+    assert set(TRANSFER_TASKS) | {"Avg"} == set(found.index)
+    assert (found["MR"], found["TREC"], found["CR"]) == ("lower", "reproduced", "not run")
+
+
+@pytest.mark.parametrize(
+    ("runs", "reason"),
+    [
+        ([], "no scores in this suite"),
+        ([scored(scores=None)], "no scores in this suite"),
+        ([scored(scores={}, status="skipped", reason="no weights")], "no weights"),
+    ],
+)
+def test_without_scores_it_was_not_run(tmp_path, runs, reason):
+    found = quoted_cells(tmp_path, *runs)
+    assert set(found["checkpoint_verdict"]) == {"not run"}
+    assert set(found["checkpoint_reason"]) == {reason}
+    assert found["checkpoint_mean"].isna().all()
+
+
+def test_other_data_is_not_comparable(tmp_path):
+    found = quoted_cells(tmp_path, scored(data="mine")).query("metric == 'spearman'")
+    assert set(found["checkpoint_verdict"]) == {"not comparable"}
+
+
+def test_tables_and_page_show_it(tmp_path):
+    trained = seeds("simcse", [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0)])
+    folder = write_suite(tmp_path, [*trained, scored(0.05)])
+    table = cells(read_suite(folder)).query("source == 'gs-infonce-v2' and table == 'Table 2'")
+    lines = shown_table(table).to_numpy().tolist()
+    assert [line[2] for line in lines[:4]] == [
+        "printed, quoted", "ours, official, n = 2", "published checkpoint", "printed"
+    ]  # fmt: skip
+    assert lines[2][3] == "68.45 ↑"
+    assert lines[2][-2:] == ["76.30 ↑", "↑ higher"]
+
+    data = context(read_suite(folder), "scores")["data"]
+    title = f"2109.04321v2), Table 2: SimCSE, {BASE}, Avg test"
+    (entry,) = [entry for entry in data["entries"] if entry["title"].endswith(title)]
+    facts = dict(entry["facts"])
+    assert facts["Published checkpoint"] == "76.30, ↑ higher: deterministic; tolerance 0.02"
+    assert facts["Scored by"] == f"{MODEL}@paper"
+    side = entry["sides"][-1]
+    assert (side["name"], side["scores"]) == (f"{MODEL}@paper", [76.3])
+
+
+def test_what_is_quoted_from_a_checkpoint():
+    """Every number of the four checkpoints is printed alike wherever it is quoted, and every row
+    with their average is one of these."""
+    numbers = mapped()
+    quoted = numbers[numbers["checkpoint"] != ""]
+    assert len(quoted) == 164
+    assert set(quoted["method"]) == {"SimCSE"}
+    one = quoted.groupby(["checkpoint", "task", "split", "metric"])["value"].nunique()
+    assert set(one) == {1}
+    averages = quoted.query("task == 'Avg' and metric == 'spearman'").groupby("backbone")["value"]
+    printed = {BASE: 76.25, "bert-large-uncased": 78.41}
+    printed |= {"roberta-base": 76.57, "roberta-large": 78.90}
+    assert averages.first().to_dict() == printed
+    for row in numbers.query("method == 'SimCSE' and metric == 'spearman'").itertuples():
+        if row.task == "Avg" and row.value == printed.get(row.backbone):
+            assert row.checkpoint, [getattr(row, name) for name in LABEL]
+
+
+def test_the_paper_suite_scores_every_checkpoint_that_is_quoted():
+    plan = config.planned(config.load(config.SCHEMA.with_name("paper.yaml")))
+    planned = {f"{one.run.text}@{one.run.setting}" for one in plan}
+    quoted = mapped().query("checkpoint != ''")[["checkpoint", "backbone"]].drop_duplicates()
+    assert len(quoted) == 4
+    for text, backbone in quoted.itertuples(index=False):
+        assert text in planned
+        run = resolve(text, backbone_name="none", corpus=None, data="senteval", seed=None)
+        assert run.build().hyper.model == f"princeton-nlp/unsup-simcse-{backbone}"
+
+
+def test_a_checkpoint_needs_a_run(tmp_path):
+    path = tmp_path / "recipes.yaml"
+    entry = {"method": "GloVe", "reason": "why", "checkpoint": {BASE: "published@paper"}}
+    path.write_text(yaml.safe_dump({"reasons": ["why"], "entries": [entry]}))
+    with pytest.raises(UserError, match="has 'checkpoint' without 'run'"):
+        load_recipes(path)
