@@ -27,6 +27,26 @@ def holds_numbers(column: str) -> bool:
     return column in TASK_ORDER or column == "n" or is_described(column) or is_probing(column)
 
 
+# A number with its spread, its count of seeds and the symbol of its verdict, or only the symbol.
+_NUMBER = re.compile(r"(?:[-+–]?\d[\de.+-]*(?: ± [\d.]+)?(?: \(n = \d+\))?)? ?[=≈↓↑?×≠–]?")
+
+
+def _alignments(frame: pd.DataFrame) -> dict[str, bool]:
+    """Whether each column is right-aligned: scores, counts, and columns of nothing but numbers."""
+    texts = {name: [text for text in frame[name] if text] for name in frame.columns}
+    return {
+        name: holds_numbers(name) or (bool(column) and all(map(_NUMBER.fullmatch, column)))
+        for name, column in texts.items()
+    }
+
+
+class Bold(str):
+    """The text of a cell in bold type."""
+
+    __slots__ = ()
+    bold = True  # read by the template
+
+
 def slug(text: str) -> str:
     """A file name of lower-case letters, digits, dots and hyphens."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
@@ -45,14 +65,15 @@ def csv(frame: pd.DataFrame) -> str:
 def markdown_text(text: str) -> str:
     """Text for a cell of a Markdown table: one line, with table and HTML syntax escaped."""
     signs = str.maketrans({"\\": r"\\", "|": r"\|", "&": "&amp;", "<": "&lt;"})
-    return " ".join(text.translate(signs).split())
+    written = " ".join(text.translate(signs).split())
+    return f"**{written}**" if isinstance(text, Bold) else written
 
 
-def markdown(frame: pd.DataFrame, caption: str) -> str:
-    """A table of texts in Markdown, with its caption above."""
+def markdown(frame: pd.DataFrame, caption: str, note: str = "") -> str:
+    """A table of texts in Markdown, with its caption above and a note below."""
     texts = frame.map(markdown_text).rename(columns=markdown_text)
     table = texts.to_markdown(index=False, disable_numparse=True, stralign=None)
-    return f"{caption}\n\n{table}\n"
+    return f"{caption}\n\n{table}\n" + (f"\n{note}\n" if note else "")
 
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
@@ -76,7 +97,8 @@ def latex_text(text: str) -> str:
         return _LATEX.get(sign) or (sign if sign.isascii() else f"{{U+{ord(sign):04X}}}")
 
     signs = (sign for sign in " ".join(text.split()) if sign.isprintable())
-    return re.sub("-(?=-)", "-{}", "".join(map(written, signs)))
+    source = re.sub("-(?=-)", "-{}", "".join(map(written, signs)))
+    return f"\\textbf{{{source}}}" if isinstance(text, Bold) else source
 
 
 # A table is scaled down to fit a page.
@@ -86,15 +108,18 @@ _FIT = """\
 \\begin{tabular}"""
 
 
-def latex(frame: pd.DataFrame, caption: str, label: str) -> str:
-    """A table of texts in LaTeX; needs the packages booktabs and graphicx."""
+def latex(frame: pd.DataFrame, caption: str, label: str, note: str = "") -> str:
+    """A table of texts in LaTeX, with its caption above and a note below; needs the packages
+    booktabs and graphicx."""
     texts = frame.style.hide().format(latex_text).format_index(latex_text, axis="columns")
     text = texts.to_latex(
-        column_format="".join("r" if holds_numbers(name) else "l" for name in frame.columns),
+        column_format="".join("r" if right else "l" for right in _alignments(frame).values()),
         caption=latex_text(caption), label=f"tab:{label}",
         hrules=True, position_float="centering",
     )  # fmt: skip
-    return text.replace("\\begin{tabular}", _FIT).replace("\\end{tabular}", "\\end{tabular}}}")
+    below = f"\n\\par\\medskip{{\\footnotesize {latex_text(note)}\\par}}" if note else ""
+    end = "\\end{tabular}"
+    return text.replace("\\begin{tabular}", _FIT).replace(end, f"{end}}}}}{below}")
 
 
 @cache
@@ -104,19 +129,20 @@ def templates() -> jinja2.Environment:
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
-def html(frame: pd.DataFrame, caption: str) -> str:
-    """A table of texts as an HTML element, with every text escaped."""
-    columns = {name: holds_numbers(name) for name in frame.columns}
+def html(frame: pd.DataFrame, caption: str, note: str = "") -> str:
+    """A table of texts as an HTML element, with every text escaped and a note below."""
+    rows = frame.to_numpy().tolist()
     template = templates().get_template("table.html")
-    return template.render(caption=caption, columns=columns, rows=frame.to_numpy().tolist())
+    return template.render(caption=caption, columns=_alignments(frame), rows=rows, note=note)
 
 
 def write_table(
-    out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str
+    out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str, note: str = ""
 ) -> None:
     """Write `numbers` as CSV, and the texts `shown` as Markdown, LaTeX and HTML."""
-    page = "<!doctype html>\n<meta charset=utf-8>\n" + html(shown, caption)
+    table = html(shown, caption, note)
+    page = templates().get_template("table_page.html").render(title=caption, table=table)
     write_text(out / f"{stem}.csv", csv(numbers))
-    write_text(out / f"{stem}.md", markdown(shown, caption))
-    write_text(out / f"{stem}.tex", latex(shown, caption, stem))
+    write_text(out / f"{stem}.md", markdown(shown, caption, note))
+    write_text(out / f"{stem}.tex", latex(shown, caption, stem, note))
     write_text(out / f"{stem}.html", page)

@@ -8,6 +8,7 @@ origins.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import nan
@@ -25,9 +26,11 @@ from bench.report import tables
 from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures import board_stem, paper_stems
-from bench.reported import MEASURES, SOURCES, mapped
+from bench.report.hyperparameters import hyperparameter_sections
+from bench.reported import MEASURES, SOURCES, mapped, printed_text
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs import config
 
 CURVE = {
     "dev": "Selection score (Spearman x 100)",
@@ -83,13 +86,29 @@ def context(suite: SuiteResults, scores: str) -> Json:
         },
         "analyses": _analyses(suite),
         "provenance": _provenance(suite),
+        "hyperparameters": hyperparameter_sections(),
         "paper": _paper,
         "data": {
             "runs": runs,
             "origins": origins,
             "entries": entries,
             "curve": list(CURVE.items()),
+            "commands": _commands(suite.name),
         },
+    }
+
+
+def _commands(suite: str) -> Json:
+    """What a reader types before the id of a run, to make it alone, and before the scores of
+    several, which the workflow makes; and the folder of these scores. Configurations that are not
+    of the project are called FILE."""
+    own = {path.stem for path in config.SCHEMA.parent.glob("*.yaml")}
+    file = f"config/{suite}.yaml" if suite in own else "FILE"
+    return {
+        "run": f"python -m bench runs --suite {shlex.quote(f'results/{suite}')} --only",
+        # A --configfile takes several files; another option ends the list.
+        "workflow": f"snakemake --configfile {file} --cores 4",
+        "scores": shlex.quote(f"results/{suite}/scores/"),
     }
 
 
@@ -221,7 +240,7 @@ def _facts(cell: Any) -> Facts:
     quoted = f", quoted from {cell.quoted_from}" if cell.quoted_from else ""
     if cell.quoted_from == "unknown":
         quoted = ", of unknown origin"
-    facts = [("Printed", f"{cell.printed:.{digits}f}{quoted}")]
+    facts = [("Printed", f"{printed_text(cell)}{quoted}")]
     if cell.n:
         gap = f"{cell.difference:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
         facts.append(("Ours", f"{tables.score_text(cell.mean, cell.sd, digits)}, n = {cell.n}"))
@@ -290,7 +309,7 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
     source, name = table.iloc[0][["source", "table"]]
     tasks = tables.tasks_of(table)
     rows = []
-    for label, split, row in tables.printed_rows(table):
+    for label, split, row in tables.printed_rows(tables.marked(table)):
         by_task: dict[str, Json] = {}
         for cell in row.values():
             digits = tables.digits_of(cell)
@@ -300,7 +319,9 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
                 title += f" (ours: {cell.ours_split})"
             by_task[cell.task] = {
                 "entry": _add_entry(entries, title, _facts(cell), _sides(suite, cell)),
-                "printed": f"{cell.printed:.{digits}f}",
+                "printed": printed_text(cell),
+                "best_printed": cell.best_printed,
+                "best_ours": cell.best_ours,
                 "ours": tables.score_text(cell.mean, cell.sd, digits) if cell.n else "",
                 "verdict": cell.verdict,
             }

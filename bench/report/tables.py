@@ -9,14 +9,13 @@ from typing import Any
 import pandas as pd
 
 from bench.comparison.reproduction import cells, leaderboard
-from bench.comparison.verdict import VERDICT_SYMBOLS
-from bench.datasets.tasks import TASK_ORDER
-from bench.report.formats import csv, slug, write_table
-from bench.reported import SOURCES
+from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.report.best import with_best
+from bench.report.formats import Bold, csv, slug, write_table
+from bench.report.hyperparameters import render_hyperparameters
+from bench.reported import LABEL, SOURCES, printed_names, printed_text
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
-
-VERDICT_LEGEND = "; ".join(f"{symbol} {kind}" for kind, symbol in VERDICT_SYMBOLS.items())
 
 # Which of two printed differences of the uniformity loss a row is, if a table has both.
 DIRECTIONS = {"uniformity_drop": "rise", "uniformity_gain": "fall"}
@@ -80,18 +79,18 @@ def several_corpora(board: pd.DataFrame) -> bool:
 
 
 def tasks_of(table: pd.DataFrame) -> list[str]:
-    """The tasks of a printed table in the usual order, unknown ones first."""
-    order = {task: place for place, task in enumerate(TASK_ORDER)}
-    return sorted(table["task"].unique(), key=lambda task: order.get(task, -1))
+    """The tasks of a printed table in the order of print, but their average last: its verdict is
+    that of the row."""
+    return sorted(table["task"].unique(), key=lambda task: task == "Avg")
 
 
 def printed_rows(table: pd.DataFrame) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """The rows of a printed table: name, split if there are several, and cells by task."""
-    label = ["method", "backbone", "variant", "split"]
     splits = table["split"].nunique() > 1
-    for (method, _, variant, split), row in table.groupby(label, sort=False, dropna=False):
+    for (*label, split), row in table.groupby([*LABEL, "split"], sort=False, dropna=False):
+        name = printed_names().get(tuple(label)) or row_name(label[2], label[4])
         cells = {cell.task: cell for cell in row.itertuples(index=False)}
-        yield row_name(method, variant), f" {split}" if splits and split else "", cells
+        yield name, f" {split}" if splits and split else "", cells
 
 
 def digits_of(cell: Any) -> int:
@@ -100,7 +99,11 @@ def digits_of(cell: Any) -> int:
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
     """A printed table as texts: a line per printed row, followed by ours, one per setting, and by
-    the published checkpoint's, if the row quotes one."""
+    the published checkpoint's, if the row quotes one; a sweep as a grid. The best values of each
+    column are `Bold`."""
+    table = marked(table)
+    if is_sweep(table):
+        return _grid(table)
     tasks = tasks_of(table)
     both_ways = set(DIRECTIONS) <= set(table["metric"])
     lines = []
@@ -110,36 +113,31 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
             name += f", {DIRECTIONS[last.metric]}"
         lines += _row_lines({"Backbone": last.backbone, "Method": name + split}, row, last)
     verdict = f"Verdict ({tasks[-1]})" if len(tasks) > 1 else "Verdict"
-    shown = pd.DataFrame(lines, columns=["Backbone", "Method", "Line", *tasks, "Verdict"])
+    columns = ["Backbone", "Method", "Line", *tasks, "Verdict"]
+    shown = pd.DataFrame(lines, columns=columns, dtype=object)
     return shown.fillna("").rename(columns={"Line": "", "Verdict": verdict})
 
 
 def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dict[str, str]]:
     """The lines of one printed row (cells by task), with the verdict of `last`: printed numbers,
     ours, ours in the other setting, and those of the published checkpoint."""
-    digits, cells = digits_of(last), row.items()
+    cells = row.items()
     scored = any(cell.n > 0 for cell in row.values()) or last.verdict == "diverged"
     verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"
     if last.verdict in ("not run", "inconclusive", "diverged"):
         verdict += f": {last.reason}"
     source = filter(None, ["printed", origin(cell.quoted_from for cell in row.values())])
     lines = [head | {"Line": ", ".join(source), "Verdict": "" if scored else verdict}]
-    lines[0] |= {task: f"{cell.printed:.{digits}f}" for task, cell in cells}
+    lines[0] |= {task: printed_score(cell) for task, cell in cells}
     if scored:
         ours = {"Line": f"ours, {last.run.partition('@')[2]}, n = {last.n}", "Verdict": verdict}
-        for task, cell in cells:
-            score = score_text(cell.mean, cell.sd, digits)
-            ours[task] = f"{score} {VERDICT_SYMBOLS[cell.verdict]}"
+        ours |= {task: _our_score(cell) for task, cell in cells}
         lines.append(ours)
     if last.other_n:
         line = f"ours, {last.other_setting}, n = {last.other_n}"
         verdict = f"{VERDICT_SYMBOLS[last.other_verdict]} {last.other_verdict}"
         other = {"Line": line, "Verdict": verdict}
-        for task, cell in cells:
-            score = score_text(cell.other_mean, cell.other_sd, digits)
-            symbol = VERDICT_SYMBOLS[cell.other_verdict] if cell.other_verdict else ""
-            other[task] = f"{score} {symbol}".strip()
-        lines.append(other)
+        lines.append(other | {task: _other_score(cell) for task, cell in cells})
     return lines + _checkpoint_line(row, last)
 
 
@@ -155,8 +153,109 @@ def _checkpoint_line(row: dict[str, Any], last: Any) -> list[dict[str, str]]:
     return [line]
 
 
+def printed_score(cell: Any) -> str:
+    """A printed number as in print, bold if it is the best of its column."""
+    return Bold(printed_text(cell)) if cell.best_printed else printed_text(cell)
+
+
+def _our_score(cell: Any, note: str = "") -> str:
+    """Our score of a printed number with its verdict, bold if it is the best of its column."""
+    score = score_text(cell.mean, cell.sd, digits_of(cell))
+    text = f"{score}{note} {VERDICT_SYMBOLS[cell.verdict]}"
+    return Bold(text) if cell.best_ours else text
+
+
+def _other_score(cell: Any) -> str:
+    score = score_text(cell.other_mean, cell.other_sd, digits_of(cell))
+    symbol = VERDICT_SYMBOLS[cell.other_verdict] if cell.other_verdict else ""
+    return f"{score} {symbol}".strip()
+
+
+# Sweeps
+
+
+def is_sweep(table: pd.DataFrame) -> bool:
+    """Whether the rows of a printed table vary one quantity, named by `variant`, in at least three
+    values of each line, and are scored on one or two tasks."""
+    variants = table["variant"]
+    if "" in set(variants) or table["task"].nunique() > 2 or table["metric"].nunique() > 1:
+        return False
+    return all(line["variant"].nunique() > 2 for _, line in table.groupby(sweep_lines(table)))
+
+
+def sweep_lines(table: pd.DataFrame) -> pd.Series:
+    """The line of a sweep to which each number belongs, named by its method. Methods without a
+    variant in common make up one line: in print, one of them is the other at zero."""
+    methods = table["method"]
+    if methods.nunique() == 1 or table.groupby("variant")["method"].nunique().max() > 1:
+        return methods
+    most, *others = methods.value_counts().index
+    values = table[methods.isin(others)].drop_duplicates("variant")
+    notes = ", ".join(f"{row.variant}: {row.method}" for row in values.itertuples())
+    return pd.Series(f"{most} ({notes})", index=table.index, name="method")
+
+
+def _grid(table: pd.DataFrame) -> pd.DataFrame:
+    """A sweep as texts: a column per value, and the lines of print, ours, and the published
+    checkpoint."""
+    lines = []
+    groups = table.groupby([sweep_lines(table), table["backbone"], table["task"]], sort=False)
+    for (line, backbone, task), numbers in groups:
+        head = {"Backbone": backbone, "Method": line, "Task": task}
+        lines += _grid_lines(head, {cell.variant: cell for cell in numbers.itertuples(index=False)})
+    columns = ["Backbone", "Method", "Task", "Line", *table["variant"].unique()]
+    shown = pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
+    shown = shown.drop(columns="Task") if table["task"].nunique() == 1 else shown
+    return shown.rename(columns={"Line": ""})
+
+
+def _grid_lines(head: dict[str, str], row: dict[str, Any]) -> list[dict[str, str]]:
+    """The lines of one line of a sweep (cells by variant): print, ours, ours in the other setting,
+    and those of the published checkpoint."""
+    n, other_n = (max(getattr(cell, name) for cell in row.values()) for name in ("n", "other_n"))
+    source = filter(None, ["printed", origin(cell.quoted_from for cell in row.values())])
+    line = head | {"Line": ", ".join(source)}
+    lines = [line | {value: printed_score(cell) for value, cell in row.items()}]
+    checkpoint = _checkpoint_line(row, [*row.values()][-1])
+    if not n and all(cell.verdict == "not run" for cell in row.values()):
+        not_run = {"Line": f"{line['Line']}; {VERDICT_SYMBOLS['not run']} not run"}
+        return [lines[0] | not_run, *checkpoint]
+    settings = dict.fromkeys(cell.run.partition("@")[2] for cell in row.values() if cell.run)
+    ours = {"Line": f"ours, {' or '.join(settings)}, n = {n}"}
+    for value, cell in row.items():
+        missing = VERDICT_SYMBOLS[cell.verdict]
+        ours[value] = _our_score(cell, seeds_text(cell.n, n)) if cell.n else missing
+    lines.append(ours)
+    if other_n:
+        settings = dict.fromkeys(cell.other_setting for cell in row.values() if cell.other_n)
+        other = {"Line": f"ours, {' or '.join(settings)}, n = {other_n}"}
+        lines.append(other | {value: _other_score(cell) for value, cell in row.items()})
+    return lines + checkpoint
+
+
+def marked(table: pd.DataFrame) -> pd.DataFrame:
+    """A printed table with the columns of `with_best`: of each column and backbone, in a sweep of
+    each line."""
+    return with_best(table, sweep_lines(table) if is_sweep(table) else None)
+
+
+# Captions and files
+
+
+def legend(table: pd.DataFrame) -> str:
+    """What the symbols and the bold type of a printed table mean, for below it."""
+    seen = set(table[["verdict", "other_verdict", "checkpoint_verdict"]].to_numpy().ravel())
+    kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
+    meanings = [f"{VERDICT_SYMBOLS[kind]} {kind}: {VERDICT_MEANINGS[kind]}" for kind in kinds]
+    best = marked(table)[["best_printed", "best_ours"]].any(axis=None)
+    bold = " Bold: the best printed and our best value of a column" if best else ""
+    if best:
+        bold += ", for each line." if is_sweep(table) else ", for each backbone."
+    return f"{'; '.join(meanings)}.{bold}"
+
+
 def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
-    """The caption of a printed table, without the legend of the verdicts."""
+    """The caption of a printed table; `legend` is what stands below it."""
     source, name = table.iloc[0][["source", "table"]]
     metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
     text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured "
@@ -199,7 +298,8 @@ def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def render_tables(suite_dir: Path, out: Path) -> None:
-    """Write leaderboards and printed tables in four formats, and `cells.csv`, into `out`.
+    """Write leaderboards, printed tables and printed hyper-parameters in four formats, and
+    `cells.csv`, into `out`.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
@@ -211,5 +311,6 @@ def render_tables(suite_dir: Path, out: Path) -> None:
         caption = leaderboard_caption(suite, name, board)
         write_table(out, name, board.drop(columns="run_ids"), shown_leaderboard(board), caption)
     for stem, table in printed_tables(all_cells).items():
-        caption = f"{captioned(suite, table)} {VERDICT_LEGEND}."
-        write_table(out, stem, table, shown_table(table), caption)
+        caption = captioned(suite, table)
+        write_table(out, stem, table, shown_table(table), caption, legend(table))
+    render_hyperparameters(out)

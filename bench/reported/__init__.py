@@ -2,6 +2,7 @@
 
 Files:
     *.csv named after a paper: one per printed table, in long form, one row per number.
+    names.yaml: the names of rows as printed.
     recipes.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
     claims.yaml: what papers say of their tables in words; bench/reported/audit/statements.py reads
@@ -29,6 +30,7 @@ FOLDER = Path(__file__).parent
 # The columns that recipes.yaml matches on, those of all tables, and those that recipes.yaml adds.
 LABEL = ["source", "table", "method", "backbone", "variant"]
 COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
+_PLACE = [*LABEL, "task", "split", "metric"]  # no two numbers have the same
 RECIPE = ["run", "minus", "suite_backbone", "suite_split", "checkpoint", "reason"]
 RECIPE += ["deviation", "note"]
 # Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers
@@ -62,6 +64,14 @@ def _once(read: Callable[[], pd.DataFrame]) -> Callable[[], pd.DataFrame]:
 
 
 @_once
+def _texts() -> pd.DataFrame:
+    """The columns `COLUMNS` of all printed tables, as texts."""
+    # The files of printed tables have names that start with their paper.
+    paths = [path for path in FOLDER.glob("*.csv") if path.stem.partition("_")[0] in SOURCES]
+    tables = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in sorted(paths)]
+    return pd.concat(tables, ignore_index=True)[COLUMNS]
+
+
 def printed() -> pd.DataFrame:
     """Every number of the papers, in the order of print, one per row.
 
@@ -69,11 +79,47 @@ def printed() -> pd.DataFrame:
         The columns `COLUMNS`. `value` is a float, as printed (scores in points). The others are
         text, empty if nothing is printed.
     """
-    # The files of printed tables have names that start with their paper.
-    paths = [path for path in FOLDER.glob("*.csv") if path.stem.partition("_")[0] in SOURCES]
-    text = dict.fromkeys(COLUMNS, str)
-    tables = [pd.read_csv(path, dtype=text, keep_default_na=False) for path in sorted(paths)]
-    return pd.concat(tables, ignore_index=True)[COLUMNS].astype({"value": float})
+    return _texts().astype({"value": float})
+
+
+@cache
+def _text_by_place() -> dict[tuple[str, ...], str]:
+    texts = _texts()
+    places = texts[_PLACE].itertuples(index=False, name=None)
+    return dict(zip(places, texts["value"], strict=True))
+
+
+def printed_text(number: Any) -> str:
+    """A number with the decimals that are printed, such as `46.7`.
+
+    Args:
+        number: a row of `printed` or of what is made from it, with the fields `LABEL`, `task`,
+            `split` and `metric`.
+
+    Raises:
+        KeyError: no such number is printed.
+    """
+    return _text_by_place()[tuple(getattr(number, name) for name in _PLACE)]
+
+
+@cache
+def printed_names() -> dict[tuple[str, ...], str]:
+    """The names of rows as printed, by the fields `LABEL`; not of tables whose labels are enough.
+
+    Raises:
+        UserError: names.yaml has more or fewer names than a table has rows.
+    """
+    names: dict[tuple[str, ...], str] = {}
+    rows = printed()[LABEL].drop_duplicates()
+    content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
+    for (source, table), labels in rows.groupby(["source", "table"], sort=False):
+        if (listed := content.get(source, {}).get(table)) is None:
+            continue
+        if len(listed) != len(labels):
+            found = f"{len(listed)} names for the {len(labels)} rows of {source}, {table}"
+            raise UserError(f"names.yaml: {found}; each row needs one")
+        names |= zip(labels.itertuples(index=False, name=None), listed, strict=True)
+    return names
 
 
 def _matches(entry: Mapping[str, Any], row: Mapping[str, str]) -> bool:

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from bench.comparison.reproduction import cells
 from bench.report.coverage import CONFIGS, planned_scores
 from bench.report.formats import latex, latex_text
+from bench.report.hyperparameters import hyperparameter_sections, note
 from bench.report.tables import (
-    VERDICT_LEGEND,
     captioned,
     leaderboard_caption,
     leaderboards,
+    legend,
     printed_tables,
     shown_leaderboard,
     shown_table,
@@ -89,8 +90,11 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
         for name, board in leaderboards(suite).items()
     ]
     texts += [
-        latex(shown_table(table), f"{captioned(suite, table)} {VERDICT_LEGEND}.", stem)
+        latex(shown_table(table), captioned(suite, table), stem, legend(table))
         for stem, table in printed_tables(all_cells).items()
+    ]
+    texts += [
+        latex(shown, title, stem, note(shown)) for stem, title, shown in hyperparameter_sections()
     ]
     assert len(texts) > 30
     log = compiled(tmp_path, texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from html import unescape
 from html.parser import HTMLParser
@@ -25,8 +26,8 @@ from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.report.figures import board_stem
 from bench.report.page import render_page
-from bench.report.page_data import CURVE, CURVE_POINTS, curve_columns
-from bench.reported import LABEL, mapped
+from bench.report.page_data import CURVE, CURVE_POINTS, _commands, curve_columns
+from bench.reported import LABEL, mapped, printed_text
 from bench.reported.audit import Finding, findings
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
@@ -173,7 +174,7 @@ def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
     _, outline = page
     expected = []
     for cell in in_order(all_cells):
-        text = f"{cell.printed:.0f}" if cell.metric == "best_step" else f"{cell.printed:.2f}"
+        text = printed_text(cell)
         if len(cell.ours) > 1:
             text += f" {fmean(cell.ours):.2f} ± {stdev(cell.ours):.2f}"
         elif cell.ours:
@@ -233,6 +234,24 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
             other = f"{cell.run.partition('@')[0]}@{cell.other_setting} on "
             assert entry["sides"][1]["name"].startswith(other)
     assert differences > 0
+
+
+def test_each_side_has_the_commands_that_make_it(page):
+    """The script appends ids of runs, which need no quotes."""
+    _, outline = page
+    commands = {name: shlex.split(text) for name, text in outline.data["commands"].items()}
+    suite = f"results/s {NASTY}"
+    assert commands["run"] == ["python", "-m", "bench", "runs", "--suite", suite, "--only"]
+    assert commands["workflow"] == ["snakemake", "--configfile", "FILE", "--cores", "4"]
+    assert commands["scores"] == [f"{suite}/scores/"]
+    assert all(re.fullmatch(r"[a-z0-9.+_-]+", run["id"]) for run in outline.data["runs"])
+    assert _commands("smoke")["workflow"] == "snakemake --configfile config/smoke.yaml --cores 4"
+
+
+def test_hyperparameters_are_tables_of_the_page(page):
+    _, outline = page
+    rows = [text for _, text in outline.all("tr")]
+    assert "bert-base-uncased IS-CSE learning_rate 3e-5 3e-5 3e-5" in rows
 
 
 def test_leaderboards_hold_means_spreads_and_their_runs(page):

@@ -125,7 +125,16 @@
     const rows = runs.map((_, index) =>
       element("tr", {}, ...columns.map(([, texts]) => element("td", {}, texts[index] ?? DASH))));
     const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
-    return [element("h3", {}, side.name), scrolling(side.name, table)];
+    return [element("h3", {}, side.name), scrolling(side.name, table), commands(side)];
+  }
+
+  // The shell commands that make the runs of a side: the first alone, and all of them.
+  function commands(side) {
+    const ids = side.runs.map((number) => data.runs[number].id);
+    const targets = ids.map((id) => data.commands.scores + id + ".json").join(" ");
+    const texts = [["Command for one run", `${data.commands.run} ${ids[0]}`]];
+    if (ids.length > 1) texts.push(["For all seeds", `${data.commands.workflow} ${targets}`]);
+    return facts(texts.map(([title, text]) => [title, element("code", {}, text)]));
   }
 
   const look = (index) => `curve-${index % 6} dash-${Math.floor(index / 6) % 3}`;

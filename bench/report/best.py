@@ -1,0 +1,31 @@
+"""The best values of a printed table, which print shows in bold."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+# Scores, of which more is better. A difference or a step has no best value.
+_SCORES = ("spearman", "accuracy")
+
+
+def with_best(table: pd.DataFrame, lines: pd.Series | None = None) -> pd.DataFrame:
+    """The cells of a printed table with the columns `best_printed` and `best_ours`: whether a
+    number, or our mean, is the highest of its task, among the rows of its backbone.
+
+    Values that are equal as shown are all best. Where all are equal, none is. A mean over the seeds
+    that did not diverge is no candidate.
+
+    Args:
+        table: rows of `bench.comparison.reproduction.cells`.
+        lines: what is compared beside the backbone; None: all rows.
+    """
+    keys = [table[name] for name in ("backbone", "task", "split", "metric")]
+    keys += [] if lines is None else [lines]
+    scores = table["metric"].isin(_SCORES)
+    means = table["mean"].where(table["verdict"] != "diverged").round(2)
+    best = {}
+    for name, values in {"best_printed": table["printed"], "best_ours": means}.items():
+        candidates = values.where(scores).groupby(keys)
+        several = candidates.transform("nunique") > 1
+        best[name] = several & values.eq(candidates.transform("max"))
+    return table.assign(**best)

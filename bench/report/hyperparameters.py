@@ -1,0 +1,176 @@
+"""The hyper-parameters that papers print, beside those that ours are trained with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.registry.methods import method_class
+from bench.report.formats import slug, write_table
+from bench.reported import MEASURES, SOURCES, printed, printed_text
+from bench.runs.resolve import resolve
+
+# Printed name -> field of our recipe or of the method's hyper-parameters. The others are of no run.
+FIELDS = {
+    "batch_size": "batch_size", "learning_rate": "learning_rate", "epochs": "epochs",
+    "max_sequence_length": "max_length", "dropout": "dropout", "tau": "temperature",
+    "lambda": "weight", "sigma2": "std", "M_over_batch_size": "multiple",
+    "buffer_size_L": "buffer", "k_neighbours": "neighbours", "beta": "beta",
+    "alpha_constant": "alpha", "alpha_start": "alpha_start", "alpha_end": "alpha",
+    "kmeans_groups": "clusters", "noise_probability": "probability",
+}  # fmt: skip
+
+_RUNS = {
+    "SimCSE": "simcse",
+    "GS-InfoNCE": "gs-infonce",
+    "IS-CSE": "is-cse",
+    "SSCL": "sscl",
+    "SimCSE+noise": "word-noise",
+}
+
+# (method, printed name) -> why ours is another, or none. docs/methods.md has the evidence.
+REASONS = {
+    ("gs-infonce", "batch_size"): "the released log of roberta-large has 128",
+    ("gs-infonce", "M_over_batch_size"): "the released log of roberta-large has 1.5 x 128 = 3 x 64",
+    ("gs-infonce", "sigma2"): "of the released logs; without effect, since a cosine ignores length",
+    ("gs-infonce", "mu"): "not a setting: the vectors are always drawn around 0",
+    ("is-cse", "random_seeds_figure5"): "not of a run: the suite plans as many for this figure",
+    ("word-noise[noise=none]", "dropout"): "of the base code, which the report builds on",
+}
+
+COLUMNS = [
+    "source", "table", "method", "backbone", "name", "printed", "paper", "official", "remark",
+]  # fmt: skip
+
+
+def run_name(source: str, method: str) -> str:
+    """Our method that a paper's hyper-parameters are of, as in the text of a run."""
+    if (source, method) == ("simcse-zh-noise", "SimCSE"):
+        return "word-noise[noise=none]"  # the report's own
+    return _RUNS[method]
+
+
+@cache
+def _backbones_of(source: str) -> list[str]:
+    known = ["bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large"]
+    used = set(printed().query("source == @source")["backbone"])
+    return [name for name in known if name in used]
+
+
+def backbones(source: str, stated: str) -> list[str]:
+    """The backbones that a paper states hyper-parameters for: all of its own, or those named."""
+    if stated == "all":
+        return _backbones_of(source)
+    return stated.replace("bert-base (Chinese)", "bert-base-chinese").split(" and ")
+
+
+@cache
+def _fields(method: str, setting: str, backbone: str) -> dict[str, Any]:
+    """Recipe and hyper-parameters of a method in a setting, by name."""
+    text = f"{method}@{setting}"
+    run = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=0)
+    _, _, hyper = run.parts[0]
+    return asdict(run.recipe) | hyper
+
+
+def resolved(method: str, setting: str, backbone: str, name: str) -> Any:
+    """The value of a printed hyper-parameter in a setting of ours, in the paper's terms; None if no
+    code was released.
+
+    Args:
+        method: the text of a run, without its setting.
+        setting: "paper" or "official".
+        backbone: name of the backbone.
+        name: a key of `FIELDS`.
+    """
+    if setting == "official" and method_class(method.partition("[")[0]).official is None:
+        return None
+    value = _fields(method, setting, backbone)[FIELDS[name]]
+    return value**2 if name == "sigma2" else value
+
+
+def _value_text(value: Any) -> str:
+    """A number as papers write it: 3e-5."""
+    return "–" if value is None else re.sub("e-0", "e-", f"{value:g}")
+
+
+def _text(values: dict[str, Any]) -> str:
+    """Values by backbone as one text: once if all are equal, else with the backbones of each."""
+    of_text: dict[str, list[str]] = {}
+    for name, value in values.items():
+        of_text.setdefault(_value_text(value), []).append(name)
+    if len(of_text) == 1:
+        return next(iter(of_text))
+    return "; ".join(f"{text} ({', '.join(names)})" for text, names in of_text.items())
+
+
+def hyperparameters() -> pd.DataFrame:
+    """The printed hyper-parameters in the order of print, one per row.
+
+    Returns:
+        Texts. `source`, `table`, `method`, `backbone` and `printed`, as printed; `name` of the
+        hyper-parameter; its values in the settings `paper` and `official`; `remark`, why one of
+        them is another than print, or empty.
+    """
+    rows = []
+    numbers = printed()
+    for number in numbers[~numbers["metric"].isin(MEASURES)].itertuples(index=False):
+        method, name = run_name(number.source, number.method), number.task
+        row = {key: getattr(number, key) for key in ("source", "table", "method", "backbone")}
+        row |= {"name": name, "printed": printed_text(number)}
+        names = backbones(number.source, number.backbone) if name in FIELDS else []
+        ours = {
+            setting: {each: resolved(method, setting, each, name) for each in names}
+            for setting in ("paper", "official")
+        }
+        found = [value for values in ours.values() for value in values.values()]
+        differs = any(value not in (None, number.value) for value in found)
+        remark = REASONS[method, name] if differs or not names else ""
+        texts = {setting: _text(values) if names else "–" for setting, values in ours.items()}
+        rows.append(row | texts | {"remark": remark})
+    return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
+
+
+CAPTION = 'hyper-parameters as printed, and ours in the settings "paper" and "official"'
+
+_SHOWN = {
+    "backbone": "Backbone", "method": "Method", "name": "Hyper-parameter", "printed": "Printed",
+    "paper": "Ours, paper", "official": "Ours, official", "remark": "Remark",
+}  # fmt: skip
+
+
+def shown_hyperparameters(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `hyperparameters` of one printed table, with headings; no empty remarks."""
+    shown = rows[list(_SHOWN)].rename(columns=_SHOWN)
+    return shown if rows["remark"].any() else shown.drop(columns="Remark")
+
+
+def note(shown: pd.DataFrame) -> str:
+    """What stands below a table of hyper-parameters."""
+    dash = "–: ours has no such setting, or no code was released. "
+    return (dash if shown.eq("–").any(axis=None) else "") + "docs/methods.md has the evidence."
+
+
+def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
+    """The printed tables with hyper-parameters: stem of their file names, title, and texts."""
+    groups = hyperparameters().groupby(["source", "table"], sort=False)
+    return [
+        (f"{source}_{slug(name)}", f"{SOURCES[source]}, {name}", shown_hyperparameters(rows))
+        for (source, name), rows in groups
+    ]
+
+
+def render_hyperparameters(out: Path) -> None:
+    """Write the hyper-parameters of each printed table in four formats into `out`.
+
+    Raises:
+        UserError: `out` cannot be written.
+    """
+    for stem, title, shown in hyperparameter_sections():
+        caption = f"{title}: {CAPTION}."
+        write_table(out, stem, shown, shown, caption, note(shown))

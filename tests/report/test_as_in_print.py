@@ -1,0 +1,172 @@
+"""Printed tables as in print: order, names, decimals, bold type, sweeps as grids."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections import Counter, defaultdict
+
+import pandas as pd
+import pytest
+
+from bench.comparison.reproduction import cells
+from bench.datasets.tasks import STS_TASKS
+from bench.report.best import with_best
+from bench.report.formats import Bold, html, latex, markdown
+from bench.report.tables import is_sweep, legend, marked, printed_tables, shown_table, tasks_of
+from bench.reported import FOLDER, SOURCES, printed, printed_names, printed_text
+from bench.results.suite_results import read_suite
+from tests.support.synthetic_suite import seeds, write_suite
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> dict[str, pd.DataFrame]:
+    """The cells of all printed tables, for a suite with SimCSE and two runs of Table 3."""
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.4, 75.8, 76.2, 76.6)]
+    runs = seeds("simcse", rows, label="SimCSE") + seeds("gs-infonce", rows[:3])
+    runs += seeds("gs-infonce[multiple=8]", [dict.fromkeys(STS_TASKS, 79.0)] * 2)
+    folder = write_suite(tmp_path_factory.mktemp("suite"), [*runs])
+    return printed_tables(cells(read_suite(folder)))
+
+
+def texts_in_files() -> dict[str, list[str]]:
+    """The values in the CSV files by paper and table."""
+    found = defaultdict(list)
+    for path in sorted(FOLDER.glob("*.csv")):
+        if path.stem.partition("_")[0] in SOURCES:
+            with path.open(encoding="utf-8", newline="") as file:
+                for row in csv.DictReader(file):
+                    found[row["source"], row["table"]].append(row["value"])
+    return found
+
+
+def test_numbers_have_the_decimals_of_print(tables):
+    files = texts_in_files()
+    for table in tables.values():
+        shown = shown_table(table)
+        lines = shown[shown[""].str.startswith("printed")]
+        skipped = {"Backbone", "Method", "Task", ""}
+        columns = [name for name in shown if name not in skipped and "Verdict" not in name]
+        texts = [text for text in lines[columns].to_numpy().ravel() if text]
+        source, name = table.iloc[0][["source", "table"]]
+        hyper = [printed_text(row) for row in printed().itertuples() if row.source == source
+                 and row.table == name and row.metric not in set(table["metric"])]  # fmt: skip
+        assert Counter(texts) + Counter(hyper) == Counter(files[source, name])
+
+
+def test_a_printed_text_is_its_number():
+    for row in printed().itertuples():
+        assert float(printed_text(row)) == row.value
+    short = printed().query("source == 'sscl' and table == 'Table 5' and value == 46.7").iloc[0]
+    assert printed_text(short) == "46.7"
+
+
+def test_names_of_rows_are_those_of_print():
+    """A name contains the method of its row, and the size of its backbone if it has one."""
+    for (_, _, method, backbone, _), name in printed_names().items():
+        plain = re.sub(r"_(base|large)", "", name).lower()
+        assert method.rpartition("+")[2].lower().split("-")[-1] in plain, (method, name)
+        for size in ("base", "large"):
+            assert f"_{size}" not in name or size in backbone
+    assert len(printed_names()) == 2 * 8 + 25 + 11 + 17 + 12 + 12
+
+
+def test_tasks_stand_in_the_order_of_print(tables):
+    assert tasks_of(tables["sscl_table-4"]) == ["Depth", "Length", "CoordinationInversion"]
+    assert tasks_of(tables["gs-infonce-v2_main-results"]) == ["STS-B", "Avg"]
+    assert tasks_of(tables["is-cse_table-1"]) == [*STS_TASKS, "Avg"]
+
+
+def test_the_best_of_each_column_and_backbone_is_bold(tables):
+    for table in tables.values():
+        if is_sweep(table):
+            continue
+        columns = defaultdict(list)
+        for cell in table.itertuples():
+            columns[cell.backbone, cell.task, cell.split, cell.metric].append(cell)
+        best = with_best(table)
+        for (*_, metric), column in columns.items():
+            for name, mark in (("printed", "best_printed"), ("mean", "best_ours")):
+                numbers = {cell.Index: round(getattr(cell, name), 2) for cell in column}
+                numbers = {i: value for i, value in numbers.items() if not math.isnan(value)}
+                several = len(set(numbers.values())) > 1 and metric in ("spearman", "accuracy")
+                top = {i for i, value in numbers.items() if value == max(numbers.values())}
+                marks = best.loc[[cell.Index for cell in column], mark]
+                assert {i for i, value in marks.items() if value} == (top if several else set())
+
+
+def test_a_diverged_row_is_never_the_best(tables):
+    table = tables["gs-infonce-v2_table-2"].query("backbone == 'bert-base-uncased'").copy()
+    table.loc[table["method"] == "GS-InfoNCE", ["mean", "verdict"]] = [99.0, "diverged"]
+    assert not with_best(table)["best_ours"].any()
+
+
+# Bold in IS-CSE's Table 1, by backbone: the printed averages.
+@pytest.mark.parametrize(
+    ("backbone", "average"),
+    [("bert-base-uncased", "78.30"), ("bert-large-uncased", "79.47"), ("roberta-base", "77.87"),
+     ("roberta-large", "80.77")],
+)  # fmt: skip
+def test_bold_averages_are_those_of_print(tables, backbone, average):
+    shown = shown_table(tables["is-cse_table-1"]).query("Backbone == @backbone")
+    assert [text for text in shown["Avg"] if isinstance(text, Bold)] == [average]
+
+
+def test_sweeps_are_grids(tables):
+    sweeps = {stem for stem, table in tables.items() if is_sweep(table)}
+    of_iscse = {f"is-cse_table-{number}" for number in (3, 4, 5, 6, 7)}
+    others = {"gs-infonce-v1_table-3", "gs-infonce-v2_table-3", "sscl_table-5", "sscl_table-6"}
+    assert sweeps == of_iscse | others
+    buffer = shown_table(tables["is-cse_table-4"])
+    lengths = [f"L={length}" for length in (256, 512, 1024, 1536, 2048, 3072)]
+    assert list(buffer.columns) == ["Backbone", "Method", "Task", "", *lengths]
+    assert buffer["L=1024"].tolist() == ["84.18", "79.91"]
+    assert set(buffer[""]) == {"printed; – not run"}
+
+
+def test_lines_of_a_sweep(tables):
+    """In GS-InfoNCE's Table 3, M = 0 is SimCSE, in the same line."""
+    lines = shown_table(tables["gs-infonce-v2_table-3"])
+    assert set(lines["Method"]) == {"GS-InfoNCE (M=0x: SimCSE)", ""}
+    assert lines[""].tolist() == ["printed", "ours, official, n = 5"]
+    assert lines["M=3x"].tolist() == ["77.63", "75.40 ± 0.40 (n = 3) ≈"]
+    assert lines["M=8x"].tolist() == ["76.94", "79.00 ± 0.00 (n = 2) ?"]
+    assert lines["M=1x"].tolist() == ["76.90", "–"]
+    bold = [text for text in lines.to_numpy().ravel() if isinstance(text, Bold)]
+    assert bold == ["77.63", "79.00 ± 0.00 (n = 2) ?"]
+    # Each line of a sweep has a best value of its own.
+    temperature = marked(tables["sscl_table-6"]).query("best_printed")
+    assert temperature["printed"].tolist() == [76.25, 77.90]
+
+
+def test_a_published_checkpoint_is_a_line_of_a_sweep(tmp_path):
+    run = {"method": "published", "setting": "paper", "backbone": "none"}
+    run |= {"scores": dict.fromkeys(STS_TASKS, 76.25)}
+    tables = printed_tables(cells(read_suite(write_suite(tmp_path, [run]))))
+    lines = shown_table(tables["gs-infonce-v2_table-3"])
+    assert lines[""].tolist() == ["printed; – not run", "published checkpoint"]
+    assert lines["M=0x"].tolist() == ["76.25", "76.25 ="]
+    assert lines["M=3x"].tolist() == ["77.63", ""]
+    assert "= reproduced: " in legend(tables["gs-infonce-v2_table-3"])
+
+
+def test_bold_in_every_format():
+    shown = pd.DataFrame([["a_b", Bold("1.0 ≠"), "2"]], columns=["x", "y", "z"], dtype=object)
+    assert markdown(shown, "C.", "Below.").endswith("| a_b | **1.0 ≠** | 2 |\n\nBelow.\n")
+    text = latex(shown, "C.", "label", "50 % below.")
+    assert "a\\_b & \\textbf{1.0 $\\neq$} & 2 \\\\" in text
+    assert text.index("\\end{tabular}") < text.index("50 \\% below.") < text.index("\\end{table}")
+    page = html(shown, "C.", "<below>")
+    assert '<td class="number"><b>1.0 ≠</b></td><td class="number">2</td>' in page
+    assert '<p class="legend">&lt;below&gt;</p>' in page
+    assert "{lrr}" in text
+
+
+def test_the_legend_explains_each_symbol_of_its_table(tables):
+    text = legend(tables["gs-infonce-v2_table-3"])
+    assert re.findall(r"(\S) ([a-z ]+):", text) == [
+        ("≈", "consistent"), ("?", "inconclusive"), ("–", "not run")
+    ]  # fmt: skip
+    assert text.endswith(" Bold: the best printed and our best value of a column, for each line.")
+    assert "Bold" not in legend(tables["gs-infonce-v2_introduction"])
