@@ -25,7 +25,7 @@ from bench.comparison.statistics import (
 from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.tasks import Board, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
-from bench.reported import LABEL, MEASURES, mapped, prior_sd
+from bench.reported import BOUND, LABEL, MEASURES, mapped, prior_sd
 from bench.results.suite_results import Key, RunResults, SuiteResults, deviations, diverged
 
 
@@ -102,16 +102,18 @@ def _why_missing(runs: list[RunResults], key: Key) -> str:
     return next((run.reason for run in runs if run.status != "finished" and run.reason), default)
 
 
-def _without_test(ours: _OurScores) -> Verdict | None:
-    """The verdict if no statistics are needed, else None."""
+def _without_test(ours: _OurScores, deviation: str) -> Verdict | None:
+    """The verdict if no statistics are needed, else None. `deviation` is that of the recipe."""
     if missing := next(filter(None, (_why_missing(side, ours.key) for side in ours.sides)), ""):
         return Verdict("not run", missing)
     runs = list(chain(*ours.sides))
     ended_badly = diverged(runs)
     if not ours.values and not ended_badly:
         return Verdict("not run", "the two runs have no seed in common")
-    if clauses := next(filter(None, (_deviations(run, ours.backbone) for run in runs)), []):
-        return Verdict("not comparable", "; ".join(filter(None, [*clauses, ended_badly])))
+    clauses = next(filter(None, (_deviations(run, ours.backbone) for run in runs)), [])
+    if clauses or deviation:
+        told = filter(None, [deviation, *clauses, ended_badly])
+        return Verdict("not comparable", "; ".join(told))
     # The mean over the seeds that did not diverge would be biased upwards.
     return Verdict("diverged", ended_badly) if ended_badly else None
 
@@ -131,14 +133,17 @@ def _tolerance_kind(ours: _OurScores) -> str:
     return "trained" if ours.minus is None else "difference"
 
 
-def _verdict_input(printed: float, ours: _OurScores) -> VerdictInput:
+def _verdict_input(number: Mapping[str, Any], ours: _OurScores) -> VerdictInput:
     task, split, metric = ours.key
     # The public seeds are Spearman correlations of a single method, so they are no prior for
     # anything else.
     known = metric == "spearman" and ours.minus is None
     prior = prior_sd(ours.backbone, task, split) if known else None
     allowed = tolerance(_tolerance_kind(ours), task, prior)
-    return VerdictInput(printed, ours.values, allowed, ours.deterministic, prior, task == "Avg")
+    average, above = task == "Avg", number["metric"].endswith(BOUND)
+    return VerdictInput(
+        number["value"], ours.values, allowed, ours.deterministic, prior, average, above
+    )
 
 
 class _Questions:
@@ -149,17 +154,18 @@ class _Questions:
         self.verdicts: dict[tuple[Any, ...], Verdict] = {}
         self.families: dict[str, dict[tuple[Any, ...], VerdictInput]] = {}
 
-    def ask(self, family: str, printed: float, ours: _OurScores, reason: str) -> tuple[Any, ...]:
-        """Return the name of a question. `reason` is why print cannot be compared, or empty."""
+    def ask(self, family: str, number: Mapping[str, Any], ours: _OurScores) -> tuple[Any, ...]:
+        """Return the name of a question about a row of `mapped`."""
+        printed, reason, deviation = number["value"], number["reason"], number["deviation"]
         ids = tuple(tuple(run.plan["id"] for run in side) for side in ours.sides)
-        question = (printed, *ids, ours.key, ours.sign, ours.backbone, reason)
+        question = (printed, *ids, ours.key, ours.sign, ours.backbone, reason, deviation)
         if question in self.verdicts or any(question in known for known in self.families.values()):
             return question
-        settled = Verdict("not run", reason) if reason else _without_test(ours)
+        settled = Verdict("not run", reason) if reason else _without_test(ours, deviation)
         if settled:
             self.verdicts[question] = settled
         else:
-            self.families.setdefault(family, {})[question] = _verdict_input(printed, ours)
+            self.families.setdefault(family, {})[question] = _verdict_input(number, ours)
         return question
 
     def answer(self) -> None:
@@ -209,7 +215,9 @@ def _row(
     printed, values = number["value"], ours.values
     (mean, sd), (other_mean, other_sd) = mean_and_sd(values), mean_and_sd(other.values)
     several = len(values) > 1
-    return {name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from"]} | {
+    return {
+        name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from", "note"]
+    } | {
         "ours_split": ours.key[1],
         "printed": printed,
         "run": number["run"],
@@ -241,7 +249,8 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         Columns, scores in points:
 
         * `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`,
-          `quoted_from`: as in `bench.reported.printed`; `printed`, the number;
+          `quoted_from`: as in `bench.reported.printed`; `note`: as in recipes.yaml; `printed`, the
+          number;
         * `ours_split`: split of our scores, if it differs from what print names;
         * `run`, `minus`: as in recipes.yaml, or empty. `minus` is subtracted from `run`;
         * `ours`: tuple, one per seed; with a `minus`, paired differences. `n`, `mean`, `sd`:
@@ -269,12 +278,11 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
     for number in printed[printed.metric.isin(MEASURES)].to_dict("records"):
         (ours, other), checkpoint = _sides(number, runs_of), _checkpoint(number, runs_of)
         rows.append(_row(number, ours, other, checkpoint))
-        source, value, reason = number["source"], number["value"], number["reason"]
         # The further lines look at the same numbers again, so they have families of their own.
         lines = {"": ours, "other": other if other.values else None, "checkpoint": checkpoint}
         asked.append(
             {
-                line: questions.ask(f"{source} {line}", value, side, reason)
+                line: questions.ask(f"{number['source']} {line}", number, side)
                 for line, side in lines.items()
                 if side
             }

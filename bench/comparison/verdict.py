@@ -104,8 +104,10 @@ TOLERANCES = {
     "difference": Tolerance(
         0.5, 1.0, "seeds are paired; printed gains start at 0.28, so more would accept a loss"
     ),
-    # The last two are not in points.
+    # Uniformity, similarity of layers and steps are not in points.
     "uniformity": Tolerance(0.1, 0.1, "separates the two printed differences, 0.04 and 0.31"),
+    "layer similarity": Tolerance(0, 0, "print states a bound, which is exceeded or not"),
+    "token similarity": Tolerance(0, 0, "print states a bound, which is exceeded or not"),
     "best step": Tolerance(
         3125,
         3125,
@@ -141,6 +143,7 @@ class VerdictInput:
         prior_sd: standard deviation over public seeds, in points, if known.
         average: whether this is the average of a row; averages and single tasks are corrected for
             multiplicity apart.
+        above: whether print states that scores are above `printed`.
     """
 
     printed: float
@@ -149,6 +152,7 @@ class VerdictInput:
     deterministic: bool = False
     prior_sd: float | None = None
     average: bool = True
+    above: bool = False
 
     @property
     def tested(self) -> bool:
@@ -156,8 +160,9 @@ class VerdictInput:
 
     @property
     def distance(self) -> float:
-        """|our mean - print|."""
-        return abs(fmean(self.ours) - self.printed)
+        """|our mean - print|; by how much our mean is below print, if print is a lower bound."""
+        below = self.printed - fmean(self.ours)
+        return below if self.above else abs(below)
 
     def mean_half_width(self, level: float, n: int | None = None) -> float:
         """Half the width of the interval of our mean with coverage `1 - level`.
@@ -195,6 +200,15 @@ class VerdictInput:
     def prediction(self) -> Prediction | None:
         """Predictive distribution of one further run; None where nothing is tested."""
         return predict(self.ours, self.prior_sd) if self.tested else None
+
+    @property
+    def p_value(self) -> float | None:
+        """Probability that one run of ours differs from our mean as much as print does, or is above
+        a printed bound; None where nothing is tested."""
+        if not self.prediction:
+            return None
+        p = self.prediction.p_value(self.printed)
+        return p if not self.above else p / 2 if self.distance > 0 else 1 - p / 2
 
 
 @dataclass(frozen=True)
@@ -251,7 +265,8 @@ def _judge(cell: VerdictInput, p: float | None, p_adjusted: float | None) -> Ver
         reason = f"{interval}; adjusted p = {p_adjusted:.2g}"
         return Verdict(direction, reason, None, False, p, p_adjusted)
     much = "much" if direction == "lower" else "little"
-    reason = f"{interval}; one run of ours in {round(2 / p)} scores as {much} as print"
+    sides = 1 if cell.above else 2
+    reason = f"{interval}; one run of ours in {round(sides / p)} scores as {much} as print"
     return Verdict("consistent", reason, None, False, p, p_adjusted)
 
 
@@ -266,9 +281,7 @@ def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
             left out: they need no test.
     """
     p_values = {
-        place: cell.prediction.p_value(cell.printed)
-        for place, cell in enumerate(family)
-        if cell.prediction
+        place: cell.p_value for place, cell in enumerate(family) if cell.p_value is not None
     }
     adjusted: dict[int, float] = {}
     for average, correct in ((True, holm), (False, false_discovery_control)):

@@ -37,6 +37,8 @@ def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
         found.add(("STS-B", "dev", "best_step"))
     if "alignment" in plan.get("analyses", ()):
         found.add(("uniformity", "", "uniformity"))
+    if "layers" in plan.get("analyses", ()):
+        found |= {("SetSim", "test", "layer_similarity"), ("TokSim", "test", "token_similarity")}
     return found
 
 

@@ -339,6 +339,7 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
         "name": name,
         "title": f"{_paper(source)}, {name}",
         "metric": " and ".join(tables.METRICS[metric] for metric in table["metric"].unique()),
+        "notes": tables.notes(table),
         "tasks": tasks,
         "rows": rows,
         "verdicts": Counter(table["verdict"]),

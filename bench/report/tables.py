@@ -27,6 +27,8 @@ METRICS = {
     "uniformity_drop": "by how much the uniformity loss on STS-B rises",
     "uniformity_gain": "by how much it falls",
     "best_step": "the training step with the best dev score",
+    "layer_similarity_above": "cosine of neighbouring layers (print states a lower bound)",
+    "token_similarity_above": "cosine of tokens in percent (print states a lower bound)",
 }
 
 
@@ -264,8 +266,13 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
     elif set(table["split"]) == {"dev"}:
         averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in set(table["task"]) else ""
         text += f" All scores are of dev sets{averaged}."
-    notes = [text, suite.remark_on(table["measured_on"]), suite.growth]
-    return " ".join(filter(None, notes))
+    parts = [text, *notes(table), suite.remark_on(table["measured_on"]), suite.growth]
+    return " ".join(filter(None, parts))
+
+
+def notes(table: pd.DataFrame) -> list[str]:
+    """What recipes.yaml notes about the rows of a printed table, each note once."""
+    return [note for note in table["note"].unique() if note]
 
 
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:

@@ -5,6 +5,8 @@ Files:
     names.yaml: the names of rows as printed.
     recipes.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
+    claims.yaml: what papers say of their tables in words; bench/reported/audit/statements.py reads
+        it.
     seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,
         MIT). Only their spread is used.
     curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE
@@ -30,6 +32,7 @@ LABEL = ["source", "table", "method", "backbone", "variant"]
 COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
 _PLACE = [*LABEL, "task", "split", "metric"]  # no two numbers have the same
 RECIPE = ["run", "minus", "suite_backbone", "suite_split", "checkpoint", "reason"]
+RECIPE += ["deviation", "note"]
 # Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers
 # speak of uniformity as a quality, while ours is the loss: a printed drop of uniformity is a rise
 # of the loss.
@@ -40,7 +43,10 @@ MEASURES = {
     "uniformity_drop": ("uniformity", 1),
     "uniformity_gain": ("uniformity", -1),
     "best_step": ("best_step", 1),
+    "layer_similarity_above": ("layer_similarity", 1),
+    "token_similarity_above": ("token_similarity", 1),
 }
+BOUND = "_above"  # suffix of the metric of a number that print states as a lower bound
 
 SOURCES = {
     "gs-infonce-v1": "GS-InfoNCE, first version (arXiv 2109.04321v1)",
@@ -128,14 +134,15 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
     """The entries of `recipes.yaml`. Each matches printed rows by the fields `LABEL` and has a
     `run` or a `reason`.
 
-    Next to `run` an entry may have `minus`, the run whose scores are subtracted, and
+    Next to `run` an entry may have `minus`, the run whose scores are subtracted;
     `suite_backbone` and `suite_split`, if backbone or split have other names in a suite than in
-    print, and `checkpoint`, by printed backbone the run that scores the published checkpoint behind
-    the number.
+    print; `checkpoint`, by printed backbone the run that scores the published checkpoint behind
+    the number; and `deviation`, a clause that says why the run does not measure what is printed.
+    `note` is a sentence for the caption of the table.
 
     Raises:
         UserError: an entry has an unknown field or reason, both or none of `run` and `reason`, or
-            `minus` or `checkpoint` without `run`.
+            `minus`, `checkpoint` or `deviation` without `run`.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in content["entries"]:
@@ -144,7 +151,7 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
             raise UserError(f"{path.name}: unknown field {field!r}{did_you_mean(field, fields)}")
         if ("run" in entry) == ("reason" in entry):
             raise UserError(f"{path.name}: {entry} must have either 'run' or 'reason'")
-        for field in ("minus", "checkpoint"):
+        for field in ("minus", "checkpoint", "deviation"):
             if field in entry and "run" not in entry:
                 raise UserError(f"{path.name}: {entry} has '{field}' without 'run'")
         reason, reasons = entry.get("reason"), content["reasons"]
@@ -162,7 +169,8 @@ def mapped() -> pd.DataFrame:
         The columns `COLUMNS` and `RECIPE`: `run` (such as `simcse@official`), `minus` (for printed
         differences, the run whose scores are subtracted), `suite_backbone` and `suite_split` (their
         names in a suite, if print has others), `checkpoint` (the run of the published checkpoint
-        that print quotes), `reason` (why there is no run). Empty text stands for none.
+        that print quotes), `reason` (why there is no run), `deviation` (why the run does not
+        measure what is printed), `note` (for the table's caption). Empty text stands for none.
 
     Raises:
         UserError: a printed row does not match exactly one entry of `recipes.yaml`.

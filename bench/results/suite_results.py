@@ -31,7 +31,9 @@ class RunResults:
         scores: points by (task, split, metric), with the subsets of a task as one list ("all").
             Also the mean of the dev sets ("Avg", "dev", "spearman"), the best step of a training
             ("STS-B", "dev", "best_step"), and the uniformity on all sentences of STS-B
-            ("uniformity", "", "uniformity") if it was analysed.
+            ("uniformity", "", "uniformity"), the mean similarity of neighbouring layers ("SetSim",
+            "test", "layer_similarity") and that of the tokens in the last layer in percent
+            ("TokSim", "test", "token_similarity") if they were analysed.
         provenance: of its scores; empty if there are none.
         analyses: results of `bench.stages.analyse`, by name.
     """
@@ -135,6 +137,11 @@ def _derived(
     if "STS-B" in alignment:  # otherwise the analysis holds why it was not possible
         uniformity = alignment["STS-B"]["all"]["uniformity"]
         yield ("uniformity", "", "uniformity"), float(uniformity)
+    layers = analyses.get("layers", {})
+    if layers.get("setsim", {}).get("cls"):  # none without layers, or with a single one
+        yield ("SetSim", "test", "layer_similarity"), fmean(layers["setsim"]["cls"])
+        last = layers["toksim"]["without_special"][-1]
+        yield ("TokSim", "test", "token_similarity"), 100 * float(last)
 
 
 def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:

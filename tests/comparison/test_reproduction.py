@@ -101,6 +101,18 @@ def test_another_experiment_is_never_called_a_reproduction(tmp_path, more, words
     assert (found["verdict"], found["reason"], found["mean"]) == ("not comparable", words, 76.25)
 
 
+def test_a_run_that_does_not_measure_what_is_printed_is_shown_and_not_judged(tmp_path):
+    """Even where it agrees; the same method is judged where nothing deviates."""
+    accuracy = {"task": "Avg", "metric": "accuracy", "aggregation": "all", "value": 85.83}
+    runs = steady("is-bert", [66.5, 66.58, 66.66], records=[accuracy | {"split": "test"}])
+    transfer = {"source": "is-cse", "table": "Table 8", "method": "IS-BERT"}
+    found = judged(tmp_path, *runs, **transfer)
+    assert (found["verdict"], found["mean"], found["n"]) == ("not comparable", 85.83, 3)
+    assert found["reason"].startswith("print may be of IS-BERT trained on each task's own text")
+    assert cell(tmp_path, **transfer | {"table": "Table 1"})["verdict"] == "reproduced"
+    assert judged(tmp_path / "empty", **transfer)["verdict"] == "not run"
+
+
 @pytest.mark.parametrize(
     ("more", "remark"),
     [
@@ -305,6 +317,31 @@ def test_the_best_step_and_uniformity_are_cells_too(tmp_path):
     step = cell(folder, "sscl", "Figure 6 text", "SSCL-SimCSE", task="STS-B")
     assert (step["printed"], step["verdict"]) == (1500, "reproduced")
     assert step["ours"] == (1250.0, 1500.0, 1750.0)
+
+
+@pytest.mark.parametrize(
+    ("token", "verdict", "p"),
+    [
+        ((0.91, 0.92, 0.93), "reproduced", None),
+        ((0.89, 0.92, 0.91), "inconclusive", None),
+        ((0.69, 0.70, 0.71), "lower", 0.0016584),  # P(t(2) > 0.2 / (0.01 sqrt(4/3)))
+    ],
+)
+def test_similarities_that_print_states_as_lower_bounds(tmp_path, token, verdict, p):
+    def analysed(seed, last):
+        setsim, toksim = {"cls": [0.97, 0.93]}, {"without_special": [0.1, last]}
+        entry = {"method": "simcse", "seed": seed, "scores": {}}
+        return entry | {"analyses": {"layers": {"setsim": setsim, "toksim": toksim}}}
+
+    folder = write_suite(tmp_path, [analysed(seed, last) for seed, last in enumerate(token)])
+    found = cell(folder, "sscl", "Figure 4 text", "SimCSE", task="TokSim")
+    assert found["ours"] == pytest.approx([100 * last for last in token])
+    assert (found["printed"], found["verdict"]) == (90, verdict)
+    if p:
+        assert found["p"] == pytest.approx(p, rel=1e-3)
+    layers = cell(folder, "sscl", "Figure 1 text", "SimCSE", task="SetSim")
+    assert (layers["printed"], layers["verdict"]) == (0.9, "reproduced")
+    assert layers["ours"] == pytest.approx((0.95,) * 3)
 
 
 def test_the_prior_is_of_spearman_alone(tmp_path):

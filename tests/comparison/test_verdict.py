@@ -66,6 +66,16 @@ def test_p_value_is_that_of_a_t_test_with_one_value(ours, printed):
     assert predict(ours).p_value(printed) == pytest.approx(oracle, rel=1e-7, abs=1e-12)
 
 
+@given(samples, scores)
+def test_p_value_of_a_lower_bound_is_one_sided(ours, printed):
+    if np.ptp(ours) < 0.01:
+        return
+    oracle = stats.ttest_ind(ours, [printed], equal_var=True, alternative="less").pvalue
+    cell = VerdictInput(printed, ours, 0.0, above=True)
+    assert cell.p_value == pytest.approx(oracle, rel=1e-7, abs=1e-12)
+    assert cell.within() in ((True, None) if np.mean(ours) > printed else (False, None))
+
+
 @given(samples, scores, spreads)
 def test_interval_and_p_value_agree(ours, printed, prior):
     prediction = predict(ours, prior)

@@ -119,7 +119,7 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite: Suite) -> None:
     assert len(list((results / "trained").iterdir())) == 2
     (analysed,) = (results / "analyses").iterdir()
     assert list(json.loads(analysed.read_text())["analyses"]) == ["cosines", "memory"]
-    assert "915 printed numbers" in (results / "tables" / "coverage.md").read_text()
+    assert "917 printed numbers" in (results / "tables" / "coverage.md").read_text()
     assert (results / "tables" / "audit.md").stat().st_size > 0
     assert "gs-infonce[multiple=1]" in (results / "tables" / "compare.csv").read_text()
     assert (folder / "figures" / "tiny" / "compare.png").read_bytes().startswith(b"\x89PNG")

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections import Counter
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import isnan
@@ -183,6 +184,12 @@ def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
     assert [(found[i][0]["data-verdict"], found[i][1]) for i in sorted(found)] == expected
     kinds = {verdict for verdict, _ in expected}
     assert kinds >= {"not run", "diverged", "lower", "inconclusive", "not comparable"}
+
+
+def test_notes_of_recipes_stand_with_their_tables(page, all_cells):
+    text = unescape((page[0] / "index.html").read_text(encoding="utf-8"))
+    for note in filter(None, all_cells["note"].unique()):
+        assert text.count(note) == 1
 
 
 def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):

@@ -15,10 +15,11 @@ from bench.comparison.against_baseline import against
 from bench.comparison.reproduction import cells, leaderboard
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
-from bench.report.formats import html, latex, markdown
+from bench.report.formats import html, latex, markdown, slug
 from bench.report.page import render_page
 from bench.report.tables import (
     captioned,
+    notes,
     origin,
     printed_tables,
     render_tables,
@@ -27,6 +28,7 @@ from bench.report.tables import (
     shown_leaderboard,
     shown_table,
 )
+from bench.reported import mapped
 from bench.results import suite_results
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
@@ -237,6 +239,18 @@ def test_captions_tell_of_dev_sets_and_of_another_split_than_is_printed(rendered
     }.items():
         assert text in captioned(suite, tables[stem])
     assert " sets" not in captioned(suite, tables["is-cse_table-1"]).replace("data sets", "")
+
+
+def test_captions_have_the_notes_of_their_rows_once(rendered, all_cells):
+    suite, tables = read_suite(rendered[0]), printed_tables(all_cells)
+    noted = mapped().query("note != ''").groupby(["source", "table"])["note"].unique()
+    assert len(noted) == 8
+    for (source, name), texts in noted.items():
+        caption = captioned(suite, tables[f"{source}_{slug(name)}"])
+        assert [caption.count(text) for text in texts] == [1] * len(texts)
+    assert notes(tables["is-cse_table-1"]) == []
+    written = (rendered[1] / "sscl_table-3.md").read_text(encoding="utf-8")
+    assert "Print selects checkpoints by the average score of the seven transfer tasks" in written
 
 
 def test_the_verdict_is_of_the_cell_that_the_heading_names(all_cells):

@@ -20,6 +20,7 @@ from bench.report.audit import frame, report, write
 from bench.reported import COLUMNS, printed
 from bench.reported.audit import FINDING_KINDS, Finding, findings
 from bench.reported.audit.arithmetic import attainable, items, majority
+from bench.reported.audit.statements import Claim, load_claims
 from bench.utils.errors import UserError
 from tests.support.audit_faults import ALONGSIDE, FAULTS, Tables
 from tests.support.audit_tables import PAPERS, STYLES, consistent, half_up, mean, truncated
@@ -41,8 +42,8 @@ def test_how_much_is_found(found):
     assert order == sorted(order)
     assert Counter(one.kind for one in found) == {
         "average": 12, "rounding": 8, "unattainable": 2, "runs": 14, "chance": 3, "copy": 1,
-        "partial": 1, "shift": 1, "cells": 3, "label": 5, "untrained": 1, "sweep": 1, "split": 1,
-        "text": 2, "difference": 3, "resting": 6,
+        "partial": 1, "shift": 1, "cells": 3, "label": 5, "untrained": 1, "sweep": 1, "mixed": 5,
+        "split": 1, "text": 2, "difference": 3, "resting": 6, "statement": 5,
     }  # fmt: skip
 
 
@@ -137,6 +138,24 @@ KNOWN = [
     ("split", "sscl", "Table 5", [
         ("BERT (dimension=768)", "are printed for dev here and for test in Table 2"),
     ]),
+    ("mixed", "gs-infonce-v1", "Table 3", [("SimCSE (M=0x)", "is quoted from Gao et al. 2021")]),
+    ("mixed", "gs-infonce-v2", "Table 3", [("SimCSE (M=0x)", "runs are GS-InfoNCE (M=0.5x),")]),
+    ("mixed", "sscl", "Table 1", [("SimCSE (12 transformer layers)", "SimCSE (10 transformer")]),
+    ("mixed", "sscl", "Table 6", [("SimCSE (tau=0.05)", "SimCSE (tau=0.01) and SimCSE (tau=0.1)")]),
+    ("mixed", "sscl", "Table 7", [("SimCSE (bs=64)", "runs are SimCSE (bs=128)")]),
+    # Statements in words
+    *(("statement", f"gs-infonce-{version}", "Table 2", [
+        (f"GS-InfoNCE (M=3x), {LARGE}", "5 of 28 comparisons"),
+        ("SimCSE, roberta-large", "STS16 is 81.74 for GS-InfoNCE (M=3x), roberta-large and 81.80"),
+    ]) for version in ("v1", "v2")),
+    *(("statement", f"gs-infonce-{version}", "Table 3", [
+        ("GS-InfoNCE (M=0.5x)", "Avg is 76.96 at M=0.5x and 76.90 at M=1x"),
+        ("GS-InfoNCE (M=8x)", "2 of 7 comparisons"),
+    ]) for version in ("v1", "v2")),
+    ("statement", "sscl", "Table 3", [
+        (f"BERT (cls), {BASE}", "MRPC is 69.62 for SSCL-BERT (cls), bert-base-uncased and 70.13"),
+        (f"BERT (cls), {LARGE}", "3 of 21 comparisons"), (LARGE, "TREC is 88.64"),
+    ]),
     # Figures that the stated measurement cannot give
     ("chance", "sscl", "Table 4", [
         ("BERT", "34.00, below what"), ("SSCL-BERT", "42.10, below what"),
@@ -220,7 +239,7 @@ def test_a_planted_fault_is_found_and_only_it(name):
     tables = Tables(seed=3)
     FAULTS[name](tables)
     kind = name.partition("_")[0]
-    found = findings(tables.numbers)
+    found = findings(tables.numbers, tables.claims)
     assert Counter(one.kind for one in found) == Counter([kind, *ALONGSIDE.get(name, set())])
     assert all(one.source in PAPERS and one.text and one.rows for one in found)
 
@@ -253,6 +272,37 @@ def test_a_setting_that_was_not_tried_says_nothing():
     FAULTS["sweep"](tables)
     tried = tables.at("first", "Table 3", "Own-first", variant="tau=0.05")
     assert findings(tables.numbers[~tried]) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([70, 71, 72, 71], None),
+        ([70, 71, 72, 73], "1 of 3 comparisons say otherwise: Avg is 72.00 at M=2x and 73.00 at"),
+        ([71, 70, 72, 72], "2 of 3 comparisons say otherwise: Avg is 71.00 at M=0.5x and 70.00 at"),
+    ],
+)
+def test_statements_about_a_sweep(values, told):
+    variants = dict(zip(("M=0.5x", "M=1x", "M=2x", "M=10x"), map(float, values), strict=True))
+    rows = [table_of([("x", "A", "Avg", value, "")]) for value in variants.values()]
+    rows = [row.assign(variant=name) for row, name in zip(rows, variants, strict=True)]
+    claim = Claim("x", "Text", "q", "Table 1", parameter="M", rises_to="2x", falls_from="2x")
+    found = findings(pd.concat(rows[::-1]), [claim])  # in any order of print
+    assert [one.kind for one in found] == (["statement"] if told else [])
+    assert all(told in one.text for one in found)
+
+
+def test_every_statement_names_rows_of_its_table():
+    numbers = printed()
+    for claim in load_claims():
+        table = numbers[(numbers["source"] == claim.source) & (numbers["table"] == claim.table)]
+        methods = {*claim.above, *claim.above.values()} | ({claim.method} - {""})
+        assert methods <= set(table["method"])
+        assert claim.quote
+        assert claim.where
+        settings = {claim.rises_to, claim.falls_from} - {""}
+        assert {f"{claim.parameter}={setting}" for setting in settings} <= set(table["variant"])
+        assert bool(claim.above) != bool(settings)
 
 
 def test_own_rows_between_two_prints_of_a_baseline_are_named():
@@ -384,10 +434,10 @@ def test_frame_and_report_hold_every_finding(found):
 
 
 def test_files(found, tmp_path):
-    for path in (tmp_path / "audit.csv", tmp_path / "audit.md"):
+    for path, quote in ((tmp_path / "audit.csv", '""'), (tmp_path / "audit.md", '"')):
         write(found, path)
         text = path.read_text(encoding="utf-8")
-        assert all(one.text.replace('"', '""') in text for one in found)
+        assert all(one.text.replace('"', quote) in text for one in found)
     again = pd.read_csv(tmp_path / "audit.csv", dtype=str, keep_default_na=False)
     pd.testing.assert_frame_equal(again, frame(found))
 

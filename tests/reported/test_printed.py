@@ -23,7 +23,7 @@ from bench.utils.errors import UserError
 def test_nothing_got_lost():
     numbers = printed()
     assert list(numbers.columns) == COLUMNS
-    assert len(numbers) == 967
+    assert len(numbers) == 969
     files = [path for path in FOLDER.glob("*.csv") if path.name.startswith(tuple(SOURCES))]
     assert len(files) == 27
     assert set(numbers["source"]) == set(SOURCES)
@@ -80,7 +80,7 @@ def test_two_versions_of_one_paper_share_their_cells():
 
 def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     numbers = mapped()  # raises unless every row matches exactly one entry
-    assert len(numbers) == 967
+    assert len(numbers) == 969
     assert ((numbers["run"] == "") != (numbers["reason"] == "")).all()
     setting = ~numbers["metric"].isin(MEASURES)
     assert ((numbers["reason"] == "hyper-parameter, not a score") == setting).all()
@@ -110,14 +110,28 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
 def test_released_code_is_judged_on_the_official_setting():
     from bench.registry.methods import method_class
     from bench.runs.resolve import parse
-    from methods.base import Transform
 
     for run in {*mapped()["run"], *mapped()["minus"]} - {""}:
         text, _, setting = run.partition("@")
-        first, *others = (method_class(name) for name, _ in parse(text)[0])
-        added = [one for one in others if not issubclass(one, Transform)]
-        released = first.official is not None and not added
+        parts = (method_class(name) for name, _ in parse(text)[0])
+        released = all(part.official is not None for part in parts)
         assert setting == ("official" if released else "paper"), run
+
+
+@pytest.mark.parametrize("host", ["DCLR", "CARDS"])
+def test_is_cse_is_added_to_the_method_that_it_is_compared_with(host):
+    from bench.runs.resolve import resolve
+
+    table = mapped().query("source == 'is-cse' and table == 'Table 1' and task == 'Avg'")
+    table = table[table["backbone"] == "roberta-large"].set_index(["method", "variant"])["run"]
+    alone, added = table[host, "(ours)"], table[f"IS-CSE+{host}"].item()
+    where = {"backbone_name": "roberta-large", "corpus": "wiki1m", "data": "senteval", "seed": 1}
+    one, both, own = (resolve(text, **where) for text in (alone, added, "is-cse@official"))
+    assert both.recipe == one.recipe
+    assert both.parts[0] == one.parts[0]
+    decided_by_host = {"temperature"}
+    hyper = {key: both.parts[1][2].get(key) for key in own.parts[0][2].keys() - decided_by_host}
+    assert hyper == {key: own.parts[0][2][key] for key in hyper}
 
 
 def test_a_difference_has_two_runs_and_nothing_else_has():
@@ -149,6 +163,7 @@ def test_reasons_are_a_closed_list(tmp_path):
         ({"methd": "GloVe", "reason": reasons[0]}, "did you mean 'method'"),
         ({"method": "GloVe"}, "either 'run' or 'reason'"),
         (good | {"minus": "simcse@official"}, "has 'minus' without 'run'"),
+        (good | {"deviation": "other text"}, "has 'deviation' without 'run'"),
     ]:
         broken.write_text(yaml.safe_dump({"reasons": reasons, "entries": [entry]}))
         with pytest.raises(UserError, match=message):

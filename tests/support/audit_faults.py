@@ -8,6 +8,7 @@ from fractions import Fraction
 import pandas as pd
 
 from bench.datasets.tasks import STS_TASKS
+from bench.reported.audit.statements import Claim
 from tests.support.audit_tables import PAPERS, consistent, mean
 
 Changes = Callable[[dict[str, float]], dict[str, float]]
@@ -18,6 +19,7 @@ class Tables:
 
     def __init__(self, seed: int) -> None:
         self.numbers = consistent(seed)
+        self.claims: list[Claim] = []
         self.print_everywhere("Beta")
 
     def at(self, source: str, table: str, method: str, **more: str) -> pd.Series:
@@ -112,6 +114,29 @@ def plant_split(t: Tables) -> None:
     t.change({"STS-B": own["STS-B"], "Avg": own["Avg"]}, *dev, variant="k=3", average=False)
 
 
+def plant_mixed(t: Tables) -> None:
+    chosen = t.at("first", "Table 3", "Other-first", variant="tau=0.1")
+    t.numbers.loc[chosen, "quoted_from"] = "Somebody 2021 (fourth)"
+
+
+def plant_mixed_with_a_number_that_another_table_quotes(t: Tables) -> None:
+    t.numbers.loc[t.at("first", "Table 3", "Alpha"), "quoted_from"] = ""
+
+
+def plant_statement(t: Tables) -> None:
+    t.claims.append(Claim("second", "Text", "better", "Table 1", above={"Other-second": "Beta"}))
+    beta = _tasks(t.values(*BETA))
+    t.change({task: value + 1 for task, value in beta.items()} | {"STS12": beta["STS12"]}, *OTHER)
+
+
+def plant_statement_of_a_sweep(t: Tables) -> None:
+    row, values = ("first", "Table 3", "Own-first"), {"0.01": -1, "0.1": 1}
+    t.claims.append(Claim("first", "Text", "best", "Table 3", {}, row[2], "tau", "0.05", "0.05"))
+    best = t.values(*row, variant="tau=0.05")["Avg"]
+    for tau, more in values.items():
+        t.change({"Avg": best + more}, *row, average=False, variant=f"tau={tau}")
+
+
 def plant_resting(t: Tables) -> None:
     claim, row = ("Introduction", "Own-third minus Alpha"), ("third", "Table 1", "Own-third")
     large = {"backbone": "large"}
@@ -125,6 +150,7 @@ def plant_resting(t: Tables) -> None:
 ALONGSIDE = {
     "resting": {"average"},
     "cells": {"rounding"},
+    "untrained": {"mixed"},  # the figures with the other batch size are no longer those quoted
     "copy_of_a_row_that_is_quoted_from_elsewhere": {"resting"},
     "partial_of_a_row_that_is_quoted": {"resting"},
 }

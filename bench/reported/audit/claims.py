@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
@@ -9,6 +10,7 @@ from typing import Any
 
 from bench.datasets.tasks import CHINESE_TASKS, STS_TASKS
 from bench.reported.audit.rows import (
+    ANONYMOUS,
     DIFFERENCE,
     Finding,
     Row,
@@ -141,6 +143,60 @@ def _sweep(methods: dict[str, dict[str, Row]], tables: Iterable[Row]) -> Iterato
         text += f"as in {listed(row.table for row in elsewhere)}; "
         text += f"with {usual} {shown(there.cells[task])})"
         yield finding("sweep", [there, here, *elsewhere], text)
+
+
+def _setting(word: str) -> tuple[str, str] | None:
+    """Parameter and value of a word of a variant: `tau=0.05`, `12 transformer layers`."""
+    if named := re.fullmatch(r"(.+?)=(.+)", word):
+        return named[1], named[2]
+    counted = re.fullmatch(r"(\d+) (.+)", word)
+    return (counted[2], counted[1]) if counted else None
+
+
+def _named_source(row: Row, rows: Iterable[Row]) -> str:
+    """Who is quoted: by the row, or by another table of the paper for the same model and numbers;
+    empty if nobody is named."""
+    if row.quoted_from not in ANONYMOUS:
+        return row.quoted_from
+    for other in rows:
+        alike = (other.source, *other.model, other.metric) == (row.source, *row.model, row.metric)
+        shared = row.cells.keys() & other.cells.keys()
+        equal = shared and all(row.cells[task] == other.cells[task] for task in shared)
+        if alike and equal and other.quoted_from not in ANONYMOUS:
+            return other.quoted_from
+    return ""
+
+
+def mixed(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Finding `mixed`: a sweep in which some points are quoted and the others are the paper's own.
+
+    A method at a single setting that no other method has (no noise at all) belongs to the sweep of
+    the others.
+    """
+    tables = [row for row in rows if not row.in_text]
+    groups: dict[tuple[str, ...], dict[str, dict[str, Row]]] = {}
+    for row in tables:
+        for parameter, value in filter(None, map(_setting, sorted(row.words))):
+            place = (row.source, row.table, row.backbone, row.metric, row.split, parameter)
+            groups.setdefault(place, {}).setdefault(row.method, {})[value] = row
+    for (*_, parameter), methods in groups.items():
+        printed = Counter(value for settings in methods.values() for value in settings)
+        ends = {
+            value: row
+            for settings in methods.values()
+            for value, row in settings.items()
+            if len(settings) == printed[value] == 1
+        }
+        for settings in methods.values():
+            points = (ends | settings) if len(settings) > 1 else {}
+            sources = {row: _named_source(row, tables) for row in points.values()}
+            quoted = [row for row, source in sources.items() if source]
+            if quoted and len(quoted) < len(sources):
+                own = [row for row, source in sources.items() if not source]
+                text = f"along {parameter}, {listed(row.who for row in quoted)} is quoted from "
+                text += f"{listed(sources[row] for row in quoted)}; the paper's own runs are "
+                text += listed(f"{row.method} ({row.variant})" for row in own)
+                yield finding("mixed", [*quoted, *own], text)
 
 
 Place = tuple[str, str, str]  # source, table, split
