@@ -8,10 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import TASK_ORDER
 from bench.report.formats import csv, slug, write_table
+from bench.report.order_table import order_text, write_orders
 from bench.reported import SOURCES
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
@@ -178,7 +180,8 @@ def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def render_tables(suite_dir: Path, out: Path) -> None:
-    """Write leaderboards and printed tables in four formats, and `cells.csv`, into `out`.
+    """Write leaderboards, printed tables, `order` and `averages` in four formats, and `cells.csv`,
+    into `out`.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
@@ -189,6 +192,9 @@ def render_tables(suite_dir: Path, out: Path) -> None:
     for name, board in leaderboards(suite).items():
         caption = leaderboard_caption(suite, name, board)
         write_table(out, name, board.drop(columns="run_ids"), shown_leaderboard(board), caption)
+    found = orders(suite, all_cells)
+    write_orders(out, suite, found, all_cells)
     for stem, table in printed_tables(all_cells).items():
-        caption = f"{captioned(suite, table)} {VERDICT_LEGEND}."
+        order = order_text(found, *table.iloc[0][["source", "table"]])
+        caption = f"{captioned(suite, table)} {order}".strip() + f" {VERDICT_LEGEND}."
         write_table(out, stem, table, shown_table(table), caption)
