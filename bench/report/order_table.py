@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -14,9 +14,9 @@ from bench.reported import SOURCES
 from bench.results.suite_results import SuiteResults
 
 ORDER_CAPTION = (
-    "Kendall's tau-b between printed and measured averages, 1 if the order of the rows is that of "
-    "print and -1 if it is reversed, with the 95 % bootstrap interval over the seeds; n: the "
-    "fewest seeds of a trained row"
+    "Kendall's tau-b of printed and measured averages with its 95 % bootstrap interval over the "
+    "seeds: 1 if the order of the rows is that of print, -1 if it is reversed; n: the fewest seeds "
+    "of a trained row"
 )
 AVERAGES_CAPTION = (
     "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
@@ -109,15 +109,37 @@ def shown_averages(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def write_orders(
+class Summary(NamedTuple):
+    """A table over all printed tables: file stem, heading, caption, numbers, and texts."""
+
+    stem: str
+    title: str
+    caption: str
+    numbers: pd.DataFrame
+    shown: pd.DataFrame
+
+    @property
+    def columns(self) -> dict[str, bool]:
+        """The columns of `shown`, and whether they hold plain numbers."""
+        numeric = ("n", "Print", "Best of 5", "CV*")
+        return {name: name in numeric for name in self.shown}
+
+
+def summaries(suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame) -> list[Summary]:
+    """The tables `order` and `averages`, without those that have no rows."""
+    averages = measured_averages(all_cells)
+    tables = [
+        Summary("order", "Order of rows", ORDER_CAPTION, orders, shown_orders(suite, orders)),
+        Summary("averages", "Averages", AVERAGES_CAPTION, averages, shown_averages(averages)),
+    ]
+    return [table for table in tables if len(table.numbers)]
+
+
+def write_summaries(
     out: Path, suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame
 ) -> None:
-    """Write the tables `order` and `averages` in four formats into `out`; none without rows."""
+    """Write the `summaries` in four formats into `out`."""
     remark = suite.remark_on(all_cells["measured_on"])
-    if len(orders):
-        caption = f"Suite {suite.name}: order of the rows. {ORDER_CAPTION}. {remark}".strip()
-        write_table(out, "order", orders, shown_orders(suite, orders), caption)
-    averages = measured_averages(all_cells)
-    if len(averages):
-        caption = f"Suite {suite.name}: {AVERAGES_CAPTION}. {remark}".strip()
-        write_table(out, "averages", averages, shown_averages(averages), caption)
+    for table in summaries(suite, orders, all_cells):
+        caption = f"Suite {suite.name}: {table.caption}. {remark}".strip()
+        write_table(out, table.stem, table.numbers, table.shown, caption)

@@ -13,7 +13,7 @@ from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import TASK_ORDER
 from bench.report.formats import csv, slug, write_table
-from bench.report.order_table import order_text, write_orders
+from bench.report.order_table import order_text, write_summaries
 from bench.reported import SOURCES
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
@@ -193,7 +193,7 @@ def render_tables(suite_dir: Path, out: Path) -> None:
         caption = leaderboard_caption(suite, name, board)
         write_table(out, name, board.drop(columns="run_ids"), shown_leaderboard(board), caption)
     found = orders(suite, all_cells)
-    write_orders(out, suite, found, all_cells)
+    write_summaries(out, suite, found, all_cells)
     for stem, table in printed_tables(all_cells).items():
         order = order_text(found, *table.iloc[0][["source", "table"]])
         caption = f"{captioned(suite, table)} {order}".strip() + f" {VERDICT_LEGEND}."
