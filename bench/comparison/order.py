@@ -49,7 +49,7 @@ def resampled_means(scores: Sequence[float], rng: np.random.Generator, draws: in
     """Means of `draws` bootstrap samples of the seeds of a row.
 
     The deviations from the mean are scaled by sqrt(n / (n - 1)): the variance of the means is then
-    the unbiased s² / n, which matters for a few seeds (Davison and Hinkley 1997, section 2.3).
+    s² / n, where plain resampling gives (n - 1) / n of that, which matters for a few seeds.
     """
     values, n = np.asarray(scores, dtype=np.float64), len(scores)
     if n < 2:

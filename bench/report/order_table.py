@@ -78,7 +78,8 @@ def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
             "tau": _tau(row),
             "Remark": row["remark"],
         })  # fmt: skip
-    return pd.DataFrame(lines)
+    shown = pd.DataFrame(lines)
+    return shown if orders["remark"].any() else shown.drop(columns="Remark", errors="ignore")
 
 
 def measured_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
