@@ -28,33 +28,35 @@ Floats = NDArray[np.float64]
 
 
 def kendall(printed: Floats, measured: Floats) -> Floats:
-    """Kendall's tau-b of one ranking with many; `scipy.stats.kendalltau` for arrays.
+    """Kendall's tau-b of many pairs of rankings; `scipy.stats.kendalltau` for arrays.
 
     Args:
-        printed: m numbers.
+        printed: (m,), or (k, m) for a ranking of its own in each pair.
         measured: (k, m), k rankings of the same rows.
 
     Returns:
         (k,); NaN where all numbers of a side are equal.
     """
-    first, second = np.triu_indices(len(printed), 1)
-    theirs = np.sign(printed[first] - printed[second])
+    first, second = np.triu_indices(measured.shape[1], 1)
+    theirs = np.sign(printed[..., first] - printed[..., second])
     ours = np.sign(measured[:, first] - measured[:, second])
-    untied = np.count_nonzero(theirs) * np.count_nonzero(ours, axis=1)
+    untied = np.count_nonzero(theirs, axis=-1) * np.count_nonzero(ours, axis=1)
     with np.errstate(invalid="ignore"):
-        return ours @ theirs / np.sqrt(untied)
+        return (ours * theirs).sum(axis=1) / np.sqrt(untied)
 
 
-def resampled_means(scores: Sequence[float], rng: np.random.Generator, draws: int) -> Floats:
-    """Means of `draws` bootstrap samples of the seeds of a row.
+def resampled_means(
+    scores: Sequence[float], rng: np.random.Generator, draws: int, size: int | None = None
+) -> Floats:
+    """Means of `draws` bootstrap samples of the seeds of a row, of as many seeds or of `size`.
 
     The deviations from the mean are scaled by sqrt(n / (n - 1)): the variance of the means is then
-    s² / n, where plain resampling gives (n - 1) / n of that, which matters for a few seeds.
+    s² / size, where plain resampling gives (n - 1) / n of that, which matters for a few seeds.
     """
     values, n = np.asarray(scores, dtype=np.float64), len(scores)
     if n < 2:
         return np.full(draws, values.mean())
-    means = values[rng.integers(n, size=(draws, n))].mean(axis=1)
+    means = values[rng.integers(n, size=(draws, size or n))].mean(axis=1)
     return values.mean() + sqrt(n / (n - 1)) * (means - values.mean())
 
 
@@ -76,6 +78,18 @@ def tau_interval(
     # The quantiles are values that tau can take.
     low, high = np.quantile(drawn, (LEVEL / 2, 1 - LEVEL / 2), method="inverted_cdf")
     return float(low), float(high)
+
+
+def expected_tau(ours: Sequence[Sequence[float]], *, draws: int = DRAWS) -> float:
+    """The tau that would be exceeded in 95 % of tables if print were one run of ours in each row.
+
+    One resampled seed of each row takes the place of print. Arguments as in `tau_interval`; NaN if
+    all rows tie.
+    """
+    rng = np.random.default_rng(0)
+    once = np.stack([resampled_means(scores, rng, draws, 1) for scores in ours], axis=1)
+    means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
+    return float(np.quantile(kendall(once, means), LEVEL, method="inverted_cdf"))
 
 
 def row_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
@@ -111,7 +125,7 @@ def _order(group: pd.DataFrame) -> dict[str, Any]:
     """The columns of `orders` that are computed from the rows of one group."""
     seeds = group.loc[~group["deterministic"], "n"]
     tau = float(kendalltau(group["printed"], group["mean"]).statistic)
-    low = high = nan
+    low = high = expected = nan
     if seeds.empty:
         remark = "no row has seeds"
     elif (seeds < FEWEST_SEEDS).any():
@@ -119,9 +133,18 @@ def _order(group: pd.DataFrame) -> dict[str, Any]:
     else:
         remark = ""
         low, high = tau_interval(group["printed"].to_list(), group["ours"].to_list())
+        expected = expected_tau(group["ours"].to_list())
     differ = int((group["verdict"] == "not comparable").sum())
-    numbers = {"rows": len(group), "not_comparable": differ, "tau": tau, "low": low, "high": high}
-    return numbers | {"seeds": seeds.min() if len(seeds) else None, "remark": remark}
+    return {
+        "rows": len(group),
+        "not_comparable": differ,
+        "tau": tau,
+        "low": low,
+        "high": high,
+        "expected": expected,
+        "seeds": seeds.min() if len(seeds) else None,
+        "remark": remark,
+    }
 
 
 def orders(suite: SuiteResults, all_cells: pd.DataFrame) -> pd.DataFrame:
@@ -139,8 +162,9 @@ def orders(suite: SuiteResults, all_cells: pd.DataFrame) -> pd.DataFrame:
         Columns: `source`, `table` (empty for a board), `board` (empty for a table), `backbone`,
         `split`, `metric`; `rows`, how many are ranked, and `not_comparable`, how many of them;
         `tau`, Kendall's tau-b of printed and measured averages, NaN if one side is all ties; `low`,
-        `high`, its 95 % interval, NaN unless every trained row has 3 seeds; `seeds`, the fewest of
-        a trained row; `remark`, why there is no interval.
+        `high`, its 95 % interval, and `expected`, as `expected_tau` returns it, NaN unless every
+        trained row has 3 seeds; `seeds`, the fewest of a trained row; `remark`, why there is no
+        interval.
     """
     rows = row_averages(all_cells)
     ranked = rows[(rows["n"] > 0) & ~rows["verdict"].isin(("not run", "diverged"))]
@@ -150,5 +174,5 @@ def orders(suite: SuiteResults, all_cells: pd.DataFrame) -> pd.DataFrame:
         if len(distinct) >= FEWEST_ROWS:
             found.append(names | _order(distinct))
     columns = ["source", "table", "board", "backbone", "split", "metric", "rows", "not_comparable"]
-    columns += ["tau", "low", "high", "seeds", "remark"]
+    columns += ["tau", "low", "high", "expected", "seeds", "remark"]
     return pd.DataFrame(found, columns=columns).astype({"seeds": "Int64"})

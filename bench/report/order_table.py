@@ -15,8 +15,9 @@ from bench.results.suite_results import SuiteResults
 
 ORDER_CAPTION = (
     "Kendall's tau-b of printed and measured averages with its 95 % bootstrap interval over the "
-    "seeds: 1 if the order of the rows is that of print, -1 if it is reversed; n: the fewest seeds "
-    "of a trained row"
+    "seeds: 1 if the order of the rows is that of print, -1 if it is reversed; expected: what "
+    "95 % of tables would reach if print were one run of ours in each row; n: the fewest seeds of "
+    "a trained row"
 )
 AVERAGES_CAPTION = (
     "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
@@ -61,7 +62,8 @@ def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
     for row in own:
         where = f" on {row['backbone']}" if several else ""
         where += f", {row['split']} set" if len({each["split"] for each in own}) > 1 else ""
-        parts.append(f"tau = {_tau(row)} over {_rows_text(row)}{where}")
+        expected = "" if pd.isna(row["expected"]) else f", expected from {row['expected']:.2f}"
+        parts.append(f"tau = {_tau(row)} over {_rows_text(row)}{where}{expected}")
     return f"Order: {'; '.join(parts)}." if parts else ""
 
 
@@ -76,6 +78,7 @@ def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
             "Rows": _rows_text(row).replace(" rows", ""),
             "n": "–" if pd.isna(row["seeds"]) else str(row["seeds"]),
             "tau": _tau(row),
+            "Expected": _number(row["expected"]),
             "Remark": row["remark"],
         })  # fmt: skip
     shown = pd.DataFrame(lines)
@@ -122,7 +125,7 @@ class Summary(NamedTuple):
     @property
     def columns(self) -> dict[str, bool]:
         """The columns of `shown`, and whether they hold plain numbers."""
-        numeric = ("n", "Print", "Best of 5", "CV*")
+        numeric = ("n", "Expected", "Print", "Best of 5", "CV*")
         return {name: name in numeric for name in self.shown}
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from bench.comparison.order import (
+    expected_tau,
     kendall,
     orders,
     resampled_means,
@@ -23,7 +24,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.report.order_table import order_text, shown_averages, summaries
 from bench.report.tables import render_tables
 from bench.results.suite_results import read_suite
-from tests.oracles.order_coverage import SEEDS, covered
+from tests.oracles.order_coverage import SEEDS, below_expected, covered
 from tests.oracles.verdict_rule import DOCUMENT
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -97,6 +98,18 @@ def test_interval_is_that_of_all_samples(ours):
     assert tau_interval(printed, ours, draws=20_000) == pytest.approx(exact_interval(printed, ours))
 
 
+@pytest.mark.parametrize(
+    ("ours", "tau"),
+    [
+        ([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0], [21.0]], 1.0),  # always in order
+        # One seed of the first row in three is above the second: one of three pairs is reversed.
+        ([[1.0, 2.0, 9.0], [6.0, 6.0, 6.0], [21.0]], 1 / 3),
+    ],
+)
+def test_expected_tau(ours, tau):
+    assert expected_tau(ours) == pytest.approx(tau)
+
+
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=8))
 def test_the_drawn_means_vary_as_a_mean_does(scores):
     assume(np.std(scores) > 0.01)
@@ -112,8 +125,9 @@ def test_the_interval_is_seeded_and_none_where_all_is_tied():
 
 
 @pytest.mark.slow
-def test_documented_coverage():
-    row = " | ".join(f"{100 * covered(4, 1.0, n):.1f}".ljust(7) for n in SEEDS)
+@pytest.mark.parametrize("share", [covered, below_expected])
+def test_documented_rates(share):
+    row = " | ".join(f"{100 * share(4, 1.0, n):.1f}".ljust(7) for n in SEEDS)
     assert f"| 4      | 1              | {row} |" in DOCUMENT.read_text(encoding="utf-8")
 
 
@@ -194,7 +208,7 @@ def test_averages_rank_the_rows_or_else_the_only_task(tmp_path):
 def test_order_in_captions_and_files(tmp_path):
     suite = suite_of(tmp_path, (57, 78, 76), corpus="wiki-mini")
     found = orders(suite, cells(suite))
-    text = "Order: tau = 0.33 [0.33, 0.33] over 3 rows (2 not comparable)."
+    text = "Order: tau = 0.33 [0.33, 0.33] over 3 rows (2 not comparable), expected from 1.00."
     assert order_text(found, *TABLE[:2]) == text
     assert order_text(found, "sscl", "Table 2") == ""
     render_tables(tmp_path, tmp_path / "tables")
