@@ -161,7 +161,8 @@ def _compare(
 
 # Columns of claims and their types, where empty cells would change them.
 _CLAIM = dict.fromkeys((*IDENTITY, "source", "table", "printed_on"), "")
-_CLAIM |= dict.fromkeys(("printed_a", "printed_b", "claimed"), "float")
+_PART = ("part", "part_low", "part_high")
+_CLAIM |= dict.fromkeys(("printed_a", "printed_b", "claimed", *_PART), "float")
 _CLAIM |= {"comparable": "", "seeds_claimed": "Int64"}
 
 # (method, backbone in the suite, task, metric) -> printed scores
@@ -221,6 +222,8 @@ def _claims(
         # printed rows do.
         for b in beside or [{}]:
             claimed = a["value"] - b["value"] if b else None
+            # The seeds that did not diverge would be a biased sample.
+            part = compared.pair.part_of(0.0 if compared.diverged else claimed or 0.0)
             claims.append({name: row[name] for name in IDENTITY} | {
                 "source": a["source"],
                 "table": a["table"],
@@ -230,7 +233,7 @@ def _claims(
                 "claimed": claimed,
                 "comparable": not suite.remark,
                 "seeds_claimed": compared.pair.seeds_for(claimed, level) if claimed else None,
-            })  # fmt: skip
+            } | dict(zip(_PART, part, strict=True)))  # fmt: skip
     # A number of A alone adds nothing if a table prints both.
     return [claim for claim in claims if claim["claimed"] is not None] or claims
 
@@ -301,8 +304,9 @@ def against(
 
         The second has a row for each printed number of a method, with that of the baseline from the
         same table: the columns `IDENTITY`, `source`, `table`, `printed_on` (the backbone),
-        `printed_a`, `printed_b`, `claimed` (their difference), `comparable`, `seeds_claimed` (that
-        would show such a difference).
+        `printed_a`, `printed_b`, `claimed` (their difference), `part` (our difference / `claimed`,
+        NaN if that is 0 or a seed diverged) with its 95 % interval `part_low` to `part_high`,
+        `comparable`, `seeds_claimed` (that would show such a difference).
 
     Raises:
         UserError: a name is unknown, or nothing can be compared.

@@ -119,6 +119,17 @@ class PairedDifferences:
             return nan, nan
         return statistics.wilson_interval(self.improvement, self.n)
 
+    def part_of(self, gain: float) -> tuple[float, float, float]:
+        """The mean difference divided by a printed gain in points, and the ends of its 95 %
+        interval; NaN if the gain is 0, the ends also if not tested.
+
+        The printed gain is taken as it is, without a spread of its own.
+        """
+        if not gain:
+            return nan, nan, nan
+        ends = (self.mean - self.half_width) / gain, (self.mean + self.half_width) / gain
+        return self.mean / gain, min(ends), max(ends)
+
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
         """The number of seeds that would show a mean difference of `gain` points.
 

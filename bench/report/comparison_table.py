@@ -49,7 +49,7 @@ def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     columns = [
         *("Backbone", *_names(frame), "n", "A", "B", "A - B"),
         *("P(A > B)", "p, signs", "p, Holm", "Verdict"),
-        *(("A, print", "B, print", "A - B, print", "Source") if len(claims) else ()),
+        *(("A, print", "B, print", "A - B, print", "Part", "Source") if len(claims) else ()),
     ]
     return pd.DataFrame(lines, columns=columns).fillna("")
 
@@ -67,7 +67,7 @@ def _line(row: dict[str, Any]) -> dict[str, str]:
         "A": score_text(row["mean_a"], row["sd_a"]),
         "B": score_text(row["mean_b"], row["sd_b"]),
         "A - B": f"{row['difference']:+.2f}{interval}" if row["n"] else "–",
-        "P(A > B)": "–" if pd.isna(low) else f"{row['improvement']:.2f} [{low:.2f}, {high:.2f}]",
+        "P(A > B)": "–" if pd.isna(low) else _with_interval(row["improvement"], low, high),
         "p, signs": _p(row["permutation_p"]),
         "p, Holm": _p(row["p_adjusted"]),
         "Verdict": _verdict(row) + reason,
@@ -85,8 +85,15 @@ def _printed(same: pd.DataFrame, *, named: bool) -> dict[str, str]:
         "A, print": score_text(claim["printed_a"], nan),
         "B, print": score_text(claim["printed_b"], nan),
         "A - B, print": gain,
+        "Part": _with_interval(claim["part"], claim["part_low"], claim["part_high"]),
         "Source": source + (f" ({claim['printed_on']})" if named else ""),
     }
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown."""
+    interval = "" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]"
+    return "–" if pd.isna(value) else f"{value:.2f}{interval}"
 
 
 def _method(row: dict[str, Any]) -> str:
@@ -108,8 +115,8 @@ CAPTION = (
     "after Holm's correction, which decides"
 )
 PRINTED_CAPTION = (
-    "; last the printed numbers, their difference, and the number of seeds that would show such a "
-    "difference"
+    "; last the printed numbers, their difference with the number of seeds that would show it, and "
+    "the part of it that comes back, (A - B) / (A - B, print), with its 95 % interval"
 )
 
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
@@ -27,6 +28,7 @@ from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures import board_stem, paper_stems
 from bench.report.hyperparameters import hyperparameter_sections
+from bench.report.order_table import order_text, summaries
 from bench.reported import MEASURES, SOURCES, mapped, printed_text
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import RunResults, SuiteResults
@@ -66,12 +68,16 @@ def context(suite: SuiteResults, scores: str) -> Json:
     for side in (side for entry in entries for side in entry["sides"]):
         side["runs"] = [indices[name] for name in side["runs"]]
     audit = findings()
+    order = orders(suite, all_cells)
+    for section in sections:
+        section["order"] = order_text(order, section["source"], section["name"])
     counts = coverage(coverage_of_numbers(suite, all_cells))
     return {
         "suite": suite,
         "boards": boards,
         "sections": sorted(sections, key=lambda section: not section["measured"]),
         "sources": {source: _paper(source) for source in all_cells["source"].unique()},
+        "summaries": summaries(suite, order, all_cells),
         "verdicts": Counter(all_cells["verdict"]),
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,

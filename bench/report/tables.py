@@ -8,11 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report.best import with_best
 from bench.report.formats import Bold, csv, slug, write_table
 from bench.report.hyperparameters import render_hyperparameters
+from bench.report.order_table import order_text, write_summaries
 from bench.reported import LABEL, SOURCES, printed_names, printed_text
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
@@ -298,8 +300,8 @@ def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def render_tables(suite_dir: Path, out: Path) -> None:
-    """Write leaderboards, printed tables and printed hyper-parameters in four formats, and
-    `cells.csv`, into `out`.
+    """Write leaderboards, printed tables, printed hyper-parameters, `order` and `averages` in four
+    formats, and `cells.csv`, into `out`.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
@@ -310,7 +312,10 @@ def render_tables(suite_dir: Path, out: Path) -> None:
     for name, board in leaderboards(suite).items():
         caption = leaderboard_caption(suite, name, board)
         write_table(out, name, board.drop(columns="run_ids"), shown_leaderboard(board), caption)
+    found = orders(suite, all_cells)
+    write_summaries(out, suite, found, all_cells)
     for stem, table in printed_tables(all_cells).items():
-        caption = captioned(suite, table)
+        order = order_text(found, *table.iloc[0][["source", "table"]])
+        caption = f"{captioned(suite, table)} {order}".strip()
         write_table(out, stem, table, shown_table(table), caption, legend(table))
     render_hyperparameters(out)

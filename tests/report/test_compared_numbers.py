@@ -391,6 +391,19 @@ def test_seeds_that_would_show_the_claim():
     assert row_of(claims[claims["table"] == "Table 1"])["seeds_claimed"] == needed == 4
 
 
+def test_the_part_of_a_printed_gain_that_comes_back():
+    gains = (1.0, 2.0, 3.0)
+    runs = [scored("is-cse", seed, 75.0 + value) for seed, value in enumerate(gains)]
+    runs += [scored("simcse", seed, 75.0) for seed in range(3)]
+    names = ["part", "part_low", "part_high"]
+    found = row_of(against(suite(*runs), "simcse")[1], table="Table 1")
+    low, high = stats.ttest_1samp(gains, 0).confidence_interval(0.95)
+    assert tuple(found[names]) == pytest.approx((2 / 2.05, low / 2.05, high / 2.05))
+    claim = row_of(against(suite(*runs, scored("is-cse", 9, None)), "simcse")[1], table="Table 1")
+    assert claim[names].isna().all()
+    assert claim["claimed"] == found["claimed"]
+
+
 def test_candidates_are_the_plan_in_its_order():
     runs = [*each("sscl simcse", seeds=1), scored("sscl", 2, None)]
     found = candidates(suite(*runs, scored("simcse", 1, 1.0, setting="paper")))

@@ -32,6 +32,7 @@ def test_shown_texts():
         "A - B": "+2.00 ± 2.48", "P(A > B)": "1.00 [0.44, 1.00]", "p, signs": "0.250",
         "p, Holm": "0.074", "Verdict": "? undecided: about 4 seeds would decide",
         "A, print": "78.30", "B, print": "76.25", "A - B, print": "+2.05 (4 seeds)",
+        "Part": "0.98 [-0.24, 2.19]",
         "Source": "is-cse, Table 1",
     }  # fmt: skip
 

@@ -22,9 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench.report.page_data
+from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.report.figures import board_stem
+from bench.report.order_table import order_text, summaries
 from bench.report.page import render_page
 from bench.report.page_data import CURVE, CURVE_POINTS, _commands, curve_columns
 from bench.reported import LABEL, mapped, printed_text
@@ -190,6 +192,19 @@ def test_notes_of_recipes_stand_with_their_tables(page, all_cells):
     text = unescape((page[0] / "index.html").read_text(encoding="utf-8"))
     for note in filter(None, all_cells["note"].unique()):
         assert text.count(note) == 1
+
+
+def test_averages_and_the_order_of_the_rows_are_on_the_page(page, all_cells):
+    out, outline = page
+    suite = read_suite(out.parent)
+    order = orders(suite, all_cells)
+    texts = {text for tag in ("td", "th") for _, text in outline.all(tag)}
+    for table in summaries(suite, order, all_cells):
+        assert texts >= set(table.shown.to_numpy().ravel())
+    assert "averages" in [table.stem for table in summaries(suite, order, all_cells)]
+    notes = " ".join(text for _, text in outline.all("p"))
+    for source, name in all_cells[["source", "table"]].drop_duplicates().to_numpy():
+        assert order_text(order, source, name) in notes
 
 
 def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):

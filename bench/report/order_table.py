@@ -1,0 +1,149 @@
+"""The order of printed rows, and how the averages behind it agree, as tables and as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from bench.comparison.order import row_averages
+from bench.comparison.verdict import VERDICT_SYMBOLS
+from bench.report.formats import write_table
+from bench.reported import SOURCES
+from bench.results.suite_results import SuiteResults
+
+ORDER_CAPTION = (
+    "Kendall's tau-b of printed and measured averages with its 95 % bootstrap interval over the "
+    "seeds: 1 if the order of the rows is that of print, -1 if it is reversed; expected: what "
+    "95 % of tables would reach if print were one run of ours in each row; n: the fewest seeds of "
+    "a trained row"
+)
+AVERAGES_CAPTION = (
+    "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
+    "print and our seeds, 1 if no seed is higher; expected best of five seeds; CV* of print and "
+    "our seeds in percent"
+)
+
+
+def _number(value: float) -> str:
+    return "–" if pd.isna(value) else f"{value:.2f}"
+
+
+def _where(source: str, table: str) -> str:
+    """A printed table with its paper, without the arXiv number."""
+    paper = SOURCES[source].partition(" (")[0] if source else "All papers"
+    return f"{paper}, {table}"
+
+
+def _tau(row: dict[str, Any]) -> str:
+    """`0.71 [0.52, 0.86]`, without the interval if there is none."""
+    interval = "" if pd.isna(row["low"]) else f" [{row['low']:.2f}, {row['high']:.2f}]"
+    return _number(row["tau"]) + interval
+
+
+def _rows_text(row: dict[str, Any]) -> str:
+    """`12 rows`, with how many of them are not comparable."""
+    rows, differ = row["rows"], row["not_comparable"]
+    which = "" if not differ else f" ({'all' if differ == rows else differ} not comparable)"
+    return f"{rows} rows{which}"
+
+
+def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
+    """The order of a printed table as a sentence of its caption; empty if it has none.
+
+    Args:
+        orders: as returned by `bench.comparison.order.orders`.
+        source, table: names of the printed table.
+    """
+    own = orders[(orders["source"] == source) & (orders["table"] == table)].to_dict("records")
+    several = len({row["backbone"] for row in own}) > 1
+    parts = []
+    for row in own:
+        where = f" on {row['backbone']}" if several else ""
+        where += f", {row['split']} set" if len({each["split"] for each in own}) > 1 else ""
+        expected = "" if pd.isna(row["expected"]) else f", expected from {row['expected']:.2f}"
+        parts.append(f"tau = {_tau(row)} over {_rows_text(row)}{where}{expected}")
+    return f"Order: {'; '.join(parts)}." if parts else ""
+
+
+def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
+    """`bench.comparison.order.orders` as texts."""
+    lines = []
+    for row in orders.to_dict("records"):
+        split = f", {row['split']}" if row["split"] == "dev" else ""
+        lines.append({
+            "Table": _where(row["source"], row["table"] or suite.boards[row["board"]].title),
+            "Backbone": row["backbone"] + split,
+            "Rows": _rows_text(row).replace(" rows", ""),
+            "n": "–" if pd.isna(row["seeds"]) else str(row["seeds"]),
+            "tau": _tau(row),
+            "Expected": _number(row["expected"]),
+            "Remark": row["remark"],
+        })  # fmt: skip
+    shown = pd.DataFrame(lines)
+    return shown if orders["remark"].any() else shown.drop(columns="Remark", errors="ignore")
+
+
+def measured_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
+    """The `row_averages` of `cells` that have scores of ours."""
+    rows = row_averages(all_cells)
+    return rows[rows["n"] > 0]
+
+
+def shown_averages(rows: pd.DataFrame) -> pd.DataFrame:
+    """`measured_averages` as texts."""
+    lines = []
+    for row in rows.to_dict("records"):
+        spread = "" if pd.isna(row["sd"]) else f" ± {row['sd']:.2f}"
+        lines.append({
+            "Table": _where(row["source"], row["table"]),
+            "Backbone": row["backbone"],
+            "Method": row["method"],
+            "Variant": row["variant"],
+            "Score": " ".join(filter(None, [row["task"], row["split"]])),
+            "Print": _number(row["printed"]),
+            "Ours": f"{_number(row['mean'])}{spread}",
+            "n": str(row["n"]),
+            "Rank": "–" if pd.isna(row["rank"]) else f"{row['rank']} of {row['n'] + 1}",
+            "Best of 5": _number(row["best_of_five"]),
+            "CV*": _number(row["cv"]),
+            "Verdict": f"{VERDICT_SYMBOLS[row['verdict']]} {row['verdict']}",
+        })  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+class Summary(NamedTuple):
+    """A table over all printed tables: file stem, heading, caption, numbers, and texts."""
+
+    stem: str
+    title: str
+    caption: str
+    numbers: pd.DataFrame
+    shown: pd.DataFrame
+
+    @property
+    def columns(self) -> dict[str, bool]:
+        """The columns of `shown`, and whether they hold plain numbers."""
+        numeric = ("n", "Expected", "Print", "Best of 5", "CV*")
+        return {name: name in numeric for name in self.shown}
+
+
+def summaries(suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame) -> list[Summary]:
+    """The tables `order` and `averages`, without those that have no rows."""
+    averages = measured_averages(all_cells)
+    tables = [
+        Summary("order", "Order of rows", ORDER_CAPTION, orders, shown_orders(suite, orders)),
+        Summary("averages", "Averages", AVERAGES_CAPTION, averages, shown_averages(averages)),
+    ]
+    return [table for table in tables if len(table.numbers)]
+
+
+def write_summaries(
+    out: Path, suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame
+) -> None:
+    """Write the `summaries` in four formats into `out`."""
+    remark = suite.remark_on(all_cells["measured_on"])
+    for table in summaries(suite, orders, all_cells):
+        caption = f"Suite {suite.name}: {table.caption}. {remark}".strip()
+        write_table(out, table.stem, table.numbers, table.shown, caption)

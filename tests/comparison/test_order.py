@@ -1,0 +1,240 @@
+"""The order of printed rows: Kendall's tau and its interval, against brute force."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from math import isnan, nan, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from bench.comparison.order import (
+    expected_tau,
+    kendall,
+    orders,
+    resampled_means,
+    row_averages,
+    tau_interval,
+)
+from bench.comparison.reproduction import cells
+from bench.datasets.tasks import STS_TASKS
+from bench.report.order_table import order_text, shown_averages, summaries
+from bench.report.tables import render_tables
+from bench.results.suite_results import read_suite
+from tests.oracles.order_coverage import SEEDS, below_expected, covered
+from tests.oracles.verdict_rule import DOCUMENT
+from tests.support.synthetic_suite import seeds, write_suite
+
+# --- Kendall's tau-b ---
+
+
+def brute_force(x, y) -> float:
+    """Tau-b by counting pairs."""
+    found = {"same": 0, "other": 0, "x": 0, "y": 0}
+    for (a, b), (c, d) in combinations(zip(x, y, strict=True), 2):
+        if a != c and b != d:
+            found["same" if (a < c) == (b < d) else "other"] += 1
+        found["x"] += a != c
+        found["y"] += b != d
+    untied = sqrt(found["x"] * found["y"])
+    return (found["same"] - found["other"]) / untied if untied else nan
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "tau"),
+    [
+        ((1, 2, 3), (5, 6, 9), 1.0),
+        ((1, 2, 3), (9, 6, 5), -1.0),
+        ((1, 2, 3, 4), (1, 2, 4, 3), 4 / 6),  # one of six pairs is reversed
+        ((1, 1, 2), (1, 2, 3), 2 / sqrt(2 * 3)),  # one tie
+    ],
+)
+def test_known_taus(x, y, tau):
+    assert kendall(np.array(x, float), np.array([y], float))[0] == pytest.approx(tau)
+
+
+RANKS = st.integers(0, 5)
+
+
+@given(st.lists(st.tuples(RANKS, RANKS), min_size=2, max_size=9))
+def test_tau_is_that_of_brute_force_and_of_scipy(pairs):
+    x, y = np.array(pairs, dtype=float).T
+    found = kendall(x, np.stack([y, -y, x]))
+    expected = pytest.approx(brute_force(x, y), nan_ok=True)
+    assert (found[0], -found[1]) == (expected, expected)
+    assert kendalltau(x, y).statistic == expected
+    assert isnan(found[2]) == (len(set(x)) == 1)
+
+
+# --- Bootstrap ---
+
+
+def exact_interval(printed, ours) -> tuple[float, float]:
+    """The interval over all bootstrap samples of all rows, each as likely as the others."""
+
+    def means(scores) -> list[float]:
+        mean, scale = np.mean(scores), sqrt(len(scores) / max(1, len(scores) - 1))
+        samples = product(scores, repeat=len(scores))
+        return [mean + scale * (np.mean(sample) - mean) for sample in samples]
+
+    taus = [brute_force(printed, drawn) for drawn in product(*map(means, ours))]
+    low, high = np.quantile(taus, (0.025, 0.975), method="inverted_cdf")
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        [[1.0, 2.0, 4.0], [3.0, 3.5, 5.0], [5.5]],  # the last row has no seeds
+        [[1.0, 2.0, 3.0], [11.0, 12.0, 13.0], [21.0, 22.0, 23.0]],  # always in order
+        [[3.0], [2.9, 2.95, 3.3], [1.0], [0.8, 1.01, 1.4]],
+    ],
+)
+def test_interval_is_that_of_all_samples(ours):
+    printed = list(range(len(ours)))
+    assert tau_interval(printed, ours, draws=20_000) == pytest.approx(exact_interval(printed, ours))
+
+
+@pytest.mark.parametrize(
+    ("ours", "tau"),
+    [
+        ([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0], [21.0]], 1.0),  # always in order
+        # One seed of the first row in three is above the second: one of three pairs is reversed.
+        ([[1.0, 2.0, 9.0], [6.0, 6.0, 6.0], [21.0]], 1 / 3),
+    ],
+)
+def test_expected_tau(ours, tau):
+    assert expected_tau(ours) == pytest.approx(tau)
+
+
+@given(st.lists(st.floats(0, 100), min_size=2, max_size=8))
+def test_the_drawn_means_vary_as_a_mean_does(scores):
+    assume(np.std(scores) > 0.01)
+    drawn = resampled_means(scores, np.random.default_rng(1), 20_000)
+    assert drawn.mean() == pytest.approx(np.mean(scores), abs=0.05 * np.std(scores))
+    assert drawn.var() == pytest.approx(np.var(scores, ddof=1) / len(scores), rel=0.1)
+
+
+def test_the_interval_is_seeded_and_none_where_all_is_tied():
+    ours = [[1.0, 2.0, 3.0], [1.5, 2.5, 2.6], [2.0, 2.4, 2.2]]
+    assert tau_interval([1, 2, 3], ours) == tau_interval([1, 2, 3], ours)
+    assert all(map(isnan, tau_interval([1, 1, 1], ours)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [covered, below_expected])
+def test_documented_rates(share):
+    row = " | ".join(f"{100 * share(4, 1.0, n):.1f}".ljust(7) for n in SEEDS)
+    assert f"| 4      | 1              | {row} |" in DOCUMENT.read_text(encoding="utf-8")
+
+
+# --- From files to tables ---
+
+# Averages in IS-CSE's Table 1 on bert-base-uncased: 56.80, 76.25 and 78.30.
+ROWS = ("untrained", "simcse", "is-cse")
+TABLE = ("is-cse", "Table 1", "bert-base-uncased")
+
+
+def suite_of(folder, means, *, count: int = 3, more=(), **fields):
+    """A suite with the methods of `ROWS` and these means; the first is untrained."""
+    runs = list(more)
+    for method, mean in zip(ROWS, means, strict=True):
+        values = [mean + step for step in np.linspace(-0.3, 0.3, count)]
+        found = seeds(method, [dict.fromkeys(STS_TASKS, value) for value in values], **fields)
+        if method == "untrained":
+            found = [found[0] | {"seed": None, "setting": "paper"}]
+        runs += found
+    return read_suite(write_suite(folder, runs))
+
+
+def order_of(suite, source, table, backbone):
+    found = orders(suite, cells(suite))
+    found = found[(found[["source", "table", "backbone"]] == [source, table, backbone]).all(axis=1)]
+    assert len(found) <= 1
+    return found.iloc[0] if len(found) else None
+
+
+@pytest.mark.parametrize(
+    ("means", "tau", "low"),
+    [((57, 76, 78), 1.0, 1.0), ((57, 78, 76), 1 / 3, 1 / 3), ((79, 78, 76), -1.0, -1.0)],
+)
+def test_the_order_of_a_table_and_of_a_board(tmp_path, means, tau, low):
+    suite = suite_of(tmp_path, means)
+    for where in (TABLE, ("", "", TABLE[2])):
+        row = order_of(suite, *where)
+        assert (row.rows, row.not_comparable, row.seeds, row.remark) == (3, 0, 3, "")
+        assert (row.tau, row.low, row.high) == pytest.approx((tau, low, low))
+    assert order_of(suite, "sscl", "Table 2", TABLE[2]) is None  # it shares only one row with ours
+
+
+def test_rows_that_diverged_are_left_out(tmp_path):
+    diverged = {"method": "simcse", "seed": 9, "status": "diverged", "reason": "loss is nan"}
+    suite = suite_of(tmp_path, (57, 76, 78), more=[diverged])
+    assert orders(suite, cells(suite)).empty  # two rows are left
+
+
+def test_two_seeds_give_tau_without_an_interval(tmp_path):
+    row = order_of(suite_of(tmp_path, (57, 76, 78), count=2), *TABLE)
+    assert (row.tau, row.seeds, row.remark) == (1.0, 2, "2 rows have fewer than 3 seeds")
+    assert isnan(row.low)
+    assert isnan(row.high)
+
+
+def test_the_same_run_counts_once(tmp_path):
+    """SSCL's Table 7 prints two numbers for the same run of BERT."""
+    bert = {"method": "untrained[pooler=cls_before_pooler]", "setting": "paper", "seed": None}
+    bert["scores"] = dict.fromkeys(STS_TASKS, 30.0)
+    sscl = seeds("sscl", [dict.fromkeys(STS_TASKS, value) for value in (77.0, 78.0, 79.0)])
+    suite = suite_of(tmp_path, (57, 76, 78), more=[bert, *sscl])
+    ranked = row_averages(cells(suite)).query("table == 'Table 7' and n > 0 and source == 'sscl'")
+    assert ranked["run"].value_counts().to_dict() == {
+        "untrained[pooler=cls_before_pooler]@paper": 2, "simcse@official": 1, "sscl@official": 1
+    }  # fmt: skip
+    assert order_of(suite, "sscl", "Table 7", TABLE[2]).rows == 3
+
+
+def test_averages_rank_the_rows_or_else_the_only_task(tmp_path):
+    rows = row_averages(cells(suite_of(tmp_path, (57, 76, 78))))
+    tasks = rows.groupby(["source", "table"])["task"].unique().map(list)
+    assert tasks["is-cse", "Table 4"] == ["Avg"]  # prints STS-B and the average
+    assert tasks["is-cse", "Table 5"] == ["STS-B"]
+    assert ("sscl", "Table 4") not in tasks  # three tasks and no average
+    assert not set(rows["metric"]) - {"spearman", "accuracy"}
+
+
+def test_order_in_captions_and_files(tmp_path):
+    suite = suite_of(tmp_path, (57, 78, 76), corpus="wiki-mini")
+    found = orders(suite, cells(suite))
+    text = "Order: tau = 0.33 [0.33, 0.33] over 3 rows (2 not comparable), expected from 1.00."
+    assert order_text(found, *TABLE[:2]) == text
+    assert order_text(found, "sscl", "Table 2") == ""
+    render_tables(tmp_path, tmp_path / "tables")
+    assert text in (tmp_path / "tables" / "is-cse_table-1.md").read_text(encoding="utf-8")
+    order = (tmp_path / "tables" / "order.md").read_text(encoding="utf-8").splitlines()
+    assert [line.split(" | ")[0] for line in order[4:]] == [
+        "| IS-CSE, Table 1", "| All papers, Spearman x 100 on seven STS tasks"
+    ]  # fmt: skip
+    averages = (tmp_path / "tables" / "averages.md").read_text(encoding="utf-8")
+    line = next(line for line in averages.splitlines() if line.startswith("| IS-CSE, Table 1 |"))
+    assert line.startswith("| IS-CSE, Table 1 | bert-base-uncased | BERT | first-last avg | Avg")
+
+
+def test_averages_show_rank_best_and_cv(tmp_path):
+    rows = row_averages(cells(suite_of(tmp_path, (57, 76, 78), count=5)))
+    shown = shown_averages(rows[rows["run"] == "simcse@official"]).iloc[0]
+    # 76.25 is printed; of 75.70, 75.85, 76.00, 76.15 and 76.30 one is higher.
+    assert shown[["Print", "Ours", "n", "Rank", "Best of 5"]].tolist() == [
+        "76.25", "76.00 ± 0.24", "5", "2 of 6", "76.30"
+    ]  # fmt: skip
+    # 6 numbers, c4(6) = 0.95153
+    values = [76.25, 75.70, 75.85, 76.00, 76.15, 76.30]
+    cv = 25 / 24 * 100 * np.std(values, ddof=1) / 0.95153 / np.mean(values)
+    assert float(shown["CV*"]) == pytest.approx(cv, abs=0.005)
+
+
+def test_a_suite_without_scores_has_no_summaries(tmp_path):
+    suite = read_suite(write_suite(tmp_path, [{"method": "simcse", "seed": 1}]))
+    assert summaries(suite, orders(suite, cells(suite)), cells(suite)) == []

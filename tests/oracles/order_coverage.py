@@ -1,0 +1,67 @@
+"""How often the interval of Kendall's tau contains the tau of the true means, and how often tau is
+below the expected one although print is one more run of each row.
+
+python -m tests.oracles.order_coverage    # writes the tables of docs/statistics.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+from scipy.stats import kendalltau
+
+from bench.comparison.order import expected_tau, tau_interval
+from tests.oracles.verdict_rule import DOCUMENT, Array, replace_tables
+
+SD = 0.84  # of the 50 public averages on bert-base-uncased
+TABLES = 1000
+ROWS, GAPS, SEEDS = (4, 8, 12), (0.3, 1.0, 3.0), (3, 5, 8)
+
+
+def simulated(rows: int, gap: float, n: int, tables: int) -> Iterator[tuple[Array, Array, Array]]:
+    """True means (rows,), printed numbers (rows,) and our seeds (rows, n) of each table.
+
+    True means are uniform and `gap` points apart on average; print and our n seeds are normal
+    draws around them.
+    """
+    rng = np.random.default_rng([rows, int(10 * gap), n])
+    for _ in range(tables):
+        means = rng.uniform(0, gap * rows, rows)
+        yield means, rng.normal(means, SD), rng.normal(means[:, None], SD, (rows, n))
+
+
+def covered(rows: int, gap: float, n: int, tables: int = TABLES) -> float:
+    """Share of tables whose interval contains the tau of print and true means."""
+    hits = 0
+    for means, printed, ours in simulated(rows, gap, n, tables):
+        low, high = tau_interval(printed.tolist(), ours.tolist())
+        hits += low - 1e-9 <= kendalltau(printed, means).statistic <= high + 1e-9
+    return hits / tables
+
+
+def below_expected(rows: int, gap: float, n: int, tables: int = TABLES) -> float:
+    """Share of tables whose tau is below the expected one."""
+    hits = 0
+    for _, printed, ours in simulated(rows, gap, n, tables):
+        tau = kendalltau(printed, ours.mean(axis=1)).statistic
+        hits += tau < expected_tau(ours.tolist()) - 1e-9
+    return hits / tables
+
+
+def table(share: Callable[[int, float, int], float]) -> str:
+    """A share in percent by rows, points apart and seeds, as Markdown."""
+    lines = [
+        {"rows": rows, "points apart": f"{gap:g}"}
+        | {f"n = {n}": f"{100 * share(rows, gap, n):.1f}" for n in SEEDS}
+        for rows in ROWS
+        for gap in GAPS
+    ]
+    return pd.DataFrame(lines).to_markdown(index=False, disable_numparse=True)
+
+
+if __name__ == "__main__":
+    text = DOCUMENT.read_text(encoding="utf-8")
+    new = {"order": table(covered), "expected": table(below_expected)}
+    DOCUMENT.write_text(replace_tables(text, new), encoding="utf-8")
