@@ -101,7 +101,7 @@ def test_tables_and_page_show_it(tmp_path):
     assert lines[2][-2:] == ["76.30 ↑", "↑ higher"]
 
     data = context(read_suite(folder), "scores")["data"]
-    title = f"2109.04321v2), Table 2: SimCSE, {BASE}, Avg test"
+    title = f"2109.04321v2), Table 2: SimCSE-BERT_base, {BASE}, Avg test"
     (entry,) = [entry for entry in data["entries"] if entry["title"].endswith(title)]
     facts = dict(entry["facts"])
     assert facts["Published checkpoint"] == "76.30, ↑ higher: deterministic; tolerance 0.02"
