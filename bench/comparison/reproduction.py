@@ -242,6 +242,21 @@ def _row(
     }
 
 
+def _judged(verdict: Verdict, judged: VerdictInput | None) -> dict[str, Any]:
+    """The columns of `cells` that say how a number was judged."""
+    prediction = judged.prediction if judged else None
+    return {
+        "half_width": prediction.half_width() if prediction else nan,
+        "mean_half_width": judged.mean_half_width(LEVEL) if judged and prediction else nan,
+        "verdict": verdict.kind,
+        "reason": verdict.reason,
+        "seeds": verdict.seeds,
+        "within": verdict.within,
+        "p": verdict.p,
+        "p_adjusted": verdict.p_adjusted,
+    }
+
+
 def cells(suite: SuiteResults) -> pd.DataFrame:
     """One row per printed number that measures something, in the order of print.
 
@@ -291,12 +306,7 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
     questions.answer()
     inputs = {name: each for family in questions.families.values() for name, each in family.items()}
     for row, names in zip(rows, asked, strict=True):
-        verdict, judged = questions.verdicts[names[""]], inputs.get(names[""])
-        prediction = judged.prediction if judged else None
-        row["half_width"] = prediction.half_width() if prediction else nan
-        row["mean_half_width"] = judged.mean_half_width(LEVEL) if judged and prediction else nan
-        row |= {"verdict": verdict.kind, "reason": verdict.reason, "seeds": verdict.seeds}
-        row |= {"within": verdict.within, "p": verdict.p, "p_adjusted": verdict.p_adjusted}
+        row |= _judged(questions.verdicts[names[""]], inputs.get(names[""]))
         for line in ("other", "checkpoint"):
             further = questions.verdicts[names[line]] if line in names else None
             row[f"{line}_verdict"] = further.kind if further else ""
