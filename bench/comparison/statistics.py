@@ -82,6 +82,11 @@ def coefficient_of_variation(scores: Sequence[float]) -> float:
     return (1 + 1 / (4 * n)) * 100 * standard_deviation(scores) / unbiased / abs(mean)
 
 
+def degrees_of_freedom(n: int, prior_sd: float | None) -> int:
+    """Degrees of freedom of `pooled_sd`."""
+    return n - 1 + (0 if prior_sd is None else PRIOR_DF)
+
+
 def pooled_sd(sd: float, n: int, prior_sd: float | None) -> float:
     """Standard deviation of n seeds pooled with the prior; never smaller than `sd` itself."""
     if prior_sd is None:
@@ -101,7 +106,7 @@ class Prediction:
 
     @property
     def df(self) -> int:
-        return self.n - 1 + (0 if self.prior_sd is None else PRIOR_DF)
+        return degrees_of_freedom(self.n, self.prior_sd)
 
     @property
     def scale(self) -> float:
@@ -134,9 +139,12 @@ def predict(scores: Sequence[float], prior_sd: float | None = None) -> Predictio
     return Prediction(fmean(scores), standard_deviation(scores) if n > 1 else 0.0, n, prior_sd)
 
 
-def mean_half_width(sd: float, n: int, level: float = LEVEL) -> float:
+def mean_half_width(
+    sd: float, n: int, level: float = LEVEL, prior_sd: float | None = None
+) -> float:
     """Half the width of the t interval with coverage `1 - level` of a mean of n scores."""
-    return t_quantile(n - 1, 1 - level / 2) * sd / sqrt(n)
+    quantile = t_quantile(degrees_of_freedom(n, prior_sd), 1 - level / 2)
+    return quantile * pooled_sd(sd, n, prior_sd) / sqrt(n)
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:

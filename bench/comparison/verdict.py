@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf
 from statistics import fmean
 from typing import Literal
 
@@ -15,15 +15,13 @@ from bench.comparison.statistics import (
     FEWEST_SEEDS,
     LEVEL,
     MOST_SEEDS,
-    PRIOR_DF,
     ROUNDING,
     Prediction,
     fewest_seeds,
     holm,
-    pooled_sd,
+    mean_half_width,
     predict,
     standard_deviation,
-    t_quantile,
 )
 
 Kind = Literal[
@@ -171,10 +169,8 @@ class VerdictInput:
             level: two-sided.
             n: as if there were n seeds with the same spread.
         """
-        n = n or len(self.ours)
-        df = n - 1 + (0 if self.prior_sd is None else PRIOR_DF)
         sd = standard_deviation(self.ours) if len(self.ours) > 1 else self.prior_sd or 0.0
-        return t_quantile(df, 1 - level / 2) * pooled_sd(sd, n, self.prior_sd) / sqrt(n)
+        return mean_half_width(sd, n or len(self.ours), level, self.prior_sd)
 
     def within(self, n: int | None = None) -> bool | None:
         """Whether our mean is within the tolerance of print; None while that is undecided.
@@ -205,9 +201,9 @@ class VerdictInput:
     def p_value(self) -> float | None:
         """Probability that one run of ours differs from our mean as much as print does, or is above
         a printed bound; None where nothing is tested."""
-        if not self.prediction:
+        if not (prediction := self.prediction):
             return None
-        p = self.prediction.p_value(self.printed)
+        p = prediction.p_value(self.printed)
         return p if not self.above else p / 2 if self.distance > 0 else 1 - p / 2
 
 
@@ -280,9 +276,7 @@ def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
         family: each number once. Those that were not run, diverged or are not comparable must be
             left out: they need no test.
     """
-    p_values = {
-        place: cell.p_value for place, cell in enumerate(family) if cell.p_value is not None
-    }
+    p_values = {place: p for place, cell in enumerate(family) if (p := cell.p_value) is not None}
     adjusted: dict[int, float] = {}
     for average, correct in ((True, holm), (False, false_discovery_control)):
         tested = {place: p for place, p in p_values.items() if family[place].average is average}
