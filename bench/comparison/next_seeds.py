@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bench.comparison.reproduction import cells, select
+from bench.comparison.reproduction import cells, key_of, select
 from bench.comparison.statistics import MOST_SEEDS
 from bench.registry.backbones import backbone
-from bench.reported import MEASURES
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations
 from bench.runs.config import Planned, mode_of
@@ -123,7 +122,7 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> frozenset[SeededRun]:
         suite: the suite.
         cell: a row of `open_questions` whose `seeds` is a number.
     """
-    key = (cell.task, cell.ours_split, MEASURES[cell.metric][0])
+    key = key_of(cell)
     planned, scored = {}, {}
     for text in filter(None, (cell.run, cell.minus)):
         runs = [

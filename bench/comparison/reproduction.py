@@ -152,26 +152,40 @@ class _Questions:
 
     def __init__(self) -> None:
         self.verdicts: dict[tuple[Any, ...], Verdict] = {}
-        self.families: dict[str, dict[tuple[Any, ...], VerdictInput]] = {}
+        self.inputs: dict[tuple[Any, ...], VerdictInput] = {}  # of those that need a test
+        self.families: dict[str, list[tuple[Any, ...]]] = {}  # their names, by family
 
     def ask(self, family: str, number: Mapping[str, Any], ours: _OurScores) -> tuple[Any, ...]:
         """Return the name of a question about a row of `mapped`."""
         printed, reason, deviation = number["value"], number["reason"], number["deviation"]
         ids = tuple(tuple(run.plan["id"] for run in side) for side in ours.sides)
         question = (printed, *ids, ours.key, ours.sign, ours.backbone, reason, deviation)
-        if question in self.verdicts or any(question in known for known in self.families.values()):
+        if question in self.verdicts or question in self.inputs:
             return question
         settled = Verdict("not run", reason) if reason else _without_test(ours, deviation)
         if settled:
             self.verdicts[question] = settled
         else:
-            self.families.setdefault(family, {})[question] = _verdict_input(number, ours)
+            self.inputs[question] = _verdict_input(number, ours)
+            self.families.setdefault(family, []).append(question)
         return question
 
     def answer(self) -> None:
         """Judge each family."""
         for family in self.families.values():
-            self.verdicts |= zip(family, verdicts(list(family.values())), strict=True)
+            judged = verdicts([self.inputs[question] for question in family])
+            self.verdicts |= zip(family, judged, strict=True)
+
+
+def _measure(number: Mapping[str, Any]) -> tuple[Key, int]:
+    """The key of our scores of a row of `mapped`, and their sign."""
+    metric, sign = MEASURES[number["metric"]]
+    return (number["task"], number["suite_split"] or number["split"], metric), sign
+
+
+def key_of(cell: Any) -> Key:
+    """The key of our scores of a row of `cells`."""
+    return cell.task, cell.ours_split, MEASURES[cell.metric][0]
 
 
 def _sides(
@@ -179,8 +193,7 @@ def _sides(
 ) -> tuple[_OurScores, _OurScores]:
     """Our scores of a printed number, and those of the method's other setting."""
     backbone = number["suite_backbone"] or number["backbone"]
-    metric, sign = MEASURES[number["metric"]]
-    key = (number["task"], number["suite_split"] or number["split"], metric)
+    key, sign = _measure(number)
     run, minus = number["run"], number["minus"]
     subtracted = runs_of(minus, backbone) if minus else None
     # A method with a single setting, such as an untrained encoder, is subtracted from both.
@@ -197,8 +210,7 @@ def _checkpoint(
     """The scores of the published checkpoint that print quotes; None if it quotes none."""
     if not number["checkpoint"]:
         return None
-    metric, sign = MEASURES[number["metric"]]
-    key = (number["task"], number["suite_split"] or number["split"], metric)
+    key, sign = _measure(number)
     name = NO_BACKBONE.name  # a checkpoint brings its own
     return _OurScores(runs_of(number["checkpoint"], name), None, key, sign, name)
 
@@ -304,9 +316,8 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         )
 
     questions.answer()
-    inputs = {name: each for family in questions.families.values() for name, each in family.items()}
     for row, names in zip(rows, asked, strict=True):
-        row |= _judged(questions.verdicts[names[""]], inputs.get(names[""]))
+        row |= _judged(questions.verdicts[names[""]], questions.inputs.get(names[""]))
         for line in ("other", "checkpoint"):
             further = questions.verdicts[names[line]] if line in names else None
             row[f"{line}_verdict"] = further.kind if further else ""

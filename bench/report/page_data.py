@@ -18,10 +18,9 @@ from urllib.parse import quote
 import pandas as pd
 
 from bench.comparison.order import orders
-from bench.comparison.reproduction import cells, select
+from bench.comparison.reproduction import cells, key_of, select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
-from bench.datasets.tasks import average_of_all
 from bench.registry.backbones import NO_BACKBONE
 from bench.report import tables
 from bench.report.comparison_table import comparison_stem
@@ -58,7 +57,8 @@ def context(suite: SuiteResults, scores: str) -> Json:
     entries: list[Json] = []
     origins: list[Facts] = []
     # `cells` has the rows of `mapped` that measure something, in the same order.
-    recipes = mapped().query("metric in @MEASURES")[["suite_backbone", "suite_split"]]
+    numbers = mapped()
+    recipes = numbers.loc[numbers["metric"].isin(MEASURES), ["suite_backbone"]]
     printed = tables.printed_tables(all_cells.join(recipes.reset_index(drop=True)))
     own = tables.leaderboards(suite)
     boards = [_board(suite, name, board, entries) for name, board in own.items()]
@@ -197,11 +197,10 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
     tasks = ["Avg", *about.tasks] if len(about.tasks) > 1 else list(about.tasks)
     texts = ["setting", "backbone", *(["corpus"] if tables.several_corpora(board) else [])]
     by_id = {run.plan["id"]: run for run in suite.runs}
-    keys = [(task, "test", about.metric) for task in about.tasks]
     rows = []
     for row in board.to_dict("records"):
         runs = [by_id[run_id] for run_id in row["run_ids"]]
-        averages = [average_of_all([run.scores.get(key) for key in keys]) for run in runs]
+        averages = [run.points(about, "Avg") for run in runs]
         counts = {task: tables.seeds_text(row[f"{task} n"], row["n"]) for task in tasks}
         facts = [("Run", f"{row['method']}@{row['setting']}")]
         for task in tasks:
@@ -293,9 +292,9 @@ def _sides(suite: SuiteResults, cell: Any) -> list[Json]:
 
     Args:
         suite: the suite.
-        cell: a row of `cells` with `suite_backbone` and `suite_split` of its recipe.
+        cell: a row of `cells` with the `suite_backbone` of its recipe.
     """
-    key = (cell.task, cell.suite_split or cell.split, MEASURES[cell.metric][0])
+    key = key_of(cell)
     texts = [text for text in (cell.run, cell.minus) if text]
     if cell.other_n:
         texts += [f"{text.partition('@')[0]}@{cell.other_setting}" for text in texts]
