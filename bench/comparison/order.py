@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from bench.comparison.statistics import FEWEST_SEEDS, LEVEL
+from bench.reported import SCORES
 from bench.results.suite_results import SuiteResults
 
 FEWEST_ROWS = 3  # two rows have one order or the other
@@ -98,7 +99,7 @@ def row_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
 
     `all_cells` is `reproduction.cells` of a suite.
     """
-    scores = all_cells[all_cells["metric"].isin(("spearman", "accuracy"))]
+    scores = all_cells[all_cells["metric"].isin(SCORES)]
 
     def overall(tasks: pd.Series) -> str:
         return "Avg" if (tasks == "Avg").any() else tasks.iloc[0] if tasks.nunique() == 1 else ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-# Scores, of which more is better. A difference or a step has no best value.
-_SCORES = ("spearman", "accuracy")
+from bench.reported import SCORES
 
 
 def with_best(table: pd.DataFrame, lines: pd.Series | None = None) -> pd.DataFrame:
@@ -21,7 +20,7 @@ def with_best(table: pd.DataFrame, lines: pd.Series | None = None) -> pd.DataFra
     """
     keys = [table[name] for name in ("backbone", "task", "split", "metric")]
     keys += [] if lines is None else [lines]
-    scores = table["metric"].isin(_SCORES)
+    scores = table["metric"].isin(SCORES)  # a difference or a step has no best value
     means = table["mean"].where(table["verdict"] != "diverged").round(2)
     best = {}
     for name, values in {"best_printed": table["printed"], "best_ours": means}.items():

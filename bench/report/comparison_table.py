@@ -11,8 +11,7 @@ import pandas as pd
 
 from bench.comparison.against_baseline import IDENTITY, against
 from bench.comparison.paired import COMPARISON_SYMBOLS
-from bench.report.formats import csv, markdown, write_table
-from bench.report.tables import score_text
+from bench.report.formats import csv, markdown, score_text, with_interval, write_table
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
@@ -67,7 +66,7 @@ def _line(row: dict[str, Any]) -> dict[str, str]:
         "A": score_text(row["mean_a"], row["sd_a"]),
         "B": score_text(row["mean_b"], row["sd_b"]),
         "A - B": f"{row['difference']:+.2f}{interval}" if row["n"] else "–",
-        "P(A > B)": "–" if pd.isna(low) else _with_interval(row["improvement"], low, high),
+        "P(A > B)": "–" if pd.isna(low) else with_interval(row["improvement"], low, high),
         "p, signs": _p(row["permutation_p"]),
         "p, Holm": _p(row["p_adjusted"]),
         "Verdict": _verdict(row) + reason,
@@ -85,15 +84,9 @@ def _printed(same: pd.DataFrame, *, named: bool) -> dict[str, str]:
         "A, print": score_text(claim["printed_a"], nan),
         "B, print": score_text(claim["printed_b"], nan),
         "A - B, print": gain,
-        "Part": _with_interval(claim["part"], claim["part_low"], claim["part_high"]),
+        "Part": with_interval(claim["part"], claim["part_low"], claim["part_high"]),
         "Source": source + (f" ({claim['printed_on']})" if named else ""),
     }
-
-
-def _with_interval(value: float, low: float, high: float) -> str:
-    """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown."""
-    interval = "" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]"
-    return "–" if pd.isna(value) else f"{value:.2f}{interval}"
 
 
 def _method(row: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,19 @@ TEMPLATES = Path(__file__).parent / "templates"
 def holds_numbers(column: str) -> bool:
     """Whether a column holds scores or counts, which are right-aligned."""
     return column in TASK_ORDER or column == "n" or is_described(column) or is_probing(column)
+
+
+def score_text(mean: float, sd: float, digits: int = 2) -> str:
+    """`75.11 ± 0.84`; without an sd (NaN) `75.11`, without a mean a dash."""
+    if pd.isna(mean):
+        return "–"
+    return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown (NaN)."""
+    interval = "" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]"
+    return score_text(value, nan) + interval
 
 
 # A number with its spread, its count of seeds and the symbol of its verdict, or only the symbol.

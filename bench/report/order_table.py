@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +10,8 @@ import pandas as pd
 
 from bench.comparison.order import row_averages
 from bench.comparison.verdict import VERDICT_SYMBOLS
-from bench.report.formats import write_table
-from bench.reported import SOURCES
+from bench.report.formats import score_text, with_interval, write_table
+from bench.reported import paper_name
 from bench.results.suite_results import SuiteResults
 
 ORDER_CAPTION = (
@@ -26,20 +27,14 @@ AVERAGES_CAPTION = (
 )
 
 
-def _number(value: float) -> str:
-    return "–" if pd.isna(value) else f"{value:.2f}"
-
-
 def _where(source: str, table: str) -> str:
     """A printed table with its paper, without the arXiv number."""
-    paper = SOURCES[source].partition(" (")[0] if source else "All papers"
-    return f"{paper}, {table}"
+    return f"{paper_name(source) if source else 'All papers'}, {table}"
 
 
 def _tau(row: dict[str, Any]) -> str:
     """`0.71 [0.52, 0.86]`, without the interval if there is none."""
-    interval = "" if pd.isna(row["low"]) else f" [{row['low']:.2f}, {row['high']:.2f}]"
-    return _number(row["tau"]) + interval
+    return with_interval(row["tau"], row["low"], row["high"])
 
 
 def _rows_text(row: dict[str, Any]) -> str:
@@ -78,7 +73,7 @@ def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
             "Rows": _rows_text(row).replace(" rows", ""),
             "n": "–" if pd.isna(row["seeds"]) else str(row["seeds"]),
             "tau": _tau(row),
-            "Expected": _number(row["expected"]),
+            "Expected": score_text(row["expected"], nan),
             "Remark": row["remark"],
         })  # fmt: skip
     shown = pd.DataFrame(lines)
@@ -95,19 +90,18 @@ def shown_averages(rows: pd.DataFrame) -> pd.DataFrame:
     """`measured_averages` as texts."""
     lines = []
     for row in rows.to_dict("records"):
-        spread = "" if pd.isna(row["sd"]) else f" ± {row['sd']:.2f}"
         lines.append({
             "Table": _where(row["source"], row["table"]),
             "Backbone": row["backbone"],
             "Method": row["method"],
             "Variant": row["variant"],
             "Score": " ".join(filter(None, [row["task"], row["split"]])),
-            "Print": _number(row["printed"]),
-            "Ours": f"{_number(row['mean'])}{spread}",
+            "Print": score_text(row["printed"], nan),
+            "Ours": score_text(row["mean"], row["sd"]),
             "n": str(row["n"]),
             "Rank": "–" if pd.isna(row["rank"]) else f"{row['rank']} of {row['n'] + 1}",
-            "Best of 5": _number(row["best_of_five"]),
-            "CV*": _number(row["cv"]),
+            "Best of 5": score_text(row["best_of_five"], nan),
+            "CV*": score_text(row["cv"], nan),
             "Verdict": f"{VERDICT_SYMBOLS[row['verdict']]} {row['verdict']}",
         })  # fmt: skip
     return pd.DataFrame(lines)

@@ -26,9 +26,10 @@ from bench.report import tables
 from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures import board_stem, paper_stems
+from bench.report.formats import score_text
 from bench.report.hyperparameters import hyperparameter_sections
 from bench.report.order_table import order_text, summaries
-from bench.reported import MEASURES, SOURCES, mapped, printed_text
+from bench.reported import MEASURES, SOURCES, mapped, paper_name, printed_text
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
@@ -76,7 +77,7 @@ def context(suite: SuiteResults, scores: str) -> Json:
         "suite": suite,
         "boards": boards,
         "sections": sorted(sections, key=lambda section: not section["measured"]),
-        "sources": {source: _paper(source) for source in all_cells["source"].unique()},
+        "sources": {source: paper_name(source) for source in all_cells["source"].unique()},
         "summaries": summaries(suite, order, all_cells),
         "verdicts": Counter(all_cells["verdict"]),
         "symbols": VERDICT_SYMBOLS,
@@ -93,7 +94,7 @@ def context(suite: SuiteResults, scores: str) -> Json:
         "analyses": _analyses(suite),
         "provenance": _provenance(suite),
         "hyperparameters": hyperparameter_sections(),
-        "paper": _paper,
+        "paper": paper_name,
         "data": {
             "runs": runs,
             "origins": origins,
@@ -116,11 +117,6 @@ def _commands(suite: str) -> Json:
         "workflow": f"snakemake --configfile {file} --cores 4",
         "scores": shlex.quote(f"results/{suite}/scores/"),
     }
-
-
-def _paper(source: str) -> str:
-    """A paper's short name, without its arXiv number."""
-    return SOURCES[source].partition(" (")[0]
 
 
 # --- Runs ---
@@ -204,7 +200,7 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
         counts = {task: tables.seeds_text(row[f"{task} n"], row["n"]) for task in tasks}
         facts = [("Run", f"{row['method']}@{row['setting']}")]
         for task in tasks:
-            text = tables.score_text(row[task], row[f"{task} sd"])
+            text = score_text(row[task], row[f"{task} sd"])
             facts.append((task, text + counts[task]))
         title = f"{row['label']}, {row['setting']}, {row['backbone']}"
         number = _add_entry(entries, title, facts, [_side("Runs", runs, averages)])
@@ -230,7 +226,7 @@ def _score(mean: float, sd: float, seeds: str) -> dict[str, str]:
     """A cell of a leaderboard; `value` is what it is sorted by."""
     return {
         "value": "" if pd.isna(mean) else f"{mean:.{SCORE_DIGITS}f}",
-        "mean": tables.score_text(mean, nan),
+        "mean": score_text(mean, nan),
         "sd": "" if pd.isna(sd) else f"{sd:.2f}",
         "seeds": seeds.strip(),
     }
@@ -248,7 +244,7 @@ def _facts(cell: Any) -> Facts:
     facts = [("Printed", f"{printed_text(cell)}{quoted}")]
     if cell.n:
         gap = f"{cell.difference:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
-        facts.append(("Ours", f"{tables.score_text(cell.mean, cell.sd, digits)}, n = {cell.n}"))
+        facts.append(("Ours", f"{score_text(cell.mean, cell.sd, digits)}, n = {cell.n}"))
         facts.append(("Ours - printed", gap))
     if pd.notna(cell.half_width):
         answer = {True: "yes", False: "no"}.get(cell.within, "undecided")
@@ -274,7 +270,7 @@ def _facts(cell: Any) -> Facts:
     if cell.run:
         facts.append(("Compared with", cell.run + (f" minus {cell.minus}" if cell.minus else "")))
     if cell.other_n:
-        ours = f"{tables.score_text(cell.other_mean, cell.other_sd, digits)}, n = {cell.other_n}"
+        ours = f"{score_text(cell.other_mean, cell.other_sd, digits)}, n = {cell.other_n}"
         if cell.other_verdict:
             ours += f": {VERDICT_SYMBOLS[cell.other_verdict]} {cell.other_verdict}"
         facts.append((f"Ours, {cell.other_setting} settings", ours))
@@ -327,7 +323,7 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
                 "printed": printed_text(cell),
                 "best_printed": cell.best_printed,
                 "best_ours": cell.best_ours,
-                "ours": tables.score_text(cell.mean, cell.sd, digits) if cell.n else "",
+                "ours": score_text(cell.mean, cell.sd, digits) if cell.n else "",
                 "verdict": cell.verdict,
             }
         rows.append(
@@ -342,7 +338,7 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
         "stem": stem,
         "source": source,
         "name": name,
-        "title": f"{_paper(source)}, {name}",
+        "title": f"{paper_name(source)}, {name}",
         "metric": " and ".join(tables.METRICS[metric] for metric in table["metric"].unique()),
         "notes": tables.notes(table),
         "tasks": tasks,

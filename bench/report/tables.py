@@ -12,7 +12,7 @@ from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report.best import with_best
-from bench.report.formats import Bold, csv, slug, write_table
+from bench.report.formats import Bold, csv, score_text, slug, write_table
 from bench.report.hyperparameters import render_hyperparameters
 from bench.report.order_table import order_text, write_summaries
 from bench.reported import LABEL, SOURCES, printed_names, printed_text
@@ -32,13 +32,6 @@ METRICS = {
     "layer_similarity_above": "cosine of neighbouring layers (print states a lower bound)",
     "token_similarity_above": "cosine of tokens in percent (print states a lower bound)",
 }
-
-
-def score_text(mean: float, sd: float, digits: int = 2) -> str:
-    """`75.11 ± 0.84`; without an sd (NaN) `75.11`, without a mean a dash."""
-    if pd.isna(mean):
-        return "–"
-    return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
 def seeds_text(count: int, of: int) -> str:
@@ -128,8 +121,7 @@ def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dic
     verdict = f"{VERDICT_SYMBOLS[last.verdict]} {last.verdict}"
     if last.verdict in ("not run", "inconclusive", "diverged"):
         verdict += f": {last.reason}"
-    source = filter(None, ["printed", origin(cell.quoted_from for cell in row.values())])
-    lines = [head | {"Line": ", ".join(source), "Verdict": "" if scored else verdict}]
+    lines = [head | {"Line": _print_line(row), "Verdict": "" if scored else verdict}]
     lines[0] |= {task: printed_score(cell) for task, cell in cells}
     if scored:
         ours = {"Line": f"ours, {last.run.partition('@')[2]}, n = {last.n}", "Verdict": verdict}
@@ -141,6 +133,12 @@ def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dic
         other = {"Line": line, "Verdict": verdict}
         lines.append(other | {task: _other_score(cell) for task, cell in cells})
     return lines + _checkpoint_line(row, last)
+
+
+def _print_line(row: dict[str, Any]) -> str:
+    """The name of the line with the printed numbers, which says whether they are quoted."""
+    parts = ["printed", origin(cell.quoted_from for cell in row.values())]
+    return ", ".join(filter(None, parts))
 
 
 def _checkpoint_line(row: dict[str, Any], last: Any) -> list[dict[str, str]]:
@@ -215,8 +213,7 @@ def _grid_lines(head: dict[str, str], row: dict[str, Any]) -> list[dict[str, str
     """The lines of one line of a sweep (cells by variant): print, ours, ours in the other setting,
     and those of the published checkpoint."""
     n, other_n = (max(getattr(cell, name) for cell in row.values()) for name in ("n", "other_n"))
-    source = filter(None, ["printed", origin(cell.quoted_from for cell in row.values())])
-    line = head | {"Line": ", ".join(source)}
+    line = head | {"Line": _print_line(row)}
     lines = [line | {value: printed_score(cell) for value, cell in row.items()}]
     checkpoint = _checkpoint_line(row, [*row.values()][-1])
     if not n and all(cell.verdict == "not run" for cell in row.values()):

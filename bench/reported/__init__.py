@@ -46,6 +46,7 @@ MEASURES = {
     "layer_similarity_above": ("layer_similarity", 1),
     "token_similarity_above": ("token_similarity", 1),
 }
+SCORES = ("spearman", "accuracy")  # metrics of scores, of which more is better
 BOUND = "_above"  # suffix of the metric of a number that print states as a lower bound
 
 SOURCES = {
@@ -55,6 +56,11 @@ SOURCES = {
     "sscl": "SSCL (arXiv 2305.06154)",
     "simcse-zh-noise": "Chinese reproduction of SimCSE with discrete noise",
 }
+
+
+def paper_name(source: str) -> str:
+    """A paper's short name, without its arXiv number."""
+    return SOURCES[source].partition(" (")[0]
 
 
 def _once(read: Callable[[], pd.DataFrame]) -> Callable[[], pd.DataFrame]:

@@ -15,7 +15,7 @@ from bench.comparison.against_baseline import against
 from bench.comparison.reproduction import cells, leaderboard
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
-from bench.report.formats import html, latex, markdown, slug
+from bench.report.formats import html, latex, markdown, score_text, slug
 from bench.report.page import render_page
 from bench.report.tables import (
     captioned,
@@ -24,7 +24,6 @@ from bench.report.tables import (
     printed_tables,
     render_tables,
     row_name,
-    score_text,
     shown_leaderboard,
     shown_table,
 )

@@ -15,7 +15,8 @@ from bench.datasets.tasks import AVERAGED
 from bench.report.figures import style
 from bench.report.figures.labels import with_stand_ins
 from bench.report.figures.rows import aside, panels, zoom
-from bench.report.tables import printed_tables, row_name, score_text
+from bench.report.formats import score_text
+from bench.report.tables import printed_tables, row_name
 from bench.reported import SOURCES
 from bench.results.suite_results import SuiteResults
 

@@ -11,9 +11,8 @@ from functools import cached_property
 
 import pandas as pd
 
-from bench.reported import COLUMNS
+from bench.reported import COLUMNS, SCORES
 
-SCORES = ("spearman", "accuracy")  # metrics of printed scores
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
 ANONYMOUS = ("", "unknown")  # values of quoted_from: the paper's own result, or an unnamed source
 
