@@ -224,7 +224,7 @@ def test_a_killed_worker_is_retried_and_goes_on(
         assert re.fullmatch(told, said.splitlines()[-1])
     finally:
         os.kill(worker, signal.SIGKILL)
-    said, _ = workflow.communicate(timeout=200)
+    said, _ = workflow.communicate(timeout=900)
     assert workflow.returncode == 0, said
     assert "Trying to restart" in said
     log = (tmp_path / "results" / "tiny" / "logs" / "train" / f"{run.id}.log").read_text()

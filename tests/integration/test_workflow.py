@@ -39,7 +39,7 @@ def snakemake(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
         env={**inherited, **environment},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,  # for a hang; a minute is usual, ten under other load
     )
 
 

@@ -73,7 +73,7 @@ def collected(results: Path, *options: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"SENTBENCH_RESULTS": str(results)}
     return subprocess.run(
         [*command, "tests/reported/test_cells.py"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
 
 
