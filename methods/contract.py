@@ -26,7 +26,10 @@ Table = Mapping[str, Mapping[str, Any]]
 
 # Poolings of a backbone's hidden states (docs/methods.md#vectors, #untrained);
 # `bench.models.encoder` implements them.
-POOLERS = ("cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last")
+POOLERS = (
+    "cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
+    "avg_embedding_last",
+)  # fmt: skip
 
 # Metadata of hyper-parameters: named in a run's label; set by the method written first only; added
 # later, so not part of a run's identity at its default.

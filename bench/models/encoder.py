@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from bench.models.packed_forward import Batch, States, Work, forward, pooler_output
-from bench.models.poolers import FIRST_ONLY, POOLERS, check_pooler
+from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS, check_pooler
 from bench.models.token_cache import tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input
+from bench.utils.errors import UserError
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
@@ -82,12 +83,17 @@ class TransformerEncoder:
             work: counts the FLOP of `encode`.
 
         Raises:
-            UserError: the pooler is unknown, or the tokenizer has no valid `model_max_length`.
+            UserError: the pooler is unknown or needs more positions than the model has, or the
+                tokenizer has no valid `model_max_length`.
         """
         check_pooler(pooler)
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self._cached_tokens, self._work = {} if cached_tokens is None else cached_tokens, work
-        self._limit = longest_input(model, tokenizer)
+        self._positions, longest = POSITIONS.get(pooler), longest_input(model, tokenizer)
+        self._limit = self._positions or longest
+        if self._limit > longest:
+            what = f"pooler '{pooler}' needs {self._limit} positions, this model has {longest}"
+            raise UserError(f"{what}; choose another pooler")
 
     @property
     def identity(self) -> str:
@@ -142,8 +148,10 @@ class TransformerEncoder:
         self.model.eval()
         try:
             budget = TOKEN_BUDGET.get(device.type, 4096)
-            for rows in length_batches([len(row) for row in tokens], budget):
-                batch = Batch.of([tokens[row] for row in rows], self.tokenizer.pad_token_id, device)
+            positions = self._positions if pool is None else None
+            for rows in length_batches([positions or len(row) for row in tokens], budget):
+                some, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
+                batch = Batch.of(some, pad_id, device, positions)
                 vectors[rows] = self._pooled(batch, pool).float().cpu().numpy()
                 if progress:
                     progress(len(rows))

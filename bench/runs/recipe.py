@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from bench.datasets.tasks import CHINESE_TASKS, is_described
+from bench.models.poolers import POSITIONS
 from bench.utils.errors import UserError, did_you_mean
 
 MAX_COUNT = 2**31 - 1  # a larger batch size, step count, ... is a typing error
@@ -66,7 +67,8 @@ _LATER = (
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {
     "pooler": (
-        "cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last",
+        "cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
+        "avg_embedding_last",
     ),
     "precision": ("mixed", "bfloat16", "float32"),
     "optimiser": ("adamw", "rmsprop"),
@@ -165,6 +167,12 @@ def check_recipe(recipe: Recipe) -> None:
     if recipe.dimension is not None and recipe.pooler != "cls_mlp":
         raise UserError(
             f"'dimension' needs the training head of pooler 'cls_mlp'; '{recipe.pooler}' has none"
+        )
+    positions = POSITIONS.get(recipe.pooler)
+    if positions and recipe.max_length > positions:
+        raise UserError(
+            f"'max_length' should be at most {positions} for pooler '{recipe.pooler}', "
+            f"not {recipe.max_length}"
         )
     tasks = recipe.selection
     if duplicates := [task for task in tasks if tasks.count(task) > 1]:

@@ -20,7 +20,7 @@ from bench.datasets.word_vectors import load_words
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
-from bench.models.poolers import FIRST_ONLY, POOLERS
+from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
 from bench.models.token_cache import tokenized
 from bench.models.transformer import load_backbone, load_language_head, longest_input
 from bench.registry.backbones import NO_BACKBONE
@@ -176,9 +176,14 @@ class RunContext:
         return load_language_head(self._folder, self.backbone).to(self.device)
 
     def states(
-        self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
+        self,
+        tokens: Tokens,
+        model: nn.Module | None = None,
+        *,
+        positions: int | None = None,
+        **inputs: Any,
     ) -> tuple[States, Tensor]:
-        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
+        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device, positions)
         with self.autocast():
             states = forward(model or self.backbone, batch, work=self.work, **inputs)
         return states, batch.mask
@@ -199,10 +204,11 @@ class RunContext:
         named = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *chain.from_iterable(named.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
-        first_only = self.run.evaluation_pooler in FIRST_ONLY and not whole
+        pooler = self.run.evaluation_pooler
+        first_only, positions = pooler in FIRST_ONLY and not whole, POSITIONS.get(pooler)
         tokens = [row[i] for i in range(len(views[0])) for row in rows]
-        states, mask = self.states(tokens, model, first_only=first_only)
-        pool = POOLERS[self.run.evaluation_pooler]
+        states, mask = self.states(tokens, model, positions=positions, first_only=first_only)
+        pool = POOLERS[pooler]
 
         def all_at(layer: int) -> list[Tensor]:
             with self.autocast():
@@ -241,8 +247,10 @@ class RunContext:
         return Affine(encoder, weight, bias, tanh=True)
 
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
+        # Another pooler may cut sentences elsewhere.
+        known = self._known if pooler == self.run.evaluation_pooler else None
         return TransformerEncoder(
-            model, self.tokenizer, pooler, cached_tokens=self._known, work=self.work
+            model, self.tokenizer, pooler, cached_tokens=known, work=self.work
         )
 
     def remember(self, sentences: Sequence[str]) -> None:

@@ -97,7 +97,7 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
      {"condition": "first", "reset": "after", "batch_size": 64, "clip": 5.0,
       "backbone.name": "none"}),
     ("word-noise", "bert-base-chinese",
-     {**WORD_NOISE, "corpus": "cnsd", "select_on": "CNSD-STS-B"}),
+     {**WORD_NOISE, "corpus": "cnsd", "select_on": "CNSD-STS-B", "pooler": "avg_first_last_64"}),
     ("word-noise", BERT,
      {**WORD_NOISE, "corpus": "wiki1m", "select_on": "STS-B",
       "label": "SimCSE+noise (noise=swap)"}),

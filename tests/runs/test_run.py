@@ -503,6 +503,10 @@ def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
         ({"threads": 1025}, "'threads' should be at most 1024, not 1025"),
         ({"batch_size": True}, "'batch_size' should be a whole number"),
         ({"max_length": 2}, "'max_length' should be at least 3"),
+        (
+            {"max_length": 65, "pooler": "avg_first_last_64"},
+            "'max_length' should be at most 64 for pooler 'avg_first_last_64', not 65",
+        ),
         ({"patience": 0}, "'patience' should be at least 1"),
         ({"sentences": 0}, "'sentences' should be at least 1"),
         ({"learning_rate": -1e-5}, "'learning_rate' should be at least 0, not -1e-05"),

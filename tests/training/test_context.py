@@ -74,7 +74,9 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(
     tokenizer = context.tokenizer
     tokens = tokenizer(["a man sleeps", "the old dog sees two birds"])["input_ids"]
     views = context.embed([tokens, tokens])
-    batch = Batch.of(tokens, tokenizer.pad_token_id)
+    positions = 64 if pooler == "avg_first_last_64" else None
+    batch = Batch.of(tokens, tokenizer.pad_token_id, positions=positions)
+    assert batch.ids.shape[1] == (positions or max(map(len, tokens)))
     states = context.backbone(
         input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True
     ).hidden_states
@@ -91,6 +93,7 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(
                 "avg": state[words].mean(0),
                 "avg_top2": (state + below)[words].mean(0) / 2,
                 "avg_first_last": (state + states[1][i])[words].mean(0) / 2,
+                "avg_first_last_64": (state + states[1][i]).mean(0) / 2,
                 "avg_embedding_last": (state + states[0][i])[words].mean(0) / 2,
             }[pooler]
             for view in views.at_layer(layer):

@@ -61,9 +61,10 @@ def whole_model(folder: Path) -> tuple[Any, Any]:
 def pooled_by_hand(folder: Path, layers: int, text: str, pooler: str) -> torch.Tensor:
     """One sentence's vector of the first layers, from the whole model as transformers has it."""
     whole, tokenizer = whole_model(folder)
+    fixed = {"padding": "max_length", "max_length": 64} if pooler.endswith("64") else {}
     with torch.no_grad():
         states = whole(
-            **tokenizer(text, return_tensors="pt"), output_hidden_states=True
+            **tokenizer(text, return_tensors="pt", **fixed), output_hidden_states=True
         ).hidden_states
     last, below, first, embedded = (states[i][0] for i in (layers, layers - 1, 1, 0))
     return {
@@ -71,6 +72,7 @@ def pooled_by_hand(folder: Path, layers: int, text: str, pooler: str) -> torch.T
         "avg": last.mean(0),
         "avg_top2": (last + below).mean(0) / 2,
         "avg_first_last": (last + first).mean(0) / 2,
+        "avg_first_last_64": (last + first).mean(0) / 2,
         "avg_embedding_last": (last + embedded).mean(0) / 2,
     }[pooler]
 
