@@ -119,9 +119,11 @@ def lacking(plan: Plan, reference: Path) -> set[str]:
     known = _known(reference)
     names = set()
     for name, runs in _by_name(plan["runs"]).items():
-        scores = scored_cells(expand_tasks(runs[0]["tasks"] or []))
-        wanted = {f"{task} {metric}" for task, split, metric in scores if split == "test"}
-        wanted = {cell: len(runs) for cell in wanted if metric_of(cell) in LEAST}
+        wanted = {
+            f"{task} {metric}": len(runs)
+            for task, split, metric in scored_cells(expand_tasks(runs[0]["tasks"] or []))
+            if split == "test" and metric in LEAST
+        }
         has = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
         same = known["runs"].get(name, {}).get("identity") == identity_of(runs[0])
         if not same or has != wanted:
