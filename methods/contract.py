@@ -172,6 +172,10 @@ class Context(Protocol):
     def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
 
+    def encode_tokens(self, encoder: Any, tokens: Tokens) -> Any:
+        """Return float32 numpy (n, d) of token sequences, such as the truncated ones of `tokens`;
+        `encoder` is a transformer with a pooler (`encoder`)."""
+
     def neighbours(self, vectors: Any, count: int) -> Any:
         """Return the exact nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
 

@@ -258,11 +258,14 @@ class RunContext:
         distinct = list(dict.fromkeys(sentences))
         rows = {sentence: row for row, sentence in enumerate(distinct)}
         if isinstance(encoder, TransformerEncoder):
-            with Progress(len(distinct), "encode", unit="sentence") as progress:
-                vectors = encoder.encode_tokens(encoder.tokenize(distinct), progress.advance)
+            vectors = self.encode_tokens(encoder, encoder.tokenize(distinct))
         else:
             vectors = encoder.encode(distinct)
         return vectors[[rows[sentence] for sentence in sentences]]
+
+    def encode_tokens(self, encoder: TransformerEncoder, tokens: Tokens) -> np.ndarray:
+        with Progress(len(tokens), "encode", unit="sentence") as progress:
+            return encoder.encode_tokens(tokens, progress.advance)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
         from bench.training.knn import nearest_rows
