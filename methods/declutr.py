@@ -51,8 +51,7 @@ class DeCLUTR(Method):
     the special ones. Anchors are encoded with their masks, in the pass that predicts the masked
     tokens; positives are encoded without masks.
 
-    Deviations: the corpus (theirs is OpenWebText), selection (they keep the last weights), and
-    weight decay (theirs excludes biases and layer norms).
+    Deviations: the corpus (theirs is OpenWebText) and selection (they keep the last weights).
     """
 
     name = "declutr"
@@ -68,6 +67,7 @@ class DeCLUTR(Method):
         "epsilon": 1e-6,
         "bias_correction": False,
         "weight_decay": 0.1,
+        "decay_biases": False,
         "schedule": "slanted",
         "warmup": 0.1,  # the cut fraction
         "drop_last": True,

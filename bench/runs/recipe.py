@@ -43,6 +43,7 @@ class Recipe:
     scored_layers: int | None = None  # score with only the first trained layers; None: all
     dimension: int | None = None  # width of the training head, then scored; None: not scored
     drop_last: bool = False  # whether an epoch leaves out its short last batch
+    decay_biases: bool = True  # whether weight decay includes biases and layer norms
 
     @property
     def selection(self) -> list[str]:
@@ -70,7 +71,7 @@ class Recipe:
 # runs keep their ids.
 _LATER = (
     "optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension",
-    "drop_last",
+    "drop_last", "decay_biases",
 )  # fmt: skip
 
 # Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).

@@ -107,23 +107,28 @@ def test_other_spans_are_caught(
 
 
 def weights_differ(recipe: Recipe) -> float:
-    """The largest difference of a weight matrix from the released one, in units of its change.
+    """The largest difference of a matrix or a bias from the released one, in units of its change.
 
     Ours decays a weight before the update and theirs after it: a relative 5e-6 of the change.
     """
     draw = torch.Generator().manual_seed(6)
-    start = torch.randn(3, 4, generator=draw, dtype=torch.float64)
+    starts = [torch.randn(*shape, generator=draw, dtype=torch.float64) for shape in [(3, 4), (4,)]]
     # Small, so that epsilon matters.
-    gradients = 1e-4 * torch.randn(STEPS, 3, 4, generator=draw, dtype=torch.float64)
-    weight = torch.nn.Parameter(start.clone())
-    optimiser = make_optimiser([weight], recipe)
-    worst = 0.0
-    for index, expected in enumerate(oracle.released_weights(start, list(gradients))):
-        rate = learning_rate(index, STEPS, recipe)
-        set_learning_rate(optimiser, index, rate, recipe)
-        weight.grad = gradients[index].clone()
+    gradients = [
+        [1e-4 * torch.randn(start.shape, generator=draw, dtype=torch.float64) for start in starts]
+        for _ in range(STEPS)
+    ]
+    weights = [torch.nn.Parameter(start.clone()) for start in starts]
+    optimiser, worst = make_optimiser(weights, recipe), 0.0
+    for index in range(STEPS):
+        set_learning_rate(optimiser, index, learning_rate(index, STEPS, recipe), recipe)
+        for weight, gradient in zip(weights, gradients[index], strict=True):
+            weight.grad = gradient.clone()
         optimiser.step()
-        change = (expected - start).abs().max()
+    for place, (weight, decay) in enumerate(zip(weights, (0.1, 0.0), strict=True)):
+        given = [row[place] for row in gradients]
+        expected = oracle.released_weights(starts[place], given, decay)
+        change = (expected - starts[place]).abs().max()
         worst = max(worst, ((weight.detach() - expected).abs().max() / change).item())
     return worst
 
@@ -134,7 +139,7 @@ def test_optimiser_and_rates_are_the_released_ones(setting: str) -> None:
     assert weights_differ(recipe) < 1e-5
     for field, other in {
         "epsilon": 1e-8, "bias_correction": True, "schedule": "linear", "warmup": 0.2,
-        "weight_decay": 0.0,
+        "weight_decay": 0.0, "decay_biases": True,
     }.items():  # fmt: skip
         assert weights_differ(replace(recipe, **{field: other})) > 1e-4, field
 

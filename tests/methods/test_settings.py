@@ -35,7 +35,7 @@ FOUR_GPUS = {"batch_size": 256, "epochs": 1}  # 64 sentences on each are one bat
 DECLUTR = {
     "batch_size": 4, "average": True, "pooler": "avg", "evaluation_pooler": "avg",
     "learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1, "epsilon": 1e-6,
-    "bias_correction": False, "schedule": "slanted", "drop_last": True,
+    "bias_correction": False, "schedule": "slanted", "drop_last": True, "decay_biases": False,
 }  # fmt: skip
 ESIMCSE = {
     "batch_size": 64, "redraw": False, "random_start": True, "rate": 0.32, "queue": 160,

@@ -86,7 +86,7 @@ def released_spans(
 def released_ids(tokenizer: Any, span: str, longest: int) -> list[int]:
     """declutr/dataset_reader.py:202-205: back to text, cleaned as by Transformers 3, and tokenized
     again. AllenNLP 1.1 cuts to `max_length` (declutr.jsonnet:24: longest - 2) and then adds the two
-    special tokens (allennlp@df4b573, pretrained_transformer_tokenizer.py:215-273)."""
+    special tokens (allennlp@df4b573, pretrained_transformer_tokenizer.py:230-277)."""
     text = tokenizer.decode(tokenizer.convert_tokens_to_ids(span.split()))
     for spaced in (" .", " ?", " !", " ,"):
         text = text.replace(spaced, spaced[1:])
@@ -97,11 +97,11 @@ def released_ids(tokenizer: Any, span: str, longest: int) -> list[int]:
     return [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
 
 
-def released_weights(start: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
-    """training_config/declutr.jsonnet:65-84 for a matrix: transformers.AdamW without bias
-    correction, its decay after the update, at the rates of AllenNLP's slanted triangle
-    (slanted_triangular.py:118-147)."""
-    weight, total, found = start.clone(), len(gradients), []
+def released_weights(start: Tensor, gradients: Sequence[Tensor], decay: float) -> Tensor:
+    """training_config/declutr.jsonnet:65-84, decay 0.1, of biases and layer norms 0:
+    transformers.AdamW without bias correction, its decay after the update, at the rates of
+    AllenNLP's slanted triangle (allennlp@df4b573, slanted_triangular.py:138-165)."""
+    weight, total = start.clone(), len(gradients)
     mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
     cut = int(total * 0.1)
     for step, gradient in enumerate(gradients, 1):
@@ -110,9 +110,8 @@ def released_weights(start: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]
         mean = 0.9 * mean + (1 - 0.9) * gradient
         square = 0.999 * square + (1 - 0.999) * gradient * gradient
         weight = weight - rate * mean / (square.sqrt() + 1e-6)
-        weight = weight - rate * 0.1 * weight
-        found.append(weight)
-    return found
+        weight = weight - rate * decay * weight
+    return weight
 
 
 def info_nce(first: Sequence[Tensor], second: Sequence[Tensor], temperature: float) -> Tensor:

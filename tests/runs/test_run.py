@@ -167,6 +167,7 @@ OTHER_RECIPE: dict[str, Any] = {
     "scored_layers": 10,
     "dimension": 128,
     "drop_last": "true",
+    "decay_biases": "false",
 }
 
 
