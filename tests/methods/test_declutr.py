@@ -364,6 +364,15 @@ def test_trains_from_end_to_end(
     assert record["value"] == outcome["best_dev"]
 
 
+def test_a_training_without_a_full_batch_is_refused(
+    tiny_bert: Path, documents: Path, tiny_data: Path, tmp_path: Path
+) -> None:
+    recipe = {**RECIPE, "batch_size": 9}
+    run = outside.run_of(text_of(language=0), tiny_bert, documents, tiny_data, **recipe)
+    with pytest.raises(UserError, match="its 8 items fill none of 9; set a smaller batch_size"):
+        train(run, tmp_path, tmp_path / "run")
+
+
 def test_without_language_loss_any_checkpoint_will_do(train_tiny: Train, documents: Path) -> None:
     folder = train_tiny(text_of(language=0), batch_size=3, corpus=str(documents))
     assert json.loads((folder / "outcome.json").read_text())["outcome"]["status"] == "finished"
