@@ -117,8 +117,8 @@ class Context(Protocol):
         """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Return token ids with special tokens, truncated to `max_length` or to the backbone's
-        longest input."""
+        """Return token ids with special tokens, truncated to the backbone's longest input and to
+        `max_length`."""
 
     def states(
         self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any

@@ -105,8 +105,8 @@ class RunContext:
         return self._tokens
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
-        if max_length is None:
-            max_length = longest_input(self.backbone, self.tokenizer)
+        longest = longest_input(self.backbone, self.tokenizer)
+        max_length = min(max_length or longest, longest)
         tokenize = self.tokenizer
         return tokenize(list(sentences), truncation=True, max_length=max_length)["input_ids"]
 

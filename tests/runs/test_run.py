@@ -166,6 +166,8 @@ OTHER_RECIPE: dict[str, Any] = {
     "layers": 10,
     "scored_layers": 10,
     "dimension": 128,
+    "drop_last": "true",
+    "decay_biases": "false",
 }
 
 
@@ -510,6 +512,10 @@ def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
         ({"warmup": 1}, "'warmup' should be at least 0 and below 1, not 1"),
         ({"clip": 0}, "'clip' should be above 0"),
         ({"precision": "fp16"}, "unknown precision 'fp16'"),
+        ({"schedule": "liner"}, "unknown schedule 'liner'; did you mean 'linear'?"),
+        ({"schedule": "0.4+0.2"}, "give rising shares of the steps, such as 0.2+0.4"),
+        ({"schedule": "0.5+1"}, "give rising shares"),
+        ({"schedule": "nan"}, "unknown schedule 'nan'"),
         ({"pooler": "cls"}, "unknown pooler 'cls'; did you mean 'cls_mlp'?"),
         ({"select_on": "STS-C"}, "cannot select on 'STS-C'; did you mean 'STS-B'?"),
         ({"select_on": "STS-B+STS12"}, "cannot select on 'STS12'"),
