@@ -109,10 +109,13 @@ class FlowStep(nn.Module):
     def start(self, u: Tensor) -> None:
         """Initialise from a first batch (n, d)."""
         self.scale.start(u)
-        self.coupling.start(self.scale(u)[:, self.order])
+        self.coupling.start(self._ordered(u))
+
+    def _ordered(self, u: Tensor) -> Tensor:
+        return self.scale(u)[:, self.order]
 
     def forward(self, u: Tensor) -> Tensor:
-        return self.coupling(self.scale(u)[:, self.order])
+        return self.coupling(self._ordered(u))
 
     def inverse(self, z: Tensor) -> Tensor:
         return self.scale.inverse(self.coupling.inverse(z)[:, self.order.argsort()])
