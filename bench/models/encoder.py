@@ -18,13 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bench.datasets.manifest import Vectors
 from bench.models.packed_forward import Batch, States, Work, forward, pooler_output
 from bench.models.poolers import FIRST_ONLY, POOLERS, check_pooler
 from bench.models.token_cache import tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input
 from methods.base import seed_torch
-
-Lookup = Callable[[Sequence[str]], np.ndarray]  # the vectors of sentences, (n, d)
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
@@ -193,7 +192,7 @@ class TransformerEncoder:
         return cls(model.to(device), tokenizer, stored["pooler"])
 
 
-def adaptation(encoder: Encoder) -> Callable[[Sequence[str], Lookup], Lookup] | None:
+def adaptation(encoder: Encoder) -> Callable[[Sequence[str], Vectors], Vectors] | None:
     """The encoder's last step, or None if it has none.
 
     It is fitted on sentences, all of a task, and maps a lookup of the vectors of `encode` to a
