@@ -19,10 +19,14 @@ FACTOR = 3.0  # a log-scale is 3 times its weight (:92, :160, :309)
 class Design(Protocol):
     """The hyper-parameters of a flow's architecture, see `methods.flow.FlowHyper`."""
 
-    levels: int
-    depth: int
-    hidden: int
-    permutation: str
+    @property
+    def levels(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def hidden(self) -> int: ...
+    @property
+    def permutation(self) -> str: ...
 
 
 class ActNorm(nn.Module):

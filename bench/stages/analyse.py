@@ -125,9 +125,10 @@ class Material:
                 cache.update(zip(missing, self.context.encode(encoder, missing), strict=True))
             return np.stack([cache[text] for text in texts])
 
-        adapt, final = adaptation(encoder), encoded
-        if adapt:
-            final = adapt(list(self.tasks[0].target()) if task else sentences, encoded)
+        adapt = adaptation(encoder)
+        if adapt is None:
+            return look_up(where, [sentences], encoded)[0]
+        final = adapt(list(self.tasks[0].target()) if task else sentences, encoded)
         return look_up(where, [sentences], final)[0]
 
     @cached_property
