@@ -61,7 +61,11 @@ QUICK_TESTS = [
     *(f"tests/training/test_{name}.py" for name in ("mapped", "second_implementation")),
     "tests/models/test_packed_forward.py",
 ]
-QUICK_RUNS = ["untrained[pooler=avg]", "untrained[pooler=avg_top2]+flow[source=world]", "simcse"]
+QUICK_RUNS = [
+    "untrained[pooler=avg]",
+    "untrained[pooler=avg_first_last]+flow[source=world]",
+    "simcse",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE, REFERENCE = ROOT / "results" / "smoke", ROOT / "results" / "reference" / "smoke.json"

@@ -111,15 +111,31 @@ def test_untrained_cells_go_by_tolerance(tmp_path):
     ("off", "verdict"), [(0.0999, "reproduced"), (0.101, "higher"), (-0.101, "lower")]
 )
 def test_maps_go_by_tolerances_of_their_own(tmp_path, off, verdict):
-    for name, text, row, times in (
-        ("w", "untrained[pooler=avg_first_last]+whitening", "BERT-whitening", 10),  # other text
-        ("f", "untrained[pooler=avg_top2]+flow", "BERT-flow", 10),  # 1.0
+    base, large = (f"bert-{size}-uncased" for size in ("base", "large"))
+    is_cse, sscl = ("is-cse", "Table 1", "BERT-whitening", base), ("sscl", "Table 2", "BERT-flow")
+    first_last = "untrained[pooler=avg_first_last]"
+    for text, setting, names in (
+        (f"{first_last}+whitening", "paper", is_cse),  # other text
+        (f"{first_last}+flow[source=target]", "official", (*sscl, large)),
     ):
-        entry = {"method": text, "setting": "paper", "seed": None}
-        where = {"source": "is-cse", "table": "Table 1", "method": row, "task": "STS12"}
-        printed = float(judged(tmp_path / name, entry, **where)["printed"])
-        entry["scores"] = {"STS12": printed + times * off}
-        assert judged(tmp_path / f"{name}2", entry, **where)["verdict"] == verdict
+        entry = {"method": text, "setting": setting, "seed": None, "backbone": names[3]}
+        printed = float(
+            cell(write_suite(tmp_path / text, [entry]), *names, task="STS-B")["printed"]
+        )
+        entry["scores"] = {"STS-B": printed + 10 * off}
+        folder = write_suite(tmp_path / f"{text}2", [entry])
+        assert cell(folder, *names, task="STS-B")["verdict"] == verdict
+
+
+def test_a_flow_of_unknown_length_is_not_judged(tmp_path):
+    entry = {"method": "untrained[pooler=avg_first_last]+flow", "seed": None}
+    found = judged(
+        tmp_path,
+        entry | {"scores": CLOSE},
+        **WHERE | {"source": "is-cse", "table": "Table 1", "method": "BERT-flow"},
+    )
+    assert found["verdict"] == "not comparable"
+    assert "does not state the rate and the steps" in found["reason"]
 
 
 @pytest.mark.parametrize(

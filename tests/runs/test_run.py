@@ -93,6 +93,16 @@ def test_a_checkpoint_name_may_contain_a_revision() -> None:
     )
 
 
+def test_a_map_after_an_untrained_encoder_may_have_either_setting() -> None:
+    flows = [run(f"untrained+flow@{setting}").parts[1][2] for setting in ("official", "paper")]
+    names = ("levels", "permutation", "start")
+    assert [[flow[name] for name in names] for flow in flows] == [
+        [3, "reversal", "uniform"],
+        [2, "random", "data"],
+    ]
+    assert run("untrained+flow").setting == "paper"
+
+
 def test_the_default_setting_depends_on_released_code() -> None:
     assert run("gs-infonce+sscl").setting == "official"
     assert (
