@@ -27,6 +27,8 @@ test test-lowest test-slow: export OMP_NUM_THREADS := 1
 export PYTHONDONTWRITEBYTECODE :=
 SMOKE_REFERENCE := results/reference/smoke.json
 SEEDS ?= 8
+# Those of docs/portability.md that the reference has.
+ARITHMETICS := plain oldest torch-avx2 two-threads
 
 .PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick gpu-smoke gpu-bench kill-test slurm wiki-mini extras lock toy-backbones clean
 
@@ -39,7 +41,7 @@ help:
 	@echo "make reported     one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
 	@echo "make check        ruff, snakefmt, mypy, and that imports go downwards"
 	@echo "make bench        benchmarks"
-	@echo "make reference    update the intervals that make smoke is checked against ($(SEEDS) seeds, several arithmetics)"
+	@echo "make reference    measure what changed of what make smoke is checked against ($(SEEDS) seeds, several arithmetics; ALL=1: all)"
 	@echo "make portable     the fast tests and the smoke suite under several arithmetics and Pythons"
 	@echo "make portable-quick  a part of both, under the oldest arithmetic"
 	@echo "make wiki-mini    a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
@@ -114,15 +116,12 @@ bench: $(EXTRAS)
 smoke-inputs: $(READY)
 	@$(SNAKEMAKE) --configfile config/smoke.yaml --quiet rules --until data corpus backbone
 
-# The smoke suite with many seeds in two processes, then with its own seeds under each arithmetic.
+# The runs that the reference lacks, with many seeds and with the smoke suite's own under each arithmetic; ALL=1 for all runs.
 reference: smoke-inputs
-	mkdir -p results/reference-runs
-	for part in world inputs; do ln -sfn ../smoke/$$part results/reference-runs/$$part; done
-	$(BIN)/python -m bench plan --config config/smoke.yaml --seeds $(SEEDS) --out results/reference-runs/plan.json
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench runs --suite results/reference-runs --share 1/2 & \
-	    OMP_NUM_THREADS=1 $(BIN)/python -m bench runs --suite results/reference-runs --share 2/2; status=$$?; wait $$! && exit $$status
-	$(BIN)/python -m tests.portable --scores
-	$(BIN)/python -m bench reference --suite results/reference-runs --arithmetics results/portable --reference $(SMOKE_REFERENCE)
+	$(if $(ALL),rm -rf $(SMOKE_REFERENCE) results/reference-runs)
+	$(BIN)/python -m tests.portable --reference $(SEEDS) --only $(ARITHMETICS)
+	$(BIN)/python -m bench reference --suite results/reference-runs/seeds --reference $(SMOKE_REFERENCE) \
+	    --arithmetics $(ARITHMETICS:%=results/reference-runs/%)
 
 # docs/portability.md; finished parts are not repeated.
 portable: smoke-inputs test-pythons

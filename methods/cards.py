@@ -39,9 +39,10 @@ class CARDS(Contrastive):
     its nearest neighbours in the corpus, by the untrained backbone, is drawn; these are negatives
     of every anchor.
 
-    Interpretations: letters are those of Unicode. "count" takes its share of all words and draws
-    from those that begin with a letter, as in the released code. Cosines are of whole sentences.
-    The paper's values are those of the code's table.
+    As in the released code, "count" takes its share of all words and draws from those that begin
+    with a letter, and the search encodes sentences truncated to the recipe's `max_length`.
+
+    Interpretations: letters are those of Unicode. The paper's values are those of the code's table.
 
     Deviations: one batch of 512 on one device replaces 4 x 128, with one gradient. The search
     merges equal sentences but training uses all rows of the corpus, while the authors' file has no
@@ -54,6 +55,7 @@ class CARDS(Contrastive):
     name = "cards"
     title = "CARDS"
     reference = "Wang et al. 2022, arXiv 2206.02457; code alibaba/SimCSE-with-CARDS@8e038a0"
+    version = 2
     Hyper = CARDSHyper
     # Batch size 128 on each of 4 GPUs; the authors train RoBERTa only.
     official = {
@@ -88,10 +90,13 @@ class CARDS(Contrastive):
         # Equal sentences are merged into their first row.
         first = {text: row for row, text in reversed(list(enumerate(sentences)))}
         distinct = list(dict.fromkeys(sentences))
-        vectors = context.encode(context.encoder(self.hyper.retrieval), distinct)
+        self._rows = [first[text] for text in distinct]
+        tokens = context.tokens()
+        vectors = context.encode_tokens(
+            context.encoder(self.hyper.retrieval), [tokens[row] for row in self._rows]
+        )
         # Not a buffer: it is recomputed from the same corpus and backbone.
         self._nearest: Any = context.neighbours(vectors, self.hyper.neighbours)
-        self._rows = [first[text] for text in distinct]
         number = {text: number for number, text in enumerate(distinct)}
         self._numbers = [number[text] for text in sentences]
 

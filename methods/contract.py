@@ -120,8 +120,8 @@ class Context(Protocol):
         """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Return token ids with special tokens, truncated to `max_length` or to the backbone's
-        longest input."""
+        """Return token ids with special tokens, truncated to the backbone's longest input and to
+        `max_length`."""
 
     def states(
         self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
@@ -174,6 +174,10 @@ class Context(Protocol):
 
     def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
+
+    def encode_tokens(self, encoder: Any, tokens: Tokens) -> Any:
+        """Return float32 numpy (n, d) of token sequences, such as the truncated ones of `tokens`;
+        `encoder` is a transformer with a pooler (`encoder`)."""
 
     def neighbours(self, vectors: Any, count: int) -> Any:
         """Return the exact nearest other rows by cosine, nearest first: int64 numpy (n, count)."""

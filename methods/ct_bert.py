@@ -20,7 +20,7 @@ class CTBERTHyper(HyperParameters):
     negatives: int = 7  # K, negative pairs per positive pair (docs/methods.md#ct-bert)
     # Whether negative pairs contain the positive's sentence (paper); the code draws new ones.
     anchored: bool = True
-    drawn: int = 5000  # positive pairs of the training: 2,500 steps of two
+    drawn: int = 10_000  # positive pairs of the training: 5,000 steps of two
 
 
 class CTBERT(Method):
@@ -32,13 +32,13 @@ class CTBERT(Method):
     whole corpus with replacement, as in the code, so an epoch has `drawn` items. The better of the
     two encoders on the dev set is kept.
 
-    `paper` pairs each drawn sentence with K others; the released code draws the 2K sentences of the
-    negative pairs independently. Deviation: the sentences of a negative pair are never the same
-    row.
+    `paper` pairs each drawn sentence with K other rows. The released code draws the 2K sentences of
+    the negative pairs independently, so one may meet itself.
     """
 
     name = "ct-bert"
     title = "CT-BERT"
+    version = 2  # 5,000 steps, boundaries of the learning rate, draws of the released code
     reference = "Carlsson et al. 2021 (ICLR); code FreddeFrallan/Contrastive-Tension@75293a8"
     Hyper = CTBERTHyper
     # Released code, which states that these are the paper's hyper-parameters.
@@ -47,7 +47,8 @@ class CTBERT(Method):
         "learning_rate": 1e-5,
         "optimiser": "rmsprop",
         "epsilon": 1e-7,  # TensorFlow's
-        "schedule": "blocks",
+        # Boundaries 500, 1,000, 1,500, 2,000 of 5,000 steps, as shares (Training.py:13).
+        "schedule": "0.1+0.2+0.3+0.4",
         "clip": 1e9,  # none
         "dropout": 0.0,
         "max_length": 75,
@@ -73,13 +74,14 @@ class CTBERT(Method):
         """Return rows of the corpus for each encoder, (groups, 1 + K), the positive pair first."""
         count, extra, generator = len(step.rows), self.hyper.negatives, step.generator("ct-bert")
         positives = torch.randint(sentences, (count, 1), generator=generator)
-        others = positives
-        if not self.hyper.anchored:
-            others = torch.randint(sentences, (count, extra), generator=generator)
-        left = torch.cat([positives, others.expand(count, extra)], dim=1)
-        # An offset of 1 to sentences - 1 never gives the same row.
-        offsets = torch.randint(1, sentences, (count, extra), generator=generator)
-        return left, torch.cat([positives, (left[:, 1:] + offsets) % sentences], dim=1)
+        if self.hyper.anchored:
+            # An offset of 1 to sentences - 1 never gives the same row.
+            offsets = torch.randint(1, sentences, (count, extra), generator=generator)
+            left, right = positives.expand(count, extra), (positives + offsets) % sentences
+        else:
+            drawn = torch.randint(sentences, (count, 2, extra), generator=generator)
+            left, right = drawn.unbind(1)
+        return torch.cat([positives, left], dim=1), torch.cat([positives, right], dim=1)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         left, right = self.pairs(len(context.tokens()), step)

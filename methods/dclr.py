@@ -55,14 +55,14 @@ class DCLR(Contrastive):
 
     In the released code the logits of false negatives are multiplied by 0, so they remain with
     cosine 0; the loss is the mean over all cells of -[y log p + (1 - y) log(1 - p)], with p the
-    softmax; and the complementary model uses dropout.
+    softmax; the noise ascends the plain cross-entropy of these cosines, without weights; and the
+    complementary model uses dropout.
 
     Interpretations: in the paper's form the noise ascends its own uniformity,
-    mean_i log sum_k e^{s(h_i,n_k)/t}, in the code's form the whole loss; gradients are normalised
-    per vector. The complementary model's vector is [CLS] through its own pooler, if it has one (the
-    published ones do: it is SimCSE's head), computed once per sentence from the batch's tokens.
-    4 x 64 sentences on four GPUs become one batch of 256. Values that the paper does not give are
-    the code's.
+    mean_i log sum_k e^{s(h_i,n_k)/t}; gradients are normalised per vector. The complementary
+    model's vector is [CLS] through its own pooler, if it has one (the published ones do: it is
+    SimCSE's head), computed once per sentence from the batch's tokens. 4 x 64 sentences on four
+    GPUs become one batch of 256. Values that the paper does not give are the code's.
 
     Deviations from the code: [CLS] passes only through the suite's new head, on all backbones (the
     code puts the checkpoint's own pooler below it, and on large models in its place; RoBERTa stores
@@ -76,6 +76,7 @@ class DCLR(Contrastive):
     name = "dclr"
     title = "DCLR"
     reference = "Zhou et al. 2022, arXiv 2205.00656; code RUCAIBox/DCLR@e2c3430"
+    version = 2
     Hyper = DCLRHyper
     _base = {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3}
     _large = {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0}
@@ -175,18 +176,18 @@ class DCLR(Contrastive):
             with torch.enable_grad():
                 noise.requires_grad_()
                 (gradient,) = torch.autograd.grad(
-                    self._ascent_objective(anchors.detach(), views, noise, step), noise
+                    self._ascent_objective(anchors.detach(), views, noise), noise
                 )
-            noise = noise.detach() + self.hyper.ascent_size * F.normalize(gradient, dim=1)
+            noise = noise.detach() + self.hyper.ascent_size * directions(gradient)
         return [Negatives(noise)]
 
-    def _ascent_objective(self, anchors: Tensor, views: Views, noise: Tensor, step: Step) -> Tensor:
+    def _ascent_objective(self, anchors: Tensor, views: Views, noise: Tensor) -> Tensor:
+        logits = cosine(anchors, noise) / self.hyper.temperature
         if self.hyper.loss_form == "softmax":
-            return (cosine(anchors, noise) / self.hyper.temperature).logsumexp(dim=1).mean()
+            return logits.logsumexp(dim=1).mean()
         positives = self.pairs(views)[1].detach()
-        return self.contrast(
-            anchors, positives, [Negatives(noise)], self.weights(anchors, positives, step)
-        )
+        logits = torch.cat([cosine(anchors, positives) / self.hyper.temperature, logits], dim=1)
+        return F.cross_entropy(logits, torch.arange(len(anchors), device=anchors.device))
 
     # The released form of the loss
 
@@ -210,6 +211,12 @@ class DCLR(Contrastive):
         if self.hyper.loss_form == "softmax":
             return F.cross_entropy(logits, labels)
         return one_vs_rest(logits, labels)
+
+
+def directions(vectors: Tensor) -> Tensor:
+    """Return vectors (n, d) at length 1, however short they are; zero vectors stay."""
+    lengths = vectors.norm(dim=1, keepdim=True)
+    return torch.where(lengths > 0, vectors / lengths, 0)
 
 
 def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,9 @@ class DeCLUTRHyper(HyperParameters):
     temperature: float = 0.05  # section 4.1
     anchors: int = 2  # anchor spans per document, section 4.1
     positives: int = 2  # positive spans per anchor, section 4.1
-    shortest: int = 32  # minimal words of a span, section 3.2
-    longest: int = 512  # maximal words of a span, section 3.2
-    document: int = 2048  # minimal words of a document, section 4.1: 2 * anchors * longest
+    shortest: int = 32  # minimal word pieces of a span, section 3.2
+    longest: int = 512  # maximal word pieces of a span, section 3.2
+    document: int = 2048  # minimal word pieces of a document, section 4.1: 2 * anchors * longest
     masked: float = 0.15  # share of an anchor's tokens that are predicted (Devlin et al. 2019)
     # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
     language: float = 1.0
@@ -37,32 +37,42 @@ class DeCLUTR(Method):
     """NT-Xent between a span of a document and the mean of spans near it, plus masked-language
     loss (docs/methods.md#declutr).
 
-    An item is a document of at least `document` words. A batch of N documents gives anchors * N
-    anchors and as many means of positives. Each is compared with its partner among all others: -log
-    e^{s(e_i,e_j)/t} / sum_{k != i} e^{s(e_i,e_k)/t}. The paper sums these terms; the released code
-    averages them (`average`), which gives the masked-language loss 2 * anchors * N times the
-    weight.
+    An item is a document of at least `document` word pieces. A batch of N documents gives
+    anchors * N anchors and as many means of positives. Each is compared with its partner among all
+    others: -log e^{s(e_i,e_j)/t} / sum_{k != i} e^{s(e_i,e_k)/t}. The paper sums these terms; the
+    released code averages them (`average`), which gives the masked-language loss 2 * anchors * N
+    times the weight.
 
-    Span sampling follows the released code. Words are separated by white space (the paper: tokens),
-    and spans are truncated to the backbone's longest input. An anchor lies anywhere in one of the
-    document's windows of `longest` words; that window and its neighbours are excluded for the next
-    anchor (the paper: anchors are 2 * longest apart). A positive may begin between its own length
-    before the anchor's start and the anchor's end, within the document. Anchors are encoded with
-    their masks, in the pass that predicts the masked tokens; positives are encoded without masks.
+    Span sampling follows the released code. A document is cut into the tokenizer's word pieces. An
+    anchor lies anywhere in one of the document's windows of `longest` pieces; that window and its
+    neighbours are excluded for the next anchor (the paper: anchors are 2 * longest apart). A
+    positive may begin between its own length before the anchor's start and the anchor's end, within
+    the document. A span is decoded to text and tokenized again, to at most `longest` pieces with
+    the special ones. Anchors are encoded with their masks, in the pass that predicts the masked
+    tokens; positives are encoded without masks.
 
-    Deviations: the corpus (theirs is OpenWebText), selection (they keep the last weights), weight
-    decay (theirs excludes biases and layer norms), and the final learning rate of 0 (theirs is 1/32
-    of the initial one).
+    Deviations: the corpus (theirs is OpenWebText) and selection (they keep the last weights).
     """
 
     name = "declutr"
     title = "DeCLUTR"
+    version = 2  # word pieces, optimiser, schedule and last batch of the released code
     reference = "Giorgi et al. 2021, arXiv 2006.03659; code JohnGiorgi/DeCLUTR@b78ac57"
     Hyper = DeCLUTRHyper
-    # The slanted triangular schedule with cut fraction 0.1 (section 4.1) is warm-up over a tenth of
-    # the steps, then linear decay. The paper trains one to three epochs with 16 documents on up to
-    # four GPUs; the released configuration has 4 documents.
-    _recipe = {"learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1, "pooler": "avg"}
+    # training_config/declutr.jsonnet:57-84; the paper states rate, decay and schedule (section
+    # 4.1). It trains one to three epochs with 16 documents on up to four GPUs; the released
+    # configuration has 4 documents.
+    _recipe = {
+        "learning_rate": 5e-5,
+        "epsilon": 1e-6,
+        "bias_correction": False,
+        "weight_decay": 0.1,
+        "decay_biases": False,
+        "schedule": "slanted",
+        "warmup": 0.1,  # the cut fraction
+        "drop_last": True,
+        "pooler": "avg",
+    }
     paper = {"*": {**_recipe, "batch_size": 16}}
     official = {"*": {**_recipe, "batch_size": 4, "average": True}}
     needs = (
@@ -70,6 +80,7 @@ class DeCLUTR(Method):
         "anchors >= 1",
         "positives >= 1",
         "1 <= shortest <= longest",
+        "longest >= 3",  # a word piece between two special ones
         "document >= 2 * anchors * longest",
         "0 < masked < 1",
         "language >= 0",
@@ -78,17 +89,18 @@ class DeCLUTR(Method):
     def __init__(self, hyper: DeCLUTRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.language_head: nn.Module | None = None
-        self.documents: Sequence[range] = ()
+        self.documents: Sequence[Tensor] = ()  # word pieces of each document
 
     def prepare(self, context: Context) -> None:
-        sentences = context.sentences()
         least = self.hyper.document
         self.documents = [
-            rows for rows in context.documents() if len(_words(sentences, rows)) >= least
+            torch.tensor(pieces, dtype=torch.int32)
+            for pieces in word_pieces(context)
+            if len(pieces) >= least
         ]
         if not self.documents:
             raise Refusal(
-                f"'declutr' finds no document of at least {least} words in this corpus; "
+                f"'declutr' finds no document of at least {least} word pieces in this corpus; "
                 "give document, longest and shortest for short documents"
             )
         if self.hyper.language:
@@ -98,8 +110,8 @@ class DeCLUTR(Method):
         return len(self.documents)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        anchors, positives = self.spans(context.sentences(), step)
-        tokens = context.tokenize(anchors)
+        anchors, positives = self.spans(context.tokenizer, step)
+        tokens = context.tokenize(anchors, self.hyper.longest)
         guesses = None
         if self.language_head is None:
             vectors = context.embed([tokens]).vectors[0]
@@ -109,18 +121,19 @@ class DeCLUTR(Method):
             vectors = views.vectors[0]
             states = views.states[-1][rows, places].to(vectors.dtype)
             guesses = self.language_head(states), targets.to(vectors.device)
-        near = context.embed([context.tokenize(positives)]).vectors[0]
+        near = context.embed([context.tokenize(positives, self.hyper.longest)]).vectors[0]
         return self.loss(vectors, near, guesses)
 
-    def spans(self, sentences: Sequence[str], step: Step) -> tuple[list[str], list[str]]:
-        """Return the anchors of the step's documents, and their positives in the same order."""
+    def spans(self, tokenizer: Any, step: Step) -> tuple[list[str], list[str]]:
+        """Return the texts of the anchors in the step's documents, and of their positives in the
+        same order."""
         anchors, positives = [], []
         generator = step.generator("spans")
         for item in step.rows:
-            words = _words(sentences, self.documents[item])
-            for anchor, around in sample_spans(len(words), self.hyper, generator):
-                anchors.append(" ".join(words[anchor]))
-                positives += [" ".join(words[span]) for span in around]
+            pieces = self.documents[item]
+            for anchor, around in sample_spans(len(pieces), self.hyper, generator):
+                anchors.append(_text(pieces[anchor], tokenizer))
+                positives += [_text(pieces[span], tokenizer) for span in around]
         return anchors, positives
 
     def mask(
@@ -157,7 +170,7 @@ class DeCLUTR(Method):
 def sample_spans(
     count: int, hyper: DeCLUTRHyper, generator: torch.Generator
 ) -> list[tuple[slice, list[slice]]]:
-    """Return anchors in a document of `count` words, each with its positives, as slices."""
+    """Return anchors in a document of `count` word pieces, each with its positives, as slices."""
 
     def whole(low: int, high: int) -> int:
         return int(torch.randint(low, high + 1, (), generator=generator))
@@ -170,10 +183,10 @@ def sample_spans(
     windows = list(range(0, count - hyper.longest + 1, hyper.longest))
     spans = []
     for left in range(hyper.anchors, 0, -1):
+        size = length(ANCHOR)
         # With few windows an anchor in the middle would leave none; only the outermost are used.
         scarce = len(windows) < left * left
         place = whole(0, 1) * (len(windows) - 1) if scarce else whole(0, len(windows) - 1)
-        size = length(ANCHOR)
         start = windows[place] + whole(0, hyper.longest - size)
         del windows[max(0, place - 1) : place + 2]
         around = []
@@ -185,5 +198,22 @@ def sample_spans(
     return spans
 
 
-def _words(sentences: Sequence[str], rows: range) -> list[str]:
-    return [word for row in rows for word in sentences[row].split()]
+def word_pieces(context: Context) -> Iterator[list[int]]:
+    """Yield the word pieces of each document, without special tokens.
+
+    The text begins with a space, so RoBERTa's first word is a word like the others
+    (dataset_reader.py:175).
+    """
+    sentences = context.sentences()
+    for rows in context.documents():
+        words = [word for row in rows for word in sentences[row].split()]
+        text = f" {' '.join(words)}"
+        pieces = context.tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)
+        yield pieces["input_ids"]
+
+
+def _text(pieces: Tensor, tokenizer: Any) -> str:
+    # The clean-up of Transformers 3, which the released code ran with. Version 5 no longer applies
+    # it to RoBERTa.
+    text = tokenizer.decode(pieces.tolist(), clean_up_tokenization_spaces=False)
+    return str(tokenizer.clean_up_tokenization(text))

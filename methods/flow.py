@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from methods.base import (
+    TARGET,
     Context,
     Mapped,
-    Refusal,
     Shape,
     Transform,
     TransformHyper,
     fingerprint,
     in_chunks,
     stream,
+    stream_seed,
 )
+from methods.glow import Glow, possible_levels
+from methods.transform import Vectors
+
+Draw = Callable[[Sequence[str], int], np.ndarray]  # sentences, step -> vectors (n, d)
 
 
 @dataclass(frozen=True)
@@ -33,138 +37,38 @@ class FlowHyper(TransformHyper):
     levels: int = 3
     depth: int = 3  # flow steps per level
     hidden: int = 32  # hidden width of the coupling networks
+    permutation: str = "reversal"  # of the dimensions, in every step; or a "random" one per step
+    start: str = "uniform"  # initial shifts and scales; "data": from the first batch
     learning_rate: float = 1e-3
-    batch_size: int = 32
-    epochs: int = 1
+    batch_size: int = 32  # pairs of sentences
+    epochs: float = 1
 
 
-class ActNorm(nn.Module):
-    """Shift and scale per dimension, initialised from the first batch (Glow, section 3.1)."""
+class BertAdam:
+    """Adam as in BERT's code: the moments are not corrected for their bias, and all weights decay.
 
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.shift = nn.Parameter(torch.zeros(width))
-        self.log_scale = nn.Parameter(torch.zeros(width))
-
-    @torch.no_grad()
-    def start(self, u: Tensor) -> None:
-        """Give a batch (n, d) mean 0 and standard deviation 1 per dimension."""
-        self.shift.copy_(-u.mean(0))
-        self.log_scale.copy_(-torch.log(u.std(0, correction=0) + 1e-6))
-
-    def forward(self, u: Tensor) -> Tensor:
-        return (u + self.shift) * self.log_scale.exp()
-
-    def inverse(self, z: Tensor) -> Tensor:
-        return z * (-self.log_scale).exp() - self.shift
-
-
-class Coupling(nn.Module):
-    """Additive coupling: a network of the first (if odd, smaller) half is added to the second."""
-
-    def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.cut = width // 2
-        widths = (self.cut, hidden, hidden, width - self.cut)
-        first, second, last = (nn.utils.skip_init(nn.Linear, *pair) for pair in pairwise(widths))
-        for layer in (first, second):
-            nn.init.normal_(layer.weight, std=0.05, generator=generator)
-        nn.init.zeros_(last.weight)
-        for layer in (first, second, last):
-            nn.init.zeros_(layer.bias)
-        self.network = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
-
-    def forward(self, u: Tensor) -> Tensor:
-        first, second = u[:, : self.cut], u[:, self.cut :]
-        return torch.cat([first, second + self.network(first)], dim=1)
-
-    def inverse(self, z: Tensor) -> Tensor:
-        first, second = z[:, : self.cut], z[:, self.cut :]
-        return torch.cat([first, second - self.network(first)], dim=1)
-
-
-class FlowStep(nn.Module):
-    """One flow step: actnorm, permutation, coupling."""
-
-    order: Tensor
-
-    def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.scale = ActNorm(width)
-        self.register_buffer("order", torch.randperm(width, generator=generator))
-        self.coupling = Coupling(width, hidden, generator)
-
-    def forward(self, u: Tensor) -> Tensor:
-        return self.coupling(self.scale(u)[:, self.order])
-
-    def inverse(self, z: Tensor) -> Tensor:
-        return self.scale.inverse(self.coupling.inverse(z)[:, self.order.argsort()])
-
-
-def possible_levels(levels: int, width: int) -> int:
-    """Return how many of `levels` levels, each halving the width, have two dimensions or more."""
-    return max(1, min(levels, width.bit_length() - 1))
-
-
-class Glow(nn.Module):
-    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width.
-
-    After each level half of the dimensions are final; the smaller half of an odd width continues.
+    Source: optimization_bert_flow.py:80-94, 143-177 of bohanli/BERT-flow@7fa8f6d. The rate is
+    constant: warm-up and decay are BERT's only (:81).
     """
 
-    def __init__(self, width: int, hyper: FlowHyper, seed: int) -> None:
-        super().__init__()
-        if width < 2:
-            raise Refusal(f"'flow' needs at least 2 dimensions, not {width}")
-        self.width, self.levels = width, nn.ModuleList()
-        for level in range(possible_levels(hyper.levels, width)):
-            named = [stream(seed, "flow", level, step) for step in range(hyper.depth)]
-            self.levels.append(
-                nn.ModuleList(FlowStep(width, hyper.hidden, generator) for generator in named)
-            )
-            width //= 2
-
-    def _steps(self) -> list[list[FlowStep]]:
-        return [list(level) for level in cast("list[list[FlowStep]]", self.levels)]
+    def __init__(self, weights: Iterable[Tensor], learning_rate: float) -> None:
+        self.learning_rate = learning_rate
+        self.weights = [
+            (weight, torch.zeros_like(weight), torch.zeros_like(weight)) for weight in weights
+        ]
 
     @torch.no_grad()
-    def start(self, u: Tensor) -> None:
-        """Initialise every `ActNorm` from a first batch."""
-        for steps in self._steps():
-            for step in steps:
-                step.scale.start(u)
-                u = step(u)
-            u = u[:, : u.shape[1] // 2]
-
-    def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """Return z and log |det dz/du|, one number: only the scales change the volume."""
-        left: list[Tensor] = []
-        for number, steps in enumerate(self._steps()):
-            if number:
-                half = u.shape[1] // 2
-                left.append(u[:, half:])
-                u = u[:, :half]
-            for step in steps:
-                u = step(u)
-        log_scales = [step.scale.log_scale.sum() for steps in self._steps() for step in steps]
-        return torch.cat([u, *reversed(left)], dim=1), torch.stack(log_scales).sum()
-
-    def inverse(self, z: Tensor) -> Tensor:
-        """Return u = f(z)."""
-        for number in reversed(range(len(self.levels))):
-            width = self.width >> number
-            u = z[:, :width]
-            for step in reversed(self._steps()[number]):
-                u = step.inverse(u)
-            z = torch.cat([u, z[:, width:]], dim=1)
-        return z
-
-    def cost(self, u: Tensor) -> Tensor:
-        """Return the mean of -(log p_Z(f^-1(u)) + log |det df^-1/du|), per dimension; p_Z is
-        N(0, I)."""
-        z, log_determinant = self(u)
-        surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
-        return (surprise - log_determinant) / self.width
+    def step(self) -> None:
+        """Update the weights by gradients that are clipped to a common norm of 1; clear them."""
+        norms = [torch.linalg.vector_norm(weight.grad) for weight, _, _ in self.weights]
+        scale = 1 / torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1)
+        for weight, mean, square in self.weights:
+            gradient = weight.grad * scale
+            mean.mul_(0.9).add_(gradient, alpha=0.1)
+            square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+            update = mean / (square.sqrt() + 1e-6) + 0.01 * weight
+            weight -= self.learning_rate * update
+            weight.grad = None
 
 
 @contextmanager
@@ -178,21 +82,62 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def learn_flow(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
-    """Fit a flow to vectors (n, d); equal arguments give equal flows."""
-    glow = Glow(vectors.shape[1], hyper, seed).to(vectors)
-    optimiser = torch.optim.Adam(glow.parameters(), lr=hyper.learning_rate, fused=True)
-    with _one_thread(), torch.enable_grad():
-        for epoch in range(hyper.epochs):
-            order = torch.randperm(len(vectors), generator=stream(seed, "flow", "order", epoch))
-            for number, rows in enumerate(order.to(vectors.device).split(hyper.batch_size)):
-                batch = vectors[rows]
-                if epoch == number == 0 and len(batch) > 1:
-                    glow.start(batch)
-                optimiser.zero_grad(set_to_none=True)
-                glow.cost(batch).backward()
-                optimiser.step()
+def learn_flow(batches: Iterable[Tensor], hyper: FlowHyper, seed: int) -> Glow:
+    """Fit a flow to batches of pairs; equal arguments give equal flows.
+
+    Args:
+        batches: one or more. Each holds the vectors of n pairs, (2 n, d), pair by pair.
+        hyper: of the architecture and the learning rate.
+        seed: of the initial weights.
+    """
+    glow: Glow | None = None
+    for batch in batches:
+        with _one_thread(), torch.enable_grad():
+            if glow is None:
+                glow = Glow(batch.shape[1], hyper, seed).to(batch)
+                optimiser = BertAdam(glow.parameters(), hyper.learning_rate)
+                if hyper.start == "data":
+                    glow.start(batch[::2])  # the first sentences only (glow_init_hook.py:21)
+            # The means of first and of second sentences are added (run_siamese.py:282).
+            (2 * glow.cost(batch)).backward()
+            optimiser.step()
+    assert glow is not None
     return glow.requires_grad_(False)
+
+
+def pair_batches(pairs: int, hyper: FlowHyper, seed: int) -> Iterator[Tensor]:
+    """Yield the numbers of the pairs of each step: in random order, each once an epoch.
+
+    Batches cross the ends of epochs, and an incomplete last batch is dropped (run_siamese.py:624,
+    siamese_utils.py:567-574). Fewer pairs than one batch are a batch.
+    """
+    size = min(pairs, hyper.batch_size)
+    steps = max(1, int(pairs / hyper.batch_size * hyper.epochs))
+    orders = [
+        torch.randperm(pairs, generator=stream(seed, "flow", "order", epoch))
+        for epoch in range(math.ceil(steps * size / pairs))
+    ]
+    yield from torch.cat(orders).split(size)[:steps]
+
+
+def fitted(draw: Draw, sentences: Sequence[str], hyper: FlowHyper, seed: int, device: str) -> Glow:
+    """Fit a flow to sentences, of which two in a row are a pair; an odd last one is left out."""
+
+    def batches() -> Iterator[Tensor]:
+        for step, pairs in enumerate(pair_batches(len(sentences) // 2, hyper, seed)):
+            texts = [sentences[2 * pair + side] for pair in pairs.tolist() for side in (0, 1)]
+            yield torch.from_numpy(np.ascontiguousarray(draw(texts, step))).to(device)
+
+    return learn_flow(batches(), hyper, seed)
+
+
+def drawn(encoder: Any, vectors: Vectors, seed: int) -> Draw:
+    """Return the vectors that a flow is trained on: with dropout, if the Encoder has any, as the
+    released code runs BERT in training mode (run_siamese.py:148-150, 314)."""
+    noisy = getattr(encoder, "encode_with_dropout", None)
+    if noisy is None:
+        return lambda sentences, step: vectors(sentences)
+    return lambda sentences, step: noisy(sentences, stream_seed(seed, "flow", "dropout", step))
 
 
 class Flowed(Mapped):
@@ -220,8 +165,14 @@ class Flowed(Mapped):
         return self.glow is not None
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        glow = self.glow or fitted(vectors, self.hyper, self.seed, self.device)
+        glow = self.glow
+        assert glow is not None
         return in_chunks(vectors, lambda chunk: glow(chunk.to(self.device))[0])
+
+    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Flowed:
+        draw = drawn(self.base, vectors, self.seed)
+        glow = fitted(draw, sentences, self.hyper, self.seed, self.device)
+        return Flowed(self.base, self.hyper, self.seed, glow, self.device)
 
     def save(self, folder: Any) -> dict[str, Any]:
         width = self.glow.width if self.glow else None
@@ -238,40 +189,37 @@ class Flowed(Mapped):
         return cls(base, hyper, seed, glow, device)
 
 
-def fitted(vectors: np.ndarray, hyper: FlowHyper, seed: int, device: str) -> Glow:
-    """Fit a flow to numpy vectors (n, d)."""
-    return learn_flow(torch.from_numpy(np.ascontiguousarray(vectors)).to(device), hyper, seed)
-
-
 class Flow(Transform):
     """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u
     (docs/methods.md#bert-flow).
 
-    Interpretations where docs/methods.md#bert-flow gives no detail: a vector is an image of one
-    pixel. A flow step is Glow's: a shift and scale per dimension, initialised from the first batch
-    (`ActNorm`; without it the flow preserves volume and the likelihood has little to learn), a
-    random permutation, and a coupling. A coupling network has two hidden layers, initialised from
-    N(0, 0.05), and an output layer initialised to 0, so that it initially adds nothing. The prior
-    is N(0, I) at every level. The learning rate is constant; the cost is divided by the number of
-    dimensions. "target" is fitted on all sentences of one task; the test and dev splits of STS-B
-    and SICK-R are separate tasks.
+    The official setting is the released code's as it runs: its hook for the data-dependent
+    initialisation is imported but never passed to the training, so shifts and scales start at
+    TensorFlow's default. `start=data` runs it.
 
-    Deviations: sentences are not truncated to 64 tokens. The paper's vectors are those of
-    `untrained[pooler=avg_top2]`; any Encoder may precede the `+`. On an untrained Encoder the flow
-    is drawn once, not per seed.
+    Interpretations where docs/methods.md#bert-flow gives no detail: two sentences in a row of a
+    corpus are a pair; a task without pairs is cut into them.
+
+    Deviations: sentences are not truncated to 64 tokens. The released vectors are those of
+    `untrained[pooler=avg_first_last]`, the paper's `avg_top2`; any Encoder may precede the `+`. On
+    an untrained Encoder the flow is drawn once, not per seed.
     """
 
     name = "flow"
     title = "Flow"
+    version = 2
     reference = "Li et al. 2020, arXiv 2011.05864; code bohanli/BERT-flow@7fa8f6d"
     Hyper = FlowHyper
+    # Table 7 (levels), section 3.2 (random permutation; actnorm as in Glow).
+    paper = {"*": {"levels": 2, "permutation": "random", "start": "data"}}
     official = {}
+    choices = {"permutation": ("reversal", "random"), "start": ("uniform", "data")}
     needs = (
         "levels >= 1",
         "depth >= 1",
         "hidden >= 1",
         "batch_size >= 1",
-        "epochs >= 1",
+        "epochs > 0",
         "learning_rate > 0",
     )
 
@@ -281,7 +229,7 @@ class Flow(Transform):
         return replace(super().clamp_to_backbone(hyper, shape), levels=levels)
 
     def transform(self, encoder: Any, context: Context) -> Flowed:
-        hyper, seed, device = self.hyper, context.seed, context.device
-        vectors = self.vectors(encoder, context)
-        glow = None if vectors is None else fitted(vectors, hyper, seed, device)
-        return Flowed(encoder, hyper, seed, glow, device)
+        per_task = Flowed(encoder, self.hyper, context.seed, None, context.device)
+        if self.hyper.source == TARGET:
+            return per_task
+        return per_task.fitted(self._sentences(context), self.lookup(encoder, context))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from methods.contract import LABEL, Context, HyperParameters, Method, Refusal, Shape
 
-TARGET = "target"  # the `source` of a transform that is fitted on the sentences of each task
+TARGET = "target"  # the `source` of a transform that is fitted on each task, all its splits
 CHUNK = 8192  # vectors per chunk: bounds memory on tasks of 100,000 sentences
 
 
@@ -31,36 +31,47 @@ def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
     return total
 
 
+Vectors = Callable[[Sequence[str]], Any]  # the vectors (n, d) of n sentences
+
+
 class Mapped:
     """An Encoder that maps the vectors of another one, `base`.
 
-    If the map is not `fixed`, it is fitted on the vectors of each task.
+    If the map is not `fixed`, it is fitted on the sentences of each task.
     """
 
     base: Any
     fixed: bool
 
     def through(self, vectors: Any) -> Any:
-        """Map vectors (n, d); a map that is not fitted is fitted on them first."""
+        """Map vectors (n, d) by a fixed map."""
+        raise NotImplementedError
+
+    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Mapped:
+        """Return this Encoder with a map that is fitted on sentences, of which two in a row are a
+        pair. `vectors` are those of `base`, finished."""
         raise NotImplementedError
 
     @property
-    def adapt(self) -> Callable[[Any], Any] | None:
-        """The map left to apply to all vectors of a task; None if `encode` applies everything."""
+    def adapt(self) -> Callable[[Sequence[str], Vectors], Vectors] | None:
+        """What is left to apply to the vectors of `encode`, given the sentences to fit on and a
+        lookup of vectors: the lookup of finished ones. None if `encode` applies everything."""
         return None if self.fixed and not getattr(self.base, "adapt", None) else self._adapt
 
     def encode(self, sentences: Sequence[str]) -> Any:
         vectors = self.base.encode(sentences)
         return vectors if self.adapt else self.through(vectors)
 
-    def _adapt(self, vectors: Any) -> Any:
+    def _adapt(self, sentences: Sequence[str], vectors: Vectors) -> Vectors:
         inner = getattr(self.base, "adapt", None)
-        return self.through(inner(vectors) if inner else vectors)
+        below = inner(sentences, vectors) if inner else vectors
+        mapped = self if self.fixed else self.fitted(sentences, below)
+        return lambda texts: mapped.through(below(texts))
 
 
 @dataclass(frozen=True)
 class TransformHyper(HyperParameters):
-    # Fitted on "target", the sentences of each task, or on a corpus: "nli" in SimCSE's table
+    # Fitted on "target", all sentences of each task, or on a corpus: "nli" in SimCSE's table
     # (docs/methods.md#bert-flow, #bert-whitening).
     source: str = field(default="nli", metadata=LABEL)
     sentences: int | None = None  # the first so many of the corpus; None: all, as in the papers
@@ -96,13 +107,21 @@ class Transform(Method):
     def _sentences(self, context: Context) -> Sequence[str]:
         return context.sentences(self.hyper.source)[: self.hyper.sentences]
 
+    def lookup(self, encoder: Any, context: Context) -> Vectors:
+        """Return the lookup of an Encoder's finished vectors. The corpus to fit on counts as a task
+        for maps that are fitted on each task."""
+
+        def vectors(texts: Sequence[str]) -> Any:
+            return context.encode(encoder, texts)
+
+        adapt = getattr(encoder, "adapt", None)
+        return adapt(self._sentences(context), vectors) if adapt else vectors
+
     def vectors(self, encoder: Any, context: Context) -> Any:
         """Return an Encoder's vectors (n, d) of the corpus to fit on; None for "target"."""
         if self.hyper.source == TARGET:
             return None
-        vectors = context.encode(encoder, self._sentences(context))
-        adapt = getattr(encoder, "adapt", None)
-        return adapt(vectors) if adapt else vectors
+        return self.lookup(encoder, context)(self._sentences(context))
 
     def transform(self, encoder: Any, context: Context) -> Any:
         """Return the Encoder that maps the vectors of `encoder`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import Context, Mapped, Shape, Transform, TransformHyper, fingerprint, in_chunks
-from methods.transform import scatter
+from methods.transform import Vectors, scatter
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,10 @@ class Whitened(Mapped):
         return bool(self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        arrays = self.arrays or fitted(vectors, self.dimensions)
-        return in_chunks(vectors, lambda chunk: whiten(chunk.double(), **arrays))
+        return in_chunks(vectors, lambda chunk: whiten(chunk.double(), **self.arrays))
+
+    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Whitened:
+        return Whitened(self.base, self.dimensions, fitted(vectors(sentences), self.dimensions))
 
     def save(self, folder: Any) -> dict[str, Any]:
         return {"dimensions": self.dimensions}
@@ -91,9 +94,9 @@ class Whitening(Transform):
     Source: docs/methods.md#bert-whitening.
 
     Interpretations: the covariance is that of the sample (n - 1); the normalisation cancels this
-    factor. "target" is fitted on all sentences of one task, both sides of every pair, with
-    repetitions; the test and dev splits of STS-B and SICK-R are separate tasks. If a transform that
-    is fitted on each task precedes one that is fitted on a corpus, the corpus counts as a task.
+    factor. "target" is fitted on all sentences of a task, of all its splits, both sides of every
+    pair, with repetitions. If a transform that is fitted on each task precedes one that is fitted
+    on a corpus, the corpus counts as a task.
 
     Deviations: sentences are not truncated to 64 tokens, and an empty one stays empty, where the
     code inserts a period. The paper's vectors are those of `untrained[pooler=avg_first_last]`; any
@@ -102,6 +105,7 @@ class Whitening(Transform):
 
     name = "whitening"
     title = "Whitening"
+    version = 2
     reference = "Su et al. 2021, arXiv 2103.15316; code bojone/BERT-whitening@2bfea5a"
     Hyper = WhiteningHyper
     official = {}

@@ -2,6 +2,7 @@
 
     python -m tests.portable [--only NAME ...] [--tests | --scores]     # a table; done parts stay
     python -m tests.portable --quick                            # what continuous integration runs
+    python -m tests.portable --reference SEEDS                  # what make reference has to measure
 
 The smoke suite's inputs have to be in results/smoke, where make portable puts them.
 docs/portability.md has the rest.
@@ -17,11 +18,21 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.checks.regression import LEAST, PLAIN, cells_of, check, judged, metric_of, movements
+from bench.checks.regression import (
+    LEAST,
+    PLAIN,
+    cells_of,
+    check,
+    judged,
+    lacking,
+    metric_of,
+    movements,
+    name_of,
+)
 from bench.results import provenance
 from bench.runs import config
 from bench.utils import interrupts
@@ -50,11 +61,15 @@ QUICK_TESTS = [
     *(f"tests/training/test_{name}.py" for name in ("mapped", "second_implementation")),
     "tests/models/test_packed_forward.py",
 ]
-QUICK_RUNS = ["untrained[pooler=avg]", "untrained[pooler=avg_top2]+flow[source=world]", "simcse"]
+QUICK_RUNS = [
+    "untrained[pooler=avg]",
+    "untrained[pooler=avg_first_last]+flow[source=world]",
+    "simcse",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE, REFERENCE = ROOT / "results" / "smoke", ROOT / "results" / "reference" / "smoke.json"
-OUT = ROOT / "results" / "portable"
+OUT, REFERENCE_RUNS = ROOT / "results" / "portable", ROOT / "results" / "reference-runs"
 CORES = os.cpu_count() or 1
 METRICS = tuple(LEAST)
 
@@ -99,8 +114,11 @@ def plan_of(name: str) -> dict[str, Any]:
     return config.plan({**content, "recipe": {**content["recipe"], "threads": threads_of(name)}})
 
 
-def run_scores(name: str, folder: Path, plan: dict[str, Any]) -> None:
-    """Train and score what is left of a plan, with the smoke suite's own world and backbones."""
+def run_scores(
+    name: str, folder: Path, plan: dict[str, Any], names: Collection[str] | None = None
+) -> None:
+    """Train and score what is left of a plan, or of its runs with these names, with the smoke
+    suite's own world and backbones."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("world", "inputs"):
         if not (SMOKE / part).is_dir():
@@ -108,10 +126,13 @@ def run_scores(name: str, folder: Path, plan: dict[str, Any]) -> None:
         if not (folder / part).is_symlink():
             (folder / part).symlink_to(SMOKE / part)
     write_json(folder / "plan.json", plan)
-    files = [folder / "scores" / f"{run['id']}.json" for run in plan["runs"]]
+    ids = [run["id"] for run in plan["runs"] if names is None or name_of(run) in names]
+    if not ids:
+        return
+    files = [folder / "scores" / f"{run}.json" for run in ids]
     processes, count = [], max(1, CORES // threads_of(name))
     command = [sys.executable, "-m", "bench", "runs", "--suite", str(folder)]
-    command += ["--stages", "train", "score"]
+    command += ["--only", *ids, "--stages", "train", "score"]
     done = sum(file.is_file() for file in files)
     with Progress(len(files), f"{name}, scores", "run", done) as progress:
         try:
@@ -137,8 +158,7 @@ def kinds_of(folder: Path) -> dict[str, str]:
     kinds = {}
     for run in read_json(folder / "plan.json")["runs"]:
         kind = "trained" if run["trained"] else "not trained"
-        name = f"{run['method']}@{run['setting']} on {run['backbone']}"
-        kinds[name] = "flow" if "+flow" in run["method"] else kind
+        kinds[name_of(run)] = "flow" if "+flow" in run["method"] else kind
     return kinds
 
 
@@ -162,7 +182,7 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
         found, capability, numbers = tests.get(name, {}), "", ["", ""]
         if name in scored:
             cells, made, _ = scored[name]
-            capability = made["arithmetic"]["cpu_capability"]
+            capability = next(iter(made.values()))["arithmetic"]["cpu_capability"]
             places = list(judged(cells, known, REFERENCE))
             outside = sum(not low <= value <= high for *_, value, low, high in places)
             numbers, faults = [str(len(places)), str(outside)], faults + outside
@@ -212,6 +232,27 @@ def quick() -> int:
     return int(bool(found["failed"]))
 
 
+def begin(folder: Path) -> None:
+    """Remove what was measured with other code."""
+    code = provenance.code()
+    if (folder / "code.json").is_file() and read_json(folder / "code.json") != code:
+        print(f"{folder.name}: was measured with other code, and is measured again")
+        shutil.rmtree(folder)
+    write_json(folder / "code.json", code)
+
+
+def measure_reference(seeds: int, arithmetics: Sequence[str]) -> None:
+    """The scores that the reference lacks: over many seeds, then under each arithmetic."""
+    content = config.load(ROOT / "config" / "smoke.yaml")
+    plan = config.plan(config.reseeded(content, range(1, seeds + 1)))
+    names = lacking(plan, REFERENCE)
+    print("the reference lacks:", *sorted(names) or ["nothing"], sep="\n  ", flush=True)
+    begin(REFERENCE_RUNS)
+    run_scores(PLAIN, REFERENCE_RUNS / "seeds", plan, names)
+    for name in arithmetics:
+        run_scores(name, REFERENCE_RUNS / name, plan_of(name), names)
+
+
 def main() -> int:
     described, names = __doc__.split("\n")[0], list(ARITHMETICS)
     parser = argparse.ArgumentParser(prog="python -m tests.portable", description=described)
@@ -221,15 +262,17 @@ def main() -> int:
     part = parser.add_mutually_exclusive_group()
     for option, meaning in options.items():
         part.add_argument(option, action="store_true", help=meaning)
+    meaning = "the scores that the reference lacks, with so many seeds"
+    part.add_argument("--reference", type=int, metavar="SEEDS", help=meaning)
     arguments = parser.parse_args()
     if arguments.quick:
         return quick()
+    if arguments.reference:
+        measure_reference(arguments.reference, arguments.only)
+        return 0
     for name in arguments.only:
-        folder, code = OUT / name, provenance.code()
-        if (folder / "code.json").is_file() and read_json(folder / "code.json") != code:
-            print(f"{name}: was measured with other code, and is measured again")
-            shutil.rmtree(folder)
-        write_json(folder / "code.json", code)
+        folder = OUT / name
+        begin(folder)
         if not arguments.scores and not (folder / "tests.json").is_file():
             print(f"{name}: tests", flush=True)
             write_json(folder / "tests.json", run_tests(name, folder))

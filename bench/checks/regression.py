@@ -10,23 +10,27 @@
   of the code that stays within the seeds' intervals, such as training without dropout, moves most
   runs by more than ten times what arithmetic does. One run may do so: its model selection can tip
   over.
+* A run whose method or settings changed since the reference was measured fails.
 
 docs/portability.md describes how arithmetics are measured, and the results.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.comparison.statistics import predict
-from bench.results.readers import read_plan
+from bench.datasets.tasks import expand_tasks, scored_cells
+from bench.results.readers import Plan, PlanEntry, read_plan
 from bench.results.records import read_scores
+from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
+from bench.utils.files import read_json, sha256_text, write_json
 
 COVERAGE = 0.999
 ROOM = 2.0  # factor on measured changes
@@ -38,8 +42,6 @@ PLAIN = "plain"  # the default arithmetic of the CPU, which the others are compa
 # the world's smallest test split.
 LEAST = {"spearman": 0.01, "accuracy": 200 / 150, "accuracy_mlp": 200 / 150, "f1": 200 / 150}
 LISTED = 8  # scores listed in a message
-# Parts of the provenance.
-KEPT = ("code", "versions", "device", "arithmetic", "date", "data", "corpora")
 
 # run -> "task metric" -> one value per seed, in the plan's order
 Cells = dict[str, dict[str, list[float]]]
@@ -91,48 +93,131 @@ def widenings(arithmetics: Arithmetics) -> dict[str, dict[str, float]]:
     return widened
 
 
-def cells_of(suite: Path) -> tuple[Cells, dict[str, Any], list[str]]:
-    """Return test scores by run and cell, the last run's provenance, and the unfinished runs."""
+def name_of(run: Mapping[str, Any]) -> str:
+    """The name of a planned run in a reference, for all its seeds."""
+    return f"{run['method']}@{run['setting']} on {run['backbone']}"
+
+
+def identity_of(run: PlanEntry) -> str:
+    """A hash of what determines the scores of a planned run on a CPU, whatever its seed."""
+    identity = {key: value for key, value in run["identity"].items() if key != "seed"}
+    if recipe := identity.get("recipe"):
+        identity["recipe"] = {k: v for k, v in recipe.items() if k not in NEUTRAL_CHANGES}
+    return sha256_text(json.dumps(identity, sort_keys=True))[:16]
+
+
+def _by_name(runs: Iterable[PlanEntry]) -> dict[str, list[PlanEntry]]:
+    grouped: dict[str, list[PlanEntry]] = defaultdict(list)
+    for run in runs:
+        grouped[name_of(run)].append(run)
+    return grouped
+
+
+def lacking(plan: Plan, reference: Path) -> set[str]:
+    """The names of a plan's runs that a reference has to measure: it does not have them, or with
+    another identity, other tasks, or another number of seeds. All of them if there is no file."""
+    known = _known(reference)
+    names = set()
+    for name, runs in _by_name(plan["runs"]).items():
+        wanted = {
+            f"{task} {metric}": len(runs)
+            for task, split, metric in scored_cells(expand_tasks(runs[0]["tasks"] or []))
+            if split == "test" and metric in LEAST
+        }
+        has = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
+        same = known["runs"].get(name, {}).get("identity") == identity_of(runs[0])
+        if not same or has != wanted:
+            names.add(name)
+    return names
+
+
+def _known(reference: Path) -> dict[str, Any]:
+    """A reference; without a file, or with one of an earlier version, an empty one."""
+    content = read_json(reference) if reference.is_file() else {}
+    return content if "runs" in content else {"runs": {}, "cells": {}, "arithmetics": {}}
+
+
+def cells_of(
+    suite: Path, names: Collection[str] | None = None
+) -> tuple[Cells, dict[str, dict[str, Any]], list[str]]:
+    """Return test scores by run and cell, provenances by run, and the unfinished runs.
+
+    `names` are those of the runs to read; all by default.
+    """
     cells: Cells = defaultdict(lambda: defaultdict(list))
-    provenance: dict[str, Any] = {}
+    provenances: dict[str, dict[str, Any]] = {}
     unfinished = []
     for run in read_plan(suite / "plan.json")["runs"]:
-        provenance, records = read_scores(suite / "scores" / f"{run['id']}.json")
-        name = f"{run['method']}@{run['setting']} on {run['backbone']}"
-        if provenance["outcome"]["status"] != "finished":
+        name = name_of(run)
+        if names is not None and name not in names:
+            continue
+        provenances[name], records = read_scores(suite / "scores" / f"{run['id']}.json")
+        if provenances[name]["outcome"]["status"] != "finished":
             unfinished.append(name)
         for record in records:
             if (record["split"], record["aggregation"]) == ("test", "all"):
                 cells[name][f"{record['task']} {record['metric']}"].append(record["value"])
-    return cells, {key: provenance[key] for key in KEPT if key in provenance}, unfinished
+    return cells, provenances, unfinished
 
 
-def _measured(suite: Path) -> dict[str, Any]:
-    cells, provenance, _ = cells_of(suite)
-    rounded = {
-        run: {cell: [round(value, 3) for value in values] for cell, values in of_run.items()}
-        for run, of_run in cells.items()
-    }
-    return {"provenance": provenance, "cells": rounded}
+def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
+    """Update the reference of a suite, or write it: scores over many seeds, and those of a few
+    seeds per arithmetic.
 
-
-def write(suite: Path, arithmetics: Path, reference: Path) -> None:
-    """Write the reference of a suite: its scores over many seeds, and those of a few seeds per
-    arithmetic.
+    Runs that the reference lacks (`lacking`) are read from the suites. The others stay as they are,
+    and runs that are no longer planned are removed.
 
     Args:
         suite: a suite with many seeds.
-        arithmetics: a folder with one suite per arithmetic, named after it; one of them is `PLAIN`.
+        arithmetics: suites with a few seeds, one per arithmetic and named after it; one of them is
+            `PLAIN`.
         reference: the file to write.
 
     Raises:
         UserError: scores are missing.
     """
-    suites = {path.parent.name: path.parent for path in sorted(arithmetics.glob("*/plan.json"))}
-    if PLAIN not in suites:
-        raise UserError(f"{arithmetics} has no suite '{PLAIN}'; create it with make portable")
-    measured = {name: _measured(folder) for name, folder in suites.items()}
-    write_json(reference, _measured(suite) | {"arithmetics": measured})
+    if PLAIN not in [folder.name for folder in arithmetics]:
+        raise UserError(f"--arithmetics has no suite '{PLAIN}'; make reference measures it")
+    plan, known = read_plan(suite / "plan.json"), _known(reference)
+    planned, measured = _by_name(plan["runs"]), lacking(plan, reference)
+    kept = [name for name in planned if name not in measured]
+
+    def joined(fresh: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+        found = {**fresh, **{name: old[name] for name in kept if name in old}}
+        return {name: found[name] for name in planned if name in found}
+
+    cells, provenances, _ = cells_of(suite, measured)
+    made = {
+        name: {"identity": identity_of(planned[name][0])} | _origin(provenance)
+        for name, provenance in provenances.items()
+    }
+    content = {
+        "runs": joined(made, known["runs"]),
+        "cells": joined(_rounded(cells), known["cells"]),
+    }
+    under = {}
+    for folder in arithmetics:
+        fresh, _, _ = cells_of(folder, measured)
+        old = known["arithmetics"].get(folder.name, {"cells": {}})
+        under[folder.name] = {"cells": joined(_rounded(fresh), old["cells"])}
+    write_json(reference, content | {"arithmetics": under})
+
+
+def _rounded(cells: Cells) -> Cells:
+    return {
+        run: {cell: [round(value, 3) for value in values] for cell, values in of_run.items()}
+        for run, of_run in cells.items()
+    }
+
+
+def _origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the numbers of a run come from."""
+    return {
+        "code": provenance["code"],
+        "processor": _processor(provenance),
+        "torch": provenance["versions"]["torch"],
+        "date": provenance["date"],
+    }
 
 
 def check(suite: Path, reference: Path) -> str:
@@ -140,11 +225,12 @@ def check(suite: Path, reference: Path) -> str:
     summary.
 
     Raises:
-        UserError: a score is outside its interval or missing in the reference, or a run did not
-            finish.
+        UserError: a score is outside its interval or missing in the reference, a run did not
+            finish, or it was changed since the reference was measured.
     """
     known = read_json(reference)
-    cells, provenance, unfinished = cells_of(suite)
+    _check_same_runs(read_plan(suite / "plan.json"), known, reference)
+    cells, provenances, unfinished = cells_of(suite)
     compared, faults = 0, [(math.inf, f"{run} did not finish") for run in unfinished]
     for run, cell, value, low, high in judged(cells, known, reference):
         compared += 1
@@ -158,16 +244,34 @@ def check(suite: Path, reference: Path) -> str:
         faults = apart
     if faults:
         texts = [text for _, text in sorted(faults, key=lambda fault: -fault[0])]
-        more = [f"and {len(texts) - LISTED} more"] if len(texts) > LISTED else []
-        then, now = _machine(known["provenance"]), _machine(provenance)
+        made = {run["processor"] for name, run in known["runs"].items() if name in provenances}
+        then = " and ".join(sorted(made))
+        now = _processor(next(iter(provenances.values())))
         raise UserError(
-            "\n  ".join([head, *texts[:LISTED], *more])
+            "\n  ".join([head, *_first(texts)])
             + f"\nThe reference was made on {then}, this is {now}."
             "\nIf the change of scores is intended, update the reference with make reference; if "
             "nothing was changed, report this with the table that make portable writes "
             "(docs/portability.md)"
         )
     return f"reference: {compared} scores, each within its interval of {reference}"
+
+
+def _first(texts: Sequence[str]) -> list[str]:
+    more = [f"and {len(texts) - LISTED} more"] if len(texts) > LISTED else []
+    return [*texts[:LISTED], *more]
+
+
+def _check_same_runs(plan: Plan, known: Mapping[str, Any], reference: Path) -> None:
+    """Raise `UserError` if the identity of a planned run is not that in the reference."""
+    if "runs" not in known:
+        raise UserError(f"{reference} is of an earlier version; update it with make reference")
+    named = {name: identity_of(runs[0]) for name, runs in _by_name(plan["runs"]).items()}
+    own = {name: run["identity"] for name, run in known["runs"].items()}
+    changed = [name for name, identity in named.items() if own.get(name, identity) != identity]
+    if changed:
+        head = f"methods or settings changed since {reference} was measured; run make reference:"
+        raise UserError("\n  ".join([head, *_first(changed)]))
 
 
 def runs_apart(cells: Cells, arithmetics: Arithmetics) -> list[tuple[float, str]]:
@@ -201,8 +305,6 @@ def judged(
     Raises:
         UserError: a score is missing in the reference.
     """
-    if "arithmetics" not in known:
-        raise UserError(f"{reference} is of an earlier version; update it with make reference")
     widened = widenings(known["arithmetics"])
     for run, of_run in cells.items():
         for cell, values in of_run.items():
@@ -215,7 +317,7 @@ def judged(
             yield from ((run, cell, value, low, high) for value in values)
 
 
-def _machine(provenance: Mapping[str, Any]) -> str:
+def _processor(provenance: Mapping[str, Any]) -> str:
     """Return the CPU of a result, with the settings that determine the last bits."""
     device, chosen = provenance["device"], provenance["arithmetic"]["cpu_capability"]
     return f"{device['name']} ({chosen}, {device['threads']} thread{'s' * (device['threads'] > 1)})"

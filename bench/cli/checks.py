@@ -20,19 +20,22 @@ def reference(
         bool, typer.Option("--check", help="Check that the suite is within the reference.")
     ] = False,
     arithmetics: Annotated[
-        Path | None,
-        opt("Write the reference, with the suites that make portable left here.", metavar="FOLDER"),
+        list[Path] | None,
+        opt(
+            "Update the reference with the suite and these, one per arithmetic.",
+            metavar="FOLDER ...",
+        ),
     ] = None,
 ) -> None:
-    """Check a suite against a reference, or write one.
+    """Check a suite against a reference, or update one.
 
-    A reference is a distribution of scores over seeds and processors. Exactly one of --check and
-    --arithmetics is needed.
+    A reference is a distribution of scores over seeds and processors. An update keeps the runs that
+    the reference already has. Exactly one of --check and --arithmetics is needed.
     """
     from bench.checks import regression
 
-    exactly_one(check=check, arithmetics=arithmetics)
-    if arithmetics is None:
+    exactly_one(check=check, arithmetics=arithmetics or None)
+    if not arithmetics:
         print(regression.check(suite, reference))
     else:
         regression.write(suite, arithmetics, reference)

@@ -109,7 +109,7 @@ def open_questions(suite: SuiteResults) -> pd.DataFrame:
     """The open verdicts of a suite, as rows of `cells`; each printed number once."""
     found = cells(suite).query("verdict == 'inconclusive'")
     number = ["printed", "run", "minus", "measured_on", "task", "ours_split", "metric"]
-    return found.drop_duplicates(number)
+    return found.drop_duplicates([*number, "aggregation"])
 
 
 def runs_to_decide(suite: SuiteResults, cell: Any) -> frozenset[SeededRun]:

@@ -23,7 +23,7 @@ DRAWS = 2000  # of the bootstrap
 
 _GROUP = ["source", "table", "backbone", "split", "metric"]
 # What distinguishes our side of two cells of one group.
-_MEASUREMENT = ["run", "minus", "measured_on", "ours_split", "task"]
+_MEASUREMENT = ["run", "minus", "measured_on", "ours_split", "task", "aggregation"]
 
 Floats = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from bench.comparison.statistics import (
     mean_and_sd,
 )
 from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
-from bench.datasets.tasks import Board, expand_tasks
+from bench.datasets.tasks import Board, aggregated, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import BOUND, LABEL, MEASURES, mapped, prior_sd
 from bench.results.suite_results import Key, RunResults, SuiteResults, deviations, diverged
@@ -122,7 +122,7 @@ def _tolerance_kind(ours: _OurScores) -> str:
     metric = ours.key[2]
     if metric == "accuracy":
         return "transfer" if ours.deterministic else "trained, transfer"
-    if metric != "spearman":
+    if not metric.startswith("spearman"):
         return metric.replace("_", " ")
     if ours.deterministic:
         last = ours.runs[0].plan["method"].rpartition("+")[2]
@@ -135,8 +135,8 @@ def _tolerance_kind(ours: _OurScores) -> str:
 
 def _verdict_input(number: Mapping[str, Any], ours: _OurScores) -> VerdictInput:
     task, split, metric = ours.key
-    # The public seeds are Spearman correlations of a single method, so they are no prior for
-    # anything else.
+    # The public seeds are Spearman correlations of a single method, over all pairs of a task, so
+    # they are no prior for anything else.
     known = metric == "spearman" and ours.minus is None
     prior = prior_sd(ours.backbone, task, split) if known else None
     allowed = tolerance(_tolerance_kind(ours), task, prior)
@@ -180,12 +180,13 @@ class _Questions:
 def _measure(number: Mapping[str, Any]) -> tuple[Key, int]:
     """The key of our scores of a row of `mapped`, and their sign."""
     metric, sign = MEASURES[number["metric"]]
-    return (number["task"], number["suite_split"] or number["split"], metric), sign
+    split = number["suite_split"] or number["split"]
+    return (number["task"], split, aggregated(metric, number["aggregation"])), sign
 
 
 def key_of(cell: Any) -> Key:
     """The key of our scores of a row of `cells`."""
-    return cell.task, cell.ours_split, MEASURES[cell.metric][0]
+    return cell.task, cell.ours_split, aggregated(MEASURES[cell.metric][0], cell.aggregation)
 
 
 def _sides(
@@ -227,9 +228,8 @@ def _row(
     printed, values = number["value"], ours.values
     (mean, sd), (other_mean, other_sd) = mean_and_sd(values), mean_and_sd(other.values)
     several = len(values) > 1
-    return {
-        name: number[name] for name in [*LABEL, "task", "split", "metric", "quoted_from", "note"]
-    } | {
+    copied = [*LABEL, "task", "split", "metric", "quoted_from", "note", "aggregation"]
+    return {name: number[name] for name in copied} | {
         "ours_split": ours.key[1],
         "printed": printed,
         "run": number["run"],
@@ -276,8 +276,8 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         Columns, scores in points:
 
         * `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`,
-          `quoted_from`: as in `bench.reported.printed`; `note`: as in recipes.yaml; `printed`, the
-          number;
+          `quoted_from`: as in `bench.reported.printed`; `note`, `aggregation`: as in
+          `bench.reported.mapped`; `printed`, the number;
         * `ours_split`: split of our scores, if it differs from what print names;
         * `run`, `minus`: as in recipes.yaml, or empty. `minus` is subtracted from `run`;
         * `ours`: tuple, one per seed; with a `minus`, paired differences. `n`, `mean`, `sd`:

@@ -39,6 +39,11 @@ class LabelledTask:
         columns = (samples.columns for samples in self.splits.values())
         return chain.from_iterable(chain.from_iterable(columns))
 
+    def target(self) -> Iterable[str]:
+        """Return all sentences of all splits, with duplicates; those of pairs pair by pair."""
+        columns = (samples.columns for samples in self.splits.values())
+        return chain.from_iterable(chain.from_iterable(zip(*each, strict=True)) for each in columns)
+
     def features(self, split: str, vectors: Vectors) -> np.ndarray:
         """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]
         (docs/methods.md#protocols).

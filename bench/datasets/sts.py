@@ -28,7 +28,8 @@ a tab, `header` is false.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,23 @@ class StsTask:
     name: str
     split: str
     subsets: tuple[Subset, ...]
+    data: Path | None = field(default=None, compare=False)  # the folder it was read from
 
     def sentences(self) -> Iterable[str]:
         """Return all sentences, with duplicates."""
         return (text for subset in self.subsets for text in subset.first + subset.second)
+
+    def target(self) -> Iterable[str]:
+        """Return all sentences of the set, pair by pair, with duplicates: of train, dev and test
+        for STS-B and SICK-R (docs/methods.md#bert-whitening), of all splits of a described set.
+
+        Raises:
+            UserError: as `read`, for the other splits.
+        """
+        for split in _splits(self.name, self.data) if self.data else [self.split]:
+            task = self if split == self.split else read(self.name, self.data or Path(), split)
+            for subset in task.subsets:
+                yield from chain.from_iterable(zip(subset.first, subset.second, strict=True))
 
 
 def read(task: str, data: Path, split: str = "test") -> StsTask:
@@ -81,7 +95,7 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
     """
     if task not in TASKS and not is_described(task):
         raise UserError(f"unknown STS task {task!r}{did_you_mean(task, (*TASKS, *CHINESE_TASKS))}")
-    has_splits = task in DEV_AVERAGE or is_described(task)
+    has_splits = _has_splits(task)
     if split not in (SPLITS if has_splits else ("test",)):
         found = "train, dev and test" if has_splits else "only test"
         raise UserError(f"{task} has no split {split!r}; it has {found}")
@@ -114,7 +128,19 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
                     f"{_title(task, subset)}: pair {number} lacks a sentence; "
                     "fix its file or fetch it again"
                 )
-    return StsTask(task, split, tuple(subsets))
+    return StsTask(task, split, tuple(subsets), Path(data))
+
+
+def _has_splits(task: str) -> bool:
+    return task in DEV_AVERAGE or is_described(task)
+
+
+def _splits(task: str, data: Path) -> list[str]:
+    """Return the splits of a task that a data folder has."""
+    if not _has_splits(task):
+        return ["test"]
+    counts = sizes("sts", task, data)
+    return [split for split in SPLITS if split in counts]
 
 
 def _title(task: str, subset: Subset) -> str:

@@ -43,6 +43,10 @@ GROUPS = {
 
 # Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
+# Tasks of several subsets, and what they have beside one correlation over all pairs ("all"): means
+# of the correlations of the subsets, plain and weighted by number of pairs.
+WITH_SUBSETS = STS_TASKS[:5]
+AGGREGATIONS = ("mean", "wmean")
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
 
@@ -159,13 +163,23 @@ def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
         test_only = task in STS_TASKS and task not in DEV_AVERAGE
         splits = ("test",) if test_only else ("test", "dev")
         metrics = of_kind.get(kind_of(task), ["accuracy", "accuracy_mlp"])
+        if task in WITH_SUBSETS:
+            metrics = [aggregated("spearman", one) for one in ("all", *AGGREGATIONS)]
         cells |= {(task, split, metric) for split in splits for metric in metrics}
     if "MRPC" in tasks:
         cells.add(("MRPC", "test", "f1"))
     cells |= {("Avg", "test", metric) for metric, group in AVERAGED.items() if set(group) <= tasks}
+    if ("Avg", "test", "spearman") in cells:
+        cells |= {("Avg", "test", aggregated("spearman", one)) for one in AGGREGATIONS}
     if set(DEV_AVERAGE) <= tasks:
         cells.add(("Avg", "dev", "spearman"))
     return cells
+
+
+def aggregated(metric: str, aggregation: str) -> str:
+    """The name of a metric with an aggregation, one of `AGGREGATIONS`; without one ("all", or
+    empty) the metric itself."""
+    return f"{metric}_{aggregation}" if aggregation in AGGREGATIONS else metric
 
 
 def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from bench.datasets import probing, sts, transfer
@@ -27,7 +26,7 @@ from bench.utils.files import read_json, sha256_text, write_json
 from bench.utils.progress import Progress
 
 Task = sts.StsTask | LabelledTask
-Adaptation = Callable[[np.ndarray], np.ndarray]
+Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.encoder.adaptation`
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
@@ -50,14 +49,17 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
     return tasks
 
 
-def sentences(tasks: Sequence[Task]) -> list[str]:
-    """The distinct sentences of tasks, in order of first appearance."""
-    return list(dict.fromkeys(text for task in tasks for text in task.sentences()))
+def sentences(tasks: Sequence[Task], adapt: Adaptation | None = None) -> list[str]:
+    """The distinct sentences of tasks, in order of first appearance; with `adapt` those that it is
+    fitted on, too."""
+    texts = chain.from_iterable(task.sentences() for task in tasks)
+    targets = chain.from_iterable(task.target() for task in tasks) if adapt else ()
+    return list(dict.fromkeys(chain(texts, targets)))
 
 
 def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
     """Encode each distinct sentence of tasks once, in memory. Returns a lookup by text."""
-    distinct = sentences(tasks)
+    distinct = sentences(tasks, adaptation(encoder))
     rows = {sentence: row for row, sentence in enumerate(distinct)}
     vectors = encoder.encode(distinct)
     return lambda texts: vectors[[rows[text] for text in texts]]
@@ -72,29 +74,6 @@ def score_tasks(
         UserError: vectors are not finite, or all are equal.
     """
     return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder))
-
-
-class AdaptedVectors:
-    """Vectors of one task after the encoder's last step, which is computed at the first call.
-
-    `adapt` maps (n, d) to (n, k), see `bench.models.encoder.adaptation`: all sentences of a task
-    together, repeated ones too, in their order.
-    """
-
-    def __init__(self, task: Task, vectors: Vectors, adapt: Adaptation) -> None:
-        self.texts, self.vectors, self.adapt = list(task.sentences()), vectors, adapt
-
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        return self._adapted[[self._rows[text] for text in texts]]
-
-    @cached_property
-    def _adapted(self) -> np.ndarray:
-        return self.adapt(self.vectors(self.texts))
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        """The first row of each text."""
-        return {text: row for row, text in reversed(list(enumerate(self.texts)))}
 
 
 def score_encoder(
@@ -112,8 +91,8 @@ def score_encoder(
         UserError: as `score`; vectors have a wrong shape; `work` cannot be written or is in use.
     """
     with closing(VectorStore(work / "vectors", encoder)) as store:
-        store.add(sentences(tasks))
         adapt, finished = adaptation(encoder), work / store.identity
+        store.add(sentences(tasks, adapt))
         return score(tasks, store, adapt=adapt, mode=mode, device=device, finished=finished)
 
 
@@ -131,7 +110,7 @@ def score(
     Args:
         tasks: as returned by `read_tasks`.
         vectors: lookup of the sentences of the tasks, float32 (n, d).
-        adapt: the encoder's last step (`bench.models.encoder.adaptation`).
+        adapt: the encoder's last step, fitted on each task (`bench.models.encoder.adaptation`).
         mode: of `bench.evaluation.classifier.MODES`, for tasks with a classifier.
         device: of the classifiers.
         finished: folder of the records of finished tasks, which are not computed again.
@@ -148,11 +127,14 @@ def score(
     settings = MODES[mode]
     records: list[Record] = []
     total = sum(_work(task, settings) for task in tasks if isinstance(task, LabelledTask))
+
+    def final(task: Task) -> Vectors:
+        return adapt(list(task.target()), vectors) if adapt else vectors
+
     with Progress(total, "classify", unit="sample") as progress:
         for task in tasks:
-            own = AdaptedVectors(task, vectors, adapt) if adapt else vectors
             if isinstance(task, sts.StsTask):
-                records += sts.score(task, own)
+                records += sts.score(task, final(task))
                 continue
             name = f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
             file = finished / name if finished else None
@@ -160,7 +142,7 @@ def score(
                 records += read_json(file)
                 progress.advance(_work(task, settings), note=task.name)
                 continue
-            of_task = list(_score_labelled(task, own, settings, device, progress))
+            of_task = list(_score_labelled(task, final(task), settings, device, progress))
             if file:
                 write_json(file, of_task)
             records += of_task

@@ -2,8 +2,8 @@
 
 An encoder has `encode(sentences) -> float32 (n, d)`, an `identity`, and a `kind`. Methods may
 define their own. An encoder that wraps another has it as `base`, and may hold tensors as `arrays`;
-`bench.models.load` stores both and passes them to `load`. An encoder whose last step needs all
-vectors of a task has `adapt` (see `adaptation`).
+`bench.models.load` stores both and passes them to `load`. An encoder whose last step is fitted on
+each task has `adapt` (see `adaptation`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bench.datasets.manifest import Vectors
 from bench.models.packed_forward import Batch, States, Work, forward, pooler_output
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS, check_pooler
 from bench.models.token_cache import tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input
 from bench.utils.errors import UserError
+from methods.base import seed_torch
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
@@ -159,6 +161,25 @@ class TransformerEncoder:
             self.model.train(training)
         return vectors
 
+    @torch.inference_mode()
+    def encode_with_dropout(self, sentences: Sequence[str], seed: int) -> np.ndarray:
+        """Encode one batch with the dropout of training, float32 (n, d).
+
+        `seed` determines all masks; the state of torch's global generators is restored.
+        """
+        device = next(self.model.parameters()).device
+        training = self.model.training
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            seed_torch(seed, device)
+            self.model.train()
+            try:
+                tokens = self.tokenize(sentences)
+                pad_id = self.tokenizer.pad_token_id
+                batch = Batch.of(tokens, pad_id, device, self._positions)
+                return self._pooled(batch, None).float().cpu().numpy()
+            finally:
+                self.model.train(training)
+
     def _pooled(self, batch: Batch, pool: Callable[[States, Tensor], Tensor] | None) -> Tensor:
         if pool is None and self.pooler == "cls":
             return pooler_output(self.model, batch, self._work)
@@ -180,6 +201,10 @@ class TransformerEncoder:
         return cls(model.to(device), tokenizer, stored["pooler"])
 
 
-def adaptation(encoder: Encoder) -> Callable[[np.ndarray], np.ndarray] | None:
-    """The encoder's last step, on all vectors of a task, (n, d) -> (n, k); None if it has none."""
+def adaptation(encoder: Encoder) -> Callable[[Sequence[str], Vectors], Vectors] | None:
+    """The encoder's last step, or None if it has none.
+
+    It is fitted on sentences, all of a task, and maps a lookup of the vectors of `encode` to a
+    lookup of final ones. Two sentences in a row are a pair.
+    """
     return getattr(encoder, "adapt", None)

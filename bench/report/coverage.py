@@ -13,7 +13,7 @@ import pandas as pd
 
 from bench.comparison.reproduction import cells, select
 from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
-from bench.datasets.tasks import expand_tasks, scored_cells
+from bench.datasets.tasks import aggregated, expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
 from bench.report.tables import row_name
 from bench.reported import LABEL, MEASURES, SOURCES, mapped
@@ -68,7 +68,8 @@ def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = No
     keys = {run.plan["id"]: planned_scores(run.plan) for run in suite.runs}
     targets, planned = [], []
     for number in numbers.itertuples():
-        split, metric = number.suite_split or number.split, MEASURES.get(number.metric, ("",))[0]
+        split = number.suite_split or number.split
+        metric = aggregated(MEASURES.get(number.metric, ("",))[0], number.aggregation)
         sides = []
         for text in filter(None, (number.run, number.minus)):
             runs = select(suite, text, number.suite_backbone or number.backbone)

@@ -269,6 +269,8 @@ def _facts(cell: Any) -> Facts:
         facts.append(("CV* of print and our seeds", f"{cell.cv:.2f} %"))
     if cell.run:
         facts.append(("Compared with", cell.run + (f" minus {cell.minus}" if cell.minus else "")))
+    if cell.aggregation:
+        facts.append(("Subsets of a task", tables.AGGREGATED[cell.aggregation]))
     if cell.other_n:
         ours = f"{score_text(cell.other_mean, cell.other_sd, digits)}, n = {cell.other_n}"
         if cell.other_verdict:

@@ -33,6 +33,12 @@ METRICS = {
     "token_similarity_above": "cosine of tokens in percent (print states a lower bound)",
 }
 
+# How the scores of a task's subsets are joined.
+AGGREGATED = {
+    "mean": "means over their subsets (mean)",
+    "wmean": "means over their subsets, weighted by number of pairs (wmean)",
+}
+
 
 def seeds_text(count: int, of: int) -> str:
     """The number of seeds of a score as ` (n = 1)`; empty if it is that of its row, `of`."""
@@ -270,8 +276,17 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
 
 
 def notes(table: pd.DataFrame) -> list[str]:
-    """What recipes.yaml notes about the rows of a printed table, each note once."""
-    return [note for note in table["note"].unique() if note]
+    """What recipes.yaml says about the rows of a printed table: their notes, each once, and where
+    subsets are aggregated otherwise than in the other rows."""
+    found = [note for note in table["note"].unique() if note]
+    for (aggregation, backbone), rows in table.groupby(["aggregation", "backbone"], sort=False):
+        if aggregation:
+            names = " and ".join(rows["method"].unique())
+            found.append(
+                f"On {backbone}, STS12 to STS16 of {names} are {AGGREGATED[aggregation]}, printed "
+                f"and ours; in all other rows they are correlations over all pairs."
+            )
+    return found
 
 
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:

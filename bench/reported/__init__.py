@@ -23,6 +23,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from bench.datasets.tasks import AGGREGATIONS, WITH_SUBSETS
 from bench.utils.errors import UserError, did_you_mean
 
 FOLDER = Path(__file__).parent
@@ -32,7 +33,7 @@ LABEL = ["source", "table", "method", "backbone", "variant"]
 COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
 _PLACE = [*LABEL, "task", "split", "metric"]  # no two numbers have the same
 RECIPE = ["run", "minus", "suite_backbone", "suite_split", "checkpoint", "reason"]
-RECIPE += ["deviation", "note"]
+RECIPE += ["deviation", "note", "aggregation"]
 # Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers
 # speak of uniformity as a quality, while ours is the loss: a printed drop of uniformity is a rise
 # of the loss.
@@ -144,11 +145,12 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
     `suite_backbone` and `suite_split`, if backbone or split have other names in a suite than in
     print; `checkpoint`, by printed backbone the run that scores the published checkpoint behind
     the number; and `deviation`, a clause that says why the run does not measure what is printed.
-    `note` is a sentence for the caption of the table.
+    `note` is a sentence for the caption of the table. `aggregation`, one of `AGGREGATIONS`, is how
+    print joins the subsets of a task, if not by one correlation over all pairs.
 
     Raises:
-        UserError: an entry has an unknown field or reason, both or none of `run` and `reason`, or
-            `minus`, `checkpoint` or `deviation` without `run`.
+        UserError: an entry has an unknown field, reason or aggregation, both or none of `run` and
+            `reason`, or `minus`, `checkpoint`, `deviation` or `aggregation` without `run`.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in content["entries"]:
@@ -157,13 +159,13 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
             raise UserError(f"{path.name}: unknown field {field!r}{did_you_mean(field, fields)}")
         if ("run" in entry) == ("reason" in entry):
             raise UserError(f"{path.name}: {entry} must have either 'run' or 'reason'")
-        for field in ("minus", "checkpoint", "deviation"):
+        for field in ("minus", "checkpoint", "deviation", "aggregation"):
             if field in entry and "run" not in entry:
                 raise UserError(f"{path.name}: {entry} has '{field}' without 'run'")
-        reason, reasons = entry.get("reason"), content["reasons"]
-        if reason not in (None, *reasons):
-            near = did_you_mean(reason, reasons)
-            raise UserError(f"{path.name}: unknown reason {reason!r}{near}")
+        for field, known in {"reason": content["reasons"], "aggregation": AGGREGATIONS}.items():
+            if (value := entry.get(field)) not in (None, *known):
+                near = did_you_mean(value, known)
+                raise UserError(f"{path.name}: unknown {field} {value!r}{near}")
     return content["entries"]
 
 
@@ -176,7 +178,8 @@ def mapped() -> pd.DataFrame:
         differences, the run whose scores are subtracted), `suite_backbone` and `suite_split` (their
         names in a suite, if print has others), `checkpoint` (the run of the published checkpoint
         that print quotes), `reason` (why there is no run), `deviation` (why the run does not
-        measure what is printed), `note` (for the table's caption). Empty text stands for none.
+        measure what is printed), `note` (for the table's caption), `aggregation` (of the subsets of
+        this task, or of those that are averaged). Empty text stands for none.
 
     Raises:
         UserError: a printed row does not match exactly one entry of `recipes.yaml`.
@@ -191,7 +194,9 @@ def mapped() -> pd.DataFrame:
         recipe = {name: matches[0].get(name, "") for name in RECIPE}
         recipe["checkpoint"] = matches[0].get("checkpoint", {}).get(label["backbone"], "")
         recipes.append(label | recipe)
-    return numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
+    found = numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
+    found.loc[~found["task"].isin([*WITH_SUBSETS, "Avg"]), "aggregation"] = ""
+    return found
 
 
 @cache

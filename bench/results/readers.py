@@ -37,6 +37,7 @@ class PlanEntry(TypedDict):
     reference: NotRequired[str]
     corpus: NotRequired[str | None]
     own_corpus: NotRequired[bool]
+    identity: NotRequired[dict[str, Any]]
 
 
 class Plan(TypedDict):

@@ -9,7 +9,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bench.datasets.tasks import DEV_AVERAGE, Board, average_of_all, boards_of, expand_tasks
+from bench.datasets.tasks import (
+    AGGREGATIONS,
+    DEV_AVERAGE,
+    STS_TASKS,
+    WITH_SUBSETS,
+    Board,
+    aggregated,
+    average,
+    average_of_all,
+    boards_of,
+    expand_tasks,
+)
 from bench.results import readers
 from bench.results.records import read_scores, scores_damage
 
@@ -29,7 +40,9 @@ class RunResults:
         reason: why it did not finish; empty if it did.
         data: the evaluation data it was scored on.
         scores: points by (task, split, metric), with the subsets of a task as one list ("all").
-            Also the mean of the dev sets ("Avg", "dev", "spearman"), the best step of a training
+            Also the means over subsets ("STS12", "test", "spearman_wmean") and their average over
+            the STS tasks, into which a task without subsets enters with its only score. Also the
+            mean of the dev sets ("Avg", "dev", "spearman"), the best step of a training
             ("STS-B", "dev", "best_step"), and the uniformity on all sentences of STS-B
             ("uniformity", "", "uniformity"), the mean similarity of neighbouring layers ("SetSim",
             "test", "layer_similarity") and that of the tokens in the last layer in percent
@@ -128,6 +141,10 @@ def _derived(
     scores: Mapping[Key, float], outcome: readers.Outcome, analyses: Mapping[str, Any]
 ) -> Iterator[tuple[Key, float]]:
     """Numbers that papers report beside scores, from a run's scores, outcome and analyses."""
+    for metric in (aggregated("spearman", one) for one in AGGREGATIONS):
+        own = [(t, "test", metric if t in WITH_SUBSETS else "spearman") for t in STS_TASKS]
+        if all(key in scores for key in own):
+            yield ("Avg", "test", metric), average([scores[key] for key in own])
     dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
     if all(key in scores for key in dev):
         yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
@@ -156,9 +173,12 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
     scores = {
-        (record["task"], record["split"], record["metric"]): float(record["value"])
+        (
+            record["task"],
+            record["split"],
+            aggregated(record["metric"], record["aggregation"]),
+        ): float(record["value"])
         for record in records
-        if record["aggregation"] not in ("mean", "wmean")
     }
     analyses = readers.read_analyses(analysed)
     with readers.analyses_damage(analysed):

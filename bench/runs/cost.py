@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -112,7 +112,8 @@ def steps(run: Run) -> int:
         )
     rows = CORPUS_SENTENCES.get(run.corpus) or len(path.read_bytes().splitlines())
     rows = run.parts[0][2].get("drawn", rows)  # CT-BERT draws its items
-    return recipe.epochs * ceil(min(rows, recipe.sentences or rows) / recipe.batch_size)
+    whole = floor if recipe.drop_last else ceil
+    return recipe.epochs * whole(min(rows, recipe.sentences or rows) / recipe.batch_size)
 
 
 def training_flop(run: Run) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 from bench.datasets.tasks import CHINESE_TASKS, is_described
@@ -31,7 +32,7 @@ class Recipe:
     optimiser: str = "adamw"  # or "rmsprop"
     epsilon: float = 1e-8  # of the optimiser
     bias_correction: bool = True  # of AdamW; BERT's original optimiser has none
-    schedule: str = "linear"  # to 0; or "constant", or falling "blocks" (docs/methods.md#ct-bert)
+    schedule: str = "linear"  # one of `SCHEDULES`, or the boundaries of blocks: "0.2+0.4"
     warmup: float = 0.0  # fraction of the steps
     clip: float = 1.0  # maximum gradient norm
     precision: str = "mixed"  # float16 on a GPU, float32 on a CPU; or "bfloat16", "float32" on both
@@ -42,11 +43,20 @@ class Recipe:
     layers: int | None = None  # train only the first layers of the backbone; None: all
     scored_layers: int | None = None  # score with only the first trained layers; None: all
     dimension: int | None = None  # width of the training head, then scored; None: not scored
+    drop_last: bool = False  # whether an epoch leaves out its short last batch
+    decay_biases: bool = True  # whether weight decay includes biases and layer norms
 
     @property
     def selection(self) -> list[str]:
         """The tasks of `select_on`."""
         return self.select_on.split("+")
+
+    @property
+    def boundaries(self) -> list[float]:
+        """The boundaries in `schedule`, as shares of all steps; none for a schedule by name."""
+        if self.schedule in SCHEDULES:
+            return []
+        return [float(share) for share in self.schedule.split("+")]
 
     @property
     def identified(self) -> dict[str, Any]:
@@ -62,8 +72,11 @@ class Recipe:
 # runs keep their ids.
 _LATER = (
     "optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension",
+    "drop_last", "decay_biases",
 )  # fmt: skip
 
+# Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
+SCHEDULES = ("linear", "constant", "slanted")
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {
     "pooler": (
@@ -72,7 +85,6 @@ _RECIPE_CHOICES = {
     ),
     "precision": ("mixed", "bfloat16", "float32"),
     "optimiser": ("adamw", "rmsprop"),
-    "schedule": ("linear", "constant", "blocks"),
 }  # fmt: skip
 _COUNTS = (
     "batch_size", "epochs", "max_length", "select_every", "threads", "sentences", "patience",
@@ -148,6 +160,7 @@ def check_recipe(recipe: Recipe) -> None:
     for name, choices in _RECIPE_CHOICES.items():
         if (value := getattr(recipe, name)) not in choices:
             raise UserError(f"unknown {name} '{value}'{did_you_mean(value, choices)}")
+    _check_schedule(recipe)
     if recipe.clip <= 0:
         raise UserError(f"'clip' should be above 0, not {recipe.clip}; a large value never clips")
     if recipe.epsilon <= 0:
@@ -180,4 +193,16 @@ def check_recipe(recipe: Recipe) -> None:
     for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:
         raise UserError(
             f"cannot select on '{task}'{did_you_mean(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}"
+        )
+
+
+def _check_schedule(recipe: Recipe) -> None:
+    try:
+        shares = [0.0, *recipe.boundaries, 1.0]
+    except ValueError:
+        shares = []
+    if not shares or not all(low < high for low, high in pairwise(shares)):
+        raise UserError(
+            f"unknown schedule '{recipe.schedule}'{did_you_mean(recipe.schedule, SCHEDULES)}; for "
+            "blocks give rising shares of the steps, such as 0.2+0.4"
         )

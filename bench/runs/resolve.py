@@ -156,7 +156,9 @@ def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Metho
     if setting is None:
         return "official" if all(cls.official is not None for cls in classes) else "paper"
     for cls in classes:
-        if setting == "official" and cls.official is None:
+        # An untrained Encoder has no setting of its own, but a map that follows it may have.
+        no_setting = not cls.trained and len(classes) > 1
+        if setting == "official" and cls.official is None and not no_setting:
             raise UserError(f"'{cls.name}' has no released code, so '{text}' can only be '@paper'")
     return setting
 
@@ -175,8 +177,7 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
 
 def _setting_rows(cls: type[Method], setting: str, backbone_name: str) -> dict[str, Any]:
     """The hyper-parameters and recipe fields of a setting for a backbone, else for BERT base."""
-    table = cls.official if setting == "official" else cls.paper
-    assert table is not None
+    table = cls.paper if setting == "paper" or cls.official is None else cls.official
     rows = table.get(backbone_name, table.get("bert-base-uncased", {}))
     return {**table.get("*", {}), **rows}
 

@@ -101,23 +101,34 @@ class Material:
             raise NotApplicable(f"{TASK} of '{self.run.data}' has no test pairs")
         return self.splits["test"]
 
-    def vectors(self, encoder: Encoder, sentences: Sequence[str], where: str) -> np.ndarray:
+    def vectors(
+        self, encoder: Encoder, sentences: Sequence[str], where: str, task: bool = False
+    ) -> np.ndarray:
         """Return vectors of n sentences as they are scored, float32 (n, d).
 
-        A transform that is fitted on each task is fitted on these sentences. Each sentence is
-        encoded once for all analyses. `where` describes the sentences in messages.
+        Each sentence is encoded once for all analyses.
+
+        Args:
+            encoder: of the sentences.
+            sentences: with repetitions.
+            where: describes the sentences in messages.
+            task: whether they are STS-B's. A transform that is fitted on each task is then fitted
+                on all of STS-B, else on `sentences`.
 
         Raises:
             UserError: a vector is not finite.
         """
         cache = self._encoded.setdefault(encoder, {})
-        if missing := [text for text in dict.fromkeys(sentences) if text not in cache]:
-            cache |= zip(missing, self.context.encode(encoder, missing), strict=True)
 
-        def final(texts: Sequence[str]) -> np.ndarray:
-            vectors, adapt = np.stack([cache[text] for text in texts]), adaptation(encoder)
-            return adapt(vectors) if adapt else vectors
+        def encoded(texts: Sequence[str]) -> np.ndarray:
+            if missing := [text for text in dict.fromkeys(texts) if text not in cache]:
+                cache.update(zip(missing, self.context.encode(encoder, missing), strict=True))
+            return np.stack([cache[text] for text in texts])
 
+        adapt = adaptation(encoder)
+        if adapt is None:
+            return look_up(where, [sentences], encoded)[0]
+        final = adapt(list(self.tasks[0].target()) if task else sentences, encoded)
         return look_up(where, [sentences], final)[0]
 
     @cached_property
@@ -157,7 +168,7 @@ def _alignment(
     encoder: Encoder, material: Material, pairs: sts.Subset, split: str
 ) -> dict[str, Any]:
     sentences = pairs.first + pairs.second
-    vectors = material.tensor(material.vectors(encoder, sentences, f"{TASK} {split}"))
+    vectors = material.tensor(material.vectors(encoder, sentences, f"{TASK} {split}", task=True))
     first, second = vectors.split(len(pairs.first))
     gold = torch.from_numpy(pairs.gold).to(material.device)
     places = list({text: place for place, text in enumerate(sentences)}.values())
@@ -303,7 +314,8 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
 def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return the cosine and the gold score of every test pair."""
     pairs = material.test
-    vectors = material.vectors(encoder, pairs.first + pairs.second, f"{TASK} test")
+    sentences = pairs.first + pairs.second
+    vectors = material.vectors(encoder, sentences, f"{TASK} test", task=True)
     cosine = sts.cosine(*np.split(vectors, 2))
     return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": cosine.tolist()}
 
@@ -347,7 +359,7 @@ def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
     """
     pairs = material.test
     texts = list(dict.fromkeys(pairs.first + pairs.second))
-    vectors = material.vectors(encoder, texts, f"{TASK} test")
+    vectors = material.vectors(encoder, texts, f"{TASK} test", task=True)
     parts = range(NEAREST_QUERIES)
     queries = [pairs.first[len(pairs.first) * part // NEAREST_QUERIES] for part in parts]
     return {

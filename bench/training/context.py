@@ -105,8 +105,8 @@ class RunContext:
         return self._tokens
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
-        if max_length is None:
-            max_length = longest_input(self.backbone, self.tokenizer)
+        longest = longest_input(self.backbone, self.tokenizer)
+        max_length = min(max_length or longest, longest)
         tokenize = self.tokenizer
         return tokenize(list(sentences), truncation=True, max_length=max_length)["input_ids"]
 
@@ -266,11 +266,14 @@ class RunContext:
         distinct = list(dict.fromkeys(sentences))
         rows = {sentence: row for row, sentence in enumerate(distinct)}
         if isinstance(encoder, TransformerEncoder):
-            with Progress(len(distinct), "encode", unit="sentence") as progress:
-                vectors = encoder.encode_tokens(encoder.tokenize(distinct), progress.advance)
+            vectors = self.encode_tokens(encoder, encoder.tokenize(distinct))
         else:
             vectors = encoder.encode(distinct)
         return vectors[[rows[sentence] for sentence in sentences]]
+
+    def encode_tokens(self, encoder: TransformerEncoder, tokens: Tokens) -> np.ndarray:
+        with Progress(len(tokens), "encode", unit="sentence") as progress:
+            return encoder.encode_tokens(tokens, progress.advance)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
         from bench.training.knn import nearest_rows

@@ -182,6 +182,11 @@ class Training:
         self.state = TrainingState(self.modules, optimiser, scaler, context.work, origin)
         sync_every = SYNC_EVERY[context.device.partition(":")[0]]
         self.schedule = Schedule(recipe, self.method.items(context), run.seed, sync_every)
+        if not self.schedule.total:
+            raise UserError(
+                f"'{run.text}' leaves out short batches, and its {self.schedule.items} items fill "
+                f"none of {recipe.batch_size}; set a smaller batch_size or drop_last=false"
+            )
         # Log row, loss, gradient norm and batch of each step whose loss was not read yet.
         self._unread: list[tuple[dict[str, Any], Tensor, Tensor, Sequence[int]]] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,10 +22,16 @@ def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Opt
     uses it, was written for TensorFlow (docs/methods.md#ct-bert).
     """
     rate, epsilon, decay = recipe.learning_rate, recipe.epsilon, recipe.weight_decay
+    groups: list[dict[str, Any]] = [{"params": list(weights)}]
+    if not recipe.decay_biases:
+        # Biases and the weights of layer norms are the vectors among the weights.
+        matrices = [weight for weight in weights if weight.dim() > 1]
+        vectors = [weight for weight in weights if weight.dim() <= 1]
+        groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
     if recipe.optimiser == "rmsprop":
-        return torch.optim.RMSprop(weights, lr=rate, alpha=0.9, eps=epsilon, weight_decay=decay)
+        return torch.optim.RMSprop(groups, lr=rate, alpha=0.9, eps=epsilon, weight_decay=decay)
     return torch.optim.AdamW(
-        weights, lr=rate, betas=BETAS, eps=epsilon, weight_decay=decay, fused=True
+        groups, lr=rate, betas=BETAS, eps=epsilon, weight_decay=decay, fused=True
     )
 
 
@@ -41,4 +48,4 @@ def set_learning_rate(
         first, second = 1 - BETAS[0] ** (index + 1), math.sqrt(1 - BETAS[1] ** (index + 1))
         rate, epsilon, decay = rate * first / second, epsilon / second, decay * second / first
     for group in optimiser.param_groups:
-        group.update(lr=rate, eps=epsilon, weight_decay=decay)
+        group.update(lr=rate, eps=epsilon, weight_decay=decay if group["weight_decay"] else 0.0)

@@ -1,5 +1,5 @@
-"""The regression test of the smoke suite: intervals, how far they are widened, and what makes it
-fail."""
+"""The regression test of the smoke suite: intervals, how far they are widened, what makes it fail,
+and what an update of the reference measures."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from bench.checks.regression import (
     LEAST,
     PLAIN,
     check,
+    identity_of,
     interval,
     judged,
+    lacking,
+    name_of,
     runs_apart,
     widenings,
     write,
@@ -24,6 +27,7 @@ from bench.checks.regression import (
 from bench.datasets import probing, transfer
 from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
 from bench.results.records import write_scores
+from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
@@ -55,20 +59,25 @@ def test_one_draw_in_a_thousand_leaves_the_interval():
 MACHINE = {
     "device": {"name": "Some Processor", "threads": 1},
     "arithmetic": {"cpu_capability": "AVX2"},
+    "versions": {"torch": "2.13.0"},
+    "date": "2026-11-23",
 }
 
 
 def write_plan(folder: Path, runs: Mapping[str, Mapping[str, Any]]) -> None:
     """Write a plan with these runs by id."""
-    common = {"setting": "official", "label": "a method", "backbone": "toy"}
+    common = {"setting": "official", "label": "a method", "backbone": "toy", "tasks": ["STS12"]}
+    common["identity"] = {}
     entries = [common | {"id": name} | dict(run) for name, run in runs.items()]
     write_json(folder / "plan.json", {"suite": "mine", "data": "world", "runs": entries})
 
 
-def write_score(folder: Path, run: str, task: str, value: float, status: str = "finished") -> None:
+def write_score(
+    folder: Path, run: str, task: str, value: float, status: str = "finished", commit: str = "abc"
+) -> None:
     """Write a file of one score."""
     record = {"task": task, "split": "test", "metric": "spearman", "aggregation": "all"}
-    provenance = {"outcome": {"status": status}, "code": {"commit": "abc"}, **MACHINE}
+    provenance = {"outcome": {"status": status}, "code": {"commit": commit}, **MACHINE}
     write_scores(folder / "scores" / f"{run}.json", provenance, [record | {"value": value}])
 
 
@@ -124,7 +133,9 @@ def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path):
     wide = {name: {"STS12 spearman": [40.0, 50.0, 60.0]} for name in names.values()}
     narrow = {name: {"STS12 spearman": [50.0]} for name in names.values()}
     same = {PLAIN: measured(narrow), "other": measured(narrow)}
-    write_json(reference, {"cells": wide, "arithmetics": same, "provenance": MACHINE})
+    run = {"identity": identity_of({"identity": {}}), "processor": "Some Processor"}
+    runs = dict.fromkeys(names.values(), run)
+    write_json(reference, {"runs": runs, "cells": wide, "arithmetics": same})
     for moved, fails in ((["simcse"], False), (["simcse", "esimcse"], True)):
         folder = tmp_path / "-".join(moved)
         write_plan(folder, {name: {"method": name, "seed": 1} for name in names})
@@ -158,10 +169,12 @@ def suite(folder: Path, values: Mapping[int, float], status: str = "finished") -
 def reference(tmp_path: Path) -> Path:
     """Twenty seeds from 70 to 71.9, and one of them under two arithmetics that are 0.25 points
     apart."""
-    for name, value in {PLAIN: 70.0, "oldest": 70.25}.items():
+    arithmetics = [
         suite(tmp_path / "arithmetics" / name, {1: value})
+        for name, value in {PLAIN: 70.0, "oldest": 70.25}.items()
+    ]
     seeds = suite(tmp_path / "many", {seed: 70 + seed / 10 for seed in range(20)})
-    write(seeds, tmp_path / "arithmetics", tmp_path / "reference.json")
+    write(seeds, arithmetics, tmp_path / "reference.json")
     return tmp_path / "reference.json"
 
 
@@ -183,21 +196,119 @@ def test_a_score_outside_fails_and_one_inside_passes(reference, tmp_path):
         check(suite(tmp_path / "diverged", {1: 71.0}, status="diverged"), reference)
 
 
-def test_the_reference_says_where_it_comes_from(reference):
-    content = read_json(reference)
-    made = [content["provenance"], *(one["provenance"] for one in content["arithmetics"].values())]
-    assert [found["device"]["name"] for found in made] == ["Some Processor"] * 3
-    assert [found["code"] for found in made] == [{"commit": "abc"}] * 3
-
-
 def test_what_the_reference_lacks_is_named(reference, tmp_path):
     content = read_json(reference)
     write_json(reference, content | {"cells": {}})
     told = "no Avg spearman of simcse@official on toy; update it with make reference"
     with pytest.raises(UserError, match=told):
         check(suite(tmp_path / "suite", {1: 71.0}), reference)
-    with pytest.raises(UserError, match=r"has no suite 'plain'; create it with make portable"):
-        write(tmp_path / "many", tmp_path / "nowhere", reference)
+    write_json(reference, {"cells": {}, "arithmetics": {}})
+    with pytest.raises(UserError, match="of an earlier version; update it with make reference"):
+        check(tmp_path / "suite", reference)
+    with pytest.raises(UserError, match=r"has no suite 'plain'; make reference measures it"):
+        write(tmp_path / "many", [tmp_path / "nowhere"], reference)
+
+
+# Updates
+
+SIMCSE, SSCL, GLOVE = (f"{name}@official on toy" for name in ("simcse", "sscl", "glove"))
+
+
+def measure(
+    folder: Path, commit: str, scored: Sequence[str] | None = None, **versions: int
+) -> Path:
+    """A suite with two seeds of each method, of which `scored` have scores; all by default.
+
+    Their identities are their versions, which are also their scores: 70.1, 70.2 of the first.
+    """
+    runs = {
+        f"{method}_s{seed}": {"method": method, "seed": seed}
+        | {"identity": {"parts": [method, version], "seed": seed, "recipe": {"threads": seed}}}
+        for method, version in versions.items()
+        for seed in (1, 2)
+    }
+    write_plan(folder, runs)
+    for name, run in runs.items():
+        if scored is None or run["method"] in scored:
+            value = 60 + 10 * versions[run["method"]] + run["seed"] / 10
+            write_score(folder, name, "STS12", value, commit=commit)
+    return folder
+
+
+def values_in(reference: Path) -> list[dict[str, list[float]]]:
+    """STS12 by run, of the seeds and of the only arithmetic."""
+    content = read_json(reference)
+    (arithmetic,) = content["arithmetics"].values()
+    return [
+        {run: of_run["STS12 spearman"] for run, of_run in cells.items()}
+        for cells in (content["cells"], arithmetic["cells"])
+    ]
+
+
+def commits_in(reference: Path) -> dict[str, str]:
+    return {run: made["code"]["commit"] for run, made in read_json(reference)["runs"].items()}
+
+
+def test_an_update_measures_what_changed_and_keeps_the_rest(tmp_path):
+    reference = tmp_path / "reference.json"
+
+    def plan(folder: Path) -> Any:
+        return read_json(folder / "plan.json")
+
+    first = measure(tmp_path / "first" / PLAIN, "one", simcse=1, sscl=1)
+    assert lacking(plan(first), reference) == {SIMCSE, SSCL}
+    write(first, [first], reference)
+    assert lacking(plan(first), reference) == set()
+    assert values_in(reference) == [{SIMCSE: [70.1, 70.2], SSCL: [70.1, 70.2]}] * 2
+
+    # SSCL has a new version, GloVe is new; nothing else has scores.
+    new = {"simcse": 1, "sscl": 2, "glove": 1}
+    second = measure(tmp_path / "second" / PLAIN, "two", ["sscl", "glove"], **new)
+    assert lacking(plan(second), reference) == {SSCL, GLOVE}
+    write(second, [second], reference)
+    kept, changed = [70.1, 70.2], [80.1, 80.2]
+    assert values_in(reference) == [{SIMCSE: kept, SSCL: changed, GLOVE: kept}] * 2
+    assert commits_in(reference) == {SIMCSE: "one", SSCL: "two", GLOVE: "two"}
+    made = read_json(reference)["runs"][SSCL]
+    assert made["processor"] == "Some Processor (AVX2, 1 thread)"
+
+    # SSCL is no longer planned.
+    third = measure(tmp_path / "third" / PLAIN, "three", [], simcse=1, glove=1)
+    assert lacking(plan(third), reference) == set()
+    write(third, [third], reference)
+    assert values_in(reference) == [{SIMCSE: kept, GLOVE: kept}] * 2
+    assert commits_in(reference) == {SIMCSE: "one", GLOVE: "two"}
+
+
+def test_other_tasks_or_seeds_are_measured_again(tmp_path):
+    reference, folder = tmp_path / "reference.json", tmp_path / PLAIN
+    write(measure(folder, "one", simcse=1, sscl=1), [folder], reference)
+    plan = read_json(folder / "plan.json")
+    more = [run | {"tasks": ["STS12", "STS-B"]} for run in plan["runs"][:2]]
+    assert lacking(plan | {"runs": [*more, *plan["runs"][2:]]}, reference) == {SIMCSE}
+    assert lacking(plan | {"runs": plan["runs"][:3]}, reference) == {SSCL}
+
+
+def test_a_method_that_was_changed_since_is_not_compared(tmp_path):
+    reference, folder = tmp_path / "reference.json", tmp_path / PLAIN
+    write(measure(folder, "one", simcse=1, sscl=1), [folder], reference)
+    assert "4 scores" in check(folder, reference)
+    changed = measure(tmp_path / "changed", "two", simcse=1, sscl=2)
+    with pytest.raises(UserError) as caught:
+        check(changed, reference)
+    head = f"methods or settings changed since {reference} was measured; run make reference:"
+    assert str(caught.value).splitlines() == [head, f"  {SSCL}"]
+
+
+def test_the_smoke_suite_has_one_identity_for_all_seeds_and_threads():
+    content = config.load(ROOT / "config" / "smoke.yaml")
+    plain = config.plan(config.reseeded(content, range(1, 9)))["runs"]
+    recipe = {**content["recipe"], "threads": 2}
+    threads = config.plan({**content, "recipe": recipe})["runs"]
+    found = [{(name_of(run), identity_of(run)) for run in runs} for runs in (plain, threads)]
+    names = {name for name, _ in found[0]}
+    assert found[0] == found[1]
+    assert len(names) == len(found[0]) == len({identity for _, identity in found[0]})
 
 
 def test_each_arithmetic_lies_within_the_intervals_that_the_others_give():

@@ -57,6 +57,40 @@ def test_the_seven_tasks_and_no_other_aggregation(tmp_path):
     assert cell(folder)["mean"] == pytest.approx((60.0 + 6 * 75.0) / 7)
 
 
+# SSCL, Table 2 on bert-large; the papers that it quotes weight subsets by their pairs.
+@pytest.mark.parametrize(
+    ("row", "text", "printed"),
+    [
+        ("BERT-flow", "flow[source=target]", (65.20, 73.39, 69.42, 74.92, 77.63, 72.26, 62.50)),
+        (
+            "BERT-whitening",
+            "whitening[dimensions=384,source=target]",
+            (64.35, 74.64, 69.64, 74.68, 75.94, 60.81, 72.47),
+        ),
+    ],
+)
+def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path, row, text, printed):
+    where = {"source": "sscl", "table": "Table 2", "method": row, "backbone": "bert-large-uncased"}
+    run = cell(write_suite(tmp_path / "empty", []), **where)["run"].partition("@")
+    assert text in run[0]
+    common = {"split": "test", "metric": "spearman", "aggregation": "wmean"}
+    subsets = dict(zip(STS_TASKS[:5], printed, strict=False))
+    weighted = [common | {"task": task, "value": value} for task, value in subsets.items()]
+    entry = {"method": run[0], "setting": run[2], "seed": None, "backbone": where["backbone"]}
+    entry |= {"scores": dict(zip(STS_TASKS, [50.0] * 5 + [*printed[5:]], strict=True))}
+    folder = write_suite(tmp_path, [entry | {"records": weighted}])
+    for task, value in zip(STS_TASKS, printed, strict=True):
+        found = cell(folder, **where, task=task)
+        assert (found["mean"], found["verdict"]) == (value, "reproduced")
+        assert found["aggregation"] == ("wmean" if task in subsets else "")
+    average = cell(folder, **where)
+    assert average["mean"] == pytest.approx(sum(printed) / 7)
+    assert average["verdict"] == "reproduced"
+    # Without its subsets the row has no average, and is not judged by another aggregation.
+    without = judged(tmp_path / "all", entry | {"scores": {"STS-B": 60.0}}, **where, task="STS12")
+    assert without["verdict"] == "not run"
+
+
 def test_both_settings_stand_side_by_side(tmp_path):
     found = judged(tmp_path, *seeds("simcse", ROWS), *seeds("simcse", ROWS[:2], setting="paper"))
     assert found["ours"] == (75.0, 76.0, 77.0)
@@ -77,15 +111,31 @@ def test_untrained_cells_go_by_tolerance(tmp_path):
     ("off", "verdict"), [(0.0999, "reproduced"), (0.101, "higher"), (-0.101, "lower")]
 )
 def test_maps_go_by_tolerances_of_their_own(tmp_path, off, verdict):
-    for name, text, row, times in (
-        ("w", "untrained[pooler=avg_first_last]+whitening", "BERT-whitening", 10),  # other text
-        ("f", "untrained[pooler=avg_top2]+flow", "BERT-flow", 10),  # 1.0
+    base, large = (f"bert-{size}-uncased" for size in ("base", "large"))
+    is_cse, sscl = ("is-cse", "Table 1", "BERT-whitening", base), ("sscl", "Table 2", "BERT-flow")
+    first_last = "untrained[pooler=avg_first_last]"
+    for text, setting, names in (
+        (f"{first_last}+whitening", "paper", is_cse),  # other text
+        (f"{first_last}+flow[source=target]", "official", (*sscl, large)),
     ):
-        entry = {"method": text, "setting": "paper", "seed": None}
-        where = {"source": "is-cse", "table": "Table 1", "method": row, "task": "STS12"}
-        printed = float(judged(tmp_path / name, entry, **where)["printed"])
-        entry["scores"] = {"STS12": printed + times * off}
-        assert judged(tmp_path / f"{name}2", entry, **where)["verdict"] == verdict
+        entry = {"method": text, "setting": setting, "seed": None, "backbone": names[3]}
+        printed = float(
+            cell(write_suite(tmp_path / text, [entry]), *names, task="STS-B")["printed"]
+        )
+        entry["scores"] = {"STS-B": printed + 10 * off}
+        folder = write_suite(tmp_path / f"{text}2", [entry])
+        assert cell(folder, *names, task="STS-B")["verdict"] == verdict
+
+
+def test_a_flow_of_unknown_length_is_not_judged(tmp_path):
+    entry = {"method": "untrained[pooler=avg_first_last]+flow", "seed": None}
+    found = judged(
+        tmp_path,
+        entry | {"scores": CLOSE},
+        **WHERE | {"source": "is-cse", "table": "Table 1", "method": "BERT-flow"},
+    )
+    assert found["verdict"] == "not comparable"
+    assert "does not state the rate and the steps" in found["reason"]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,20 @@ def functions(path: str) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
+@cache
+def names(path: str) -> set[str]:
+    """Classes, functions and constants of a module, and methods as `Class.method`."""
+    found: set[str] = set()
+    for node in ast.parse(text(path)).body:
+        if isinstance(node, ast.AnnAssign | ast.Assign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            inner = (each for each in node.body if isinstance(each, ast.FunctionDef))
+            found |= {node.name, *(f"{node.name}.{each.name}" for each in inner)}
+    return found
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", text(document)):
@@ -56,6 +70,16 @@ def test_named_files_and_functions_exist(document: str) -> None:
         assert (ROOT / path).exists(), f"{document} names {path}, {GONE}"
         if name and path.startswith("tests/"):
             assert name in functions(path), f"{document} names {path}::{name}, {GONE}"
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if "/released-code" in name])
+def test_functions_beside_released_code_exist(document: str) -> None:
+    """Our side of the tables is written `path:name`."""
+    named = re.findall(r"`((?:bench|methods)/[\w/]+\.py):([\w.]+)`", text(document))
+    assert len(named) > 50
+    for path, name in named:
+        assert (ROOT / path).is_file(), f"{document} names {path}, {GONE}"
+        assert name in names(path), f"{document} names {path}:{name}, {GONE}"
 
 
 def test_sections_named_in_comments_exist() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from bench.training.context import RunContext
 from bench.training.loop import train
@@ -63,9 +64,9 @@ class Tools:
     def encoder(self, pooler: str) -> str:
         return pooler
 
-    def encode(self, encoder: str, sentences: Sequence[str]) -> np.ndarray:
+    def encode_tokens(self, encoder: str, tokens: Sequence[Sequence[int]]) -> np.ndarray:
         assert encoder == "avg"
-        return np.array([oracle.vector(sentence) for sentence in sentences], dtype=np.float32)
+        return np.array([oracle.vector(SENTENCES[row]) for (row,) in tokens], dtype=np.float32)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -243,6 +244,31 @@ def test_equal_sentences_are_searched_once() -> None:
     )  # type: ignore[method-assign]
     CARDS(CARDSHyper(switch=0.0, neighbours=3), Shape(WIDTH, DEPTH)).prepare(tools)  # type: ignore[arg-type]
     assert asked == [(7, 3)]
+
+
+@pytest.mark.parametrize("pooler", ["avg", "cls_before_pooler"])
+def test_the_search_reads_sentences_cut_as_training_reads_them(
+    pooler: str, tiny_roberta: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
+) -> None:
+    """Against transformers, one sentence at a time, in float64."""
+    from transformers import AutoTokenizer, RobertaModel
+
+    text = f"cards[neighbours=5,retrieval={pooler},switch=0]"
+    run = run_of(text, tiny_roberta, tiny_corpus, tiny_data, SEED, max_length=6)
+    context, method = RunContext(run, tmp_path, "cpu"), run.build()
+    method.prepare(context)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_roberta)
+    model = RobertaModel.from_pretrained(tiny_roberta, add_pooling_layer=False).double().eval()
+    vectors = []
+    for sentence in dict.fromkeys(context.sentences()):
+        pieces = tokenizer(sentence, truncation=True, max_length=6, return_tensors="pt")
+        with torch.no_grad():
+            states = model(**pieces).last_hidden_state[0]
+        vectors.append(states.mean(0) if pooler == "avg" else states[0])
+    unit = F.normalize(torch.stack(vectors), dim=1)
+    cosines = (unit @ unit.T).fill_diagonal_(-2)
+    found = cosines.gather(1, torch.as_tensor(method._nearest))
+    torch.testing.assert_close(found, cosines.topk(5).values, rtol=0, atol=1e-6)
 
 
 # Switched words

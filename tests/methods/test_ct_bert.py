@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 import bench.training.loop
 from bench.models.load import load_encoder
+from bench.runs.recipe import Recipe
 from bench.training.schedule import learning_rate
 from methods.base import Refusal, Shape
 from methods.ct_bert import CTBERT, CTBERTHyper
@@ -32,10 +33,13 @@ from tests.methods.outside import (
 )
 from tests.oracles.methods import scalars
 from tests.oracles.mutations import Mutation, patched
-from tests.oracles.outside import tension, tension_rows
+from tests.oracles.outside import tension, tension_rate, tension_rows
+from tests.training.test_loop import log_of
 
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
 METHOD = CTBERT(CTBERTHyper(), Shape(WIDTH, 2))
+STEPS = 5000  # 10 epochs of 500 batches, Training.py:55-56
+GIVEN = {"batch_size": 2, "learning_rate": 1e-4}
 
 
 def oracle(leaves: Sequence[Tensor]) -> Tensor:
@@ -73,17 +77,19 @@ def test_pairs_are_those_of_the_oracle(anchored: bool) -> None:
     assert not unequal_draws(method)
 
 
-@pytest.mark.parametrize("anchored", [True, False])
-def test_the_first_pair_is_equal_and_no_other(anchored: bool) -> None:
-    method = CTBERT(CTBERTHyper(anchored=anchored), Shape(WIDTH, 2))
-    seen = set()
-    for index in range(40):
-        for pairs in drawn(method, index, sentences=3):
-            assert len(pairs) == 8
-            assert [a == b for a, b in pairs] == [True] + [False] * 7
-            assert not anchored or len({a for a, _ in pairs}) == 1
-            seen.update(pairs)
-    assert len(seen) == 9  # every pair of the three is drawn
+def test_the_first_pair_is_equal_and_anchored_no_other() -> None:
+    """Freely drawn pairs are equal by chance: one of three, of three sentences."""
+    for anchored in (True, False):
+        method, seen, equal = CTBERT(CTBERTHyper(anchored=anchored), Shape(WIDTH, 2)), set(), 0
+        for index in range(100):
+            for pairs in drawn(method, index, sentences=3):
+                assert len(pairs) == 8
+                assert pairs[0][0] == pairs[0][1]
+                assert not anchored or len({a for a, _ in pairs}) == 1
+                equal += sum(a == b for a, b in pairs[1:])
+                seen.update(pairs)
+        assert len(seen) == 9  # every pair of the three is drawn
+        assert equal == 0 if anchored else abs(equal / (100 * GROUPS * 7) - 1 / 3) < 0.03
 
 
 # Mutations
@@ -115,6 +121,7 @@ def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
     assert difference("random", torch.float64) > TOLERANCE[torch.float64]
 
 
+@pytest.mark.parametrize("anchored", [True, False])
 @pytest.mark.parametrize(
     "change",
     [
@@ -126,8 +133,10 @@ def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
     ],
     ids=["next step", "same step", "copies swapped", "last left out", "positive misplaced"],
 )
-def test_another_draw_is_caught(change: Callable[..., Any], monkeypatch: Patch) -> None:
-    method = CTBERT(CTBERTHyper(negatives=NEGATIVES), Shape(WIDTH, 2))
+def test_another_draw_is_caught(
+    change: Callable[..., Any], anchored: bool, monkeypatch: Patch
+) -> None:
+    method = CTBERT(CTBERTHyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
     plain = method.pairs
     monkeypatch.setattr(method, "pairs", lambda sentences, at: change(plain, sentences, at))
     assert unequal_draws(method)
@@ -187,18 +196,34 @@ def test_what_the_sources_say() -> None:
     recipe, hyper = official.recipe, official.parts[0][2]
     assert paper.recipe == recipe
     assert recipe.batch_size * (hyper["negatives"] + 1) == 16
-    assert hyper["drawn"] == 2500 * recipe.batch_size
+    assert hyper["drawn"] == STEPS * recipe.batch_size
     assert (hyper["anchored"], paper.parts[0][2]["anchored"]) == (False, True)
-    rates = [learning_rate(index, 2500, recipe) for index in (0, 499, 500, 1000, 1500, 2000, 2499)]
-    assert rates == pytest.approx([1e-5, 1e-5, 8e-6, 6e-6, 4e-6, 2e-6, 2e-6], rel=1e-9)
+    assert (recipe.optimiser, recipe.epsilon, recipe.weight_decay) == ("rmsprop", 1e-7, 0)
+    assert (recipe.dropout, recipe.max_length, recipe.select_every) == (0, 75, 500)
+
+
+def rates_differ(recipe: Recipe) -> bool:
+    found = [learning_rate(index, STEPS, recipe) for index in range(STEPS)]
+    return found != pytest.approx([tension_rate(index) for index in range(STEPS)], rel=1e-9)
+
+
+def test_rates_are_those_of_the_oracle() -> None:
+    recipe = run_of("ct-bert").recipe
+    assert not rates_differ(recipe)
+    for schedule in ("0.2+0.4+0.6+0.8", "0.0998+0.2+0.3+0.4", "0.1+0.2+0.3", "constant", "linear"):
+        assert rates_differ(replace(recipe, schedule=schedule)), schedule
+
+
+def test_boundaries_scale_with_a_shorter_training(train_tiny: Train) -> None:
+    """Ten steps have the boundaries 1, 2, 3, 4."""
+    rates = [row["learning_rate"] for row in log_of(train_tiny("ct-bert[drawn=20]", **GIVEN))]
+    factors = [1, 1, 0.8, 0.6, 0.4, 0.2, 0.2, 0.2, 0.2, 0.2]
+    assert rates == pytest.approx([1e-4 * factor for factor in factors], rel=1e-9)
 
 
 def test_a_corpus_of_one_sentence_is_refused(runs: Runs) -> None:
     with pytest.raises(Refusal, match="only one"):
         runs.start("ct-bert", sentences=1)
-
-
-GIVEN = {"batch_size": 2, "learning_rate": 1e-4}
 
 
 @pytest.mark.parametrize(("scores", "place"), [([3, 4, 1, 1], 1), ([5, 4, 5, 5], 0)])

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("global_state")
 # 4 noise vectors for a batch of 5.
 SETTING = {"phi": 0.3, "noise_times": 0.8, "complement": "backbone"}
 FAR = {"ascent_steps": 2, "ascent_size": 0.5}
+STILL = {"ascent_steps": 0}
 RELEASED = {"false_negatives": "zeroed", "loss_form": "one-vs-rest"}
 SMOOTHING = {"alpha": 0.3, "start": None, "length": 10, "k": 3, "beta": 2.0, "official": False}
 SMOOTH = (ISCSE, {"alpha": 0.3, "buffer": 10, "neighbours": 3, "beta": 2.0, "current_first": False})
@@ -53,7 +54,8 @@ CASES: dict[str, Case] = {
         case("none-false", changes={"phi": 1.5}, phi=1.5),
         case("far", changes=FAR, steps=2, size=0.5),
         case("released", changes=RELEASED, released=True),
-        case("released-cold", t=0.001, changes=RELEASED, released=True),
+        # Its gradients of noise vectors would be 0 in float32.
+        case("released-cold", t=0.001, changes=RELEASED | STILL, released=True, steps=0),
         case("released-far", changes=RELEASED | FAR, steps=2, size=0.5, released=True),
         case("dclr+is-cse", SMOOTH, smoothing=SMOOTHING),
         case("released+is-cse", SMOOTH, changes=RELEASED, released=True, smoothing=SMOOTHING),
@@ -80,19 +82,25 @@ def of_the_trained_vectors(self: Any, anchors: Tensor, positives: Tensor, step: 
 
 
 def gradients(change: Callable[[Tensor], Tensor]) -> Mutation:
-    """Gradients are normalised over dimension 1, vectors over the last: `dim` tells them apart."""
-
-    def normalize(plain: Any, tensor: Tensor, dim: int) -> Tensor:
-        return change(tensor) if dim == 1 else plain(tensor, dim=dim)
-
-    return patched(dclr.F, "normalize", normalize)
+    return patched(dclr, "directions", lambda plain, gradient: change(gradient))
 
 
 def uniformity(scale: Callable[[Any], float]) -> Mutation:
-    def objective(self: Any, anchors: Tensor, views: Any, noise: Tensor, step: Step) -> Tensor:
+    def objective(self: Any, anchors: Tensor, views: Any, noise: Tensor) -> Tensor:
         return (cosine(anchors, noise) / scale(self.hyper)).logsumexp(dim=1).mean()
 
     return other("_ascent_objective", objective)
+
+
+def the_whole_loss(self: Any, anchors: Tensor, views: Any, noise: Tensor) -> Tensor:
+    positives, weights = self.pairs(views)[1].detach(), (~self.false).to(anchors)
+    return self.contrast(anchors, positives, [Negatives(noise)], weights)
+
+
+def weighted_cross_entropy(self: Any, anchors: Tensor, views: Any, noise: Tensor) -> Tensor:
+    known = cosine(anchors, self.pairs(views)[1].detach()) * (~self.false)
+    logits = torch.cat([known, cosine(anchors, noise)], dim=1) / self.hyper.temperature
+    return F.cross_entropy(logits, torch.arange(len(anchors)))
 
 
 def another_stream(method: Any, patch: Any) -> None:
@@ -127,6 +135,10 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
     "one_length_for_all_gradients": (
         "paper", gradients(lambda gradient: gradient / gradient.norm())),
     "noise_rises_along_its_uniformity": ("released-far", uniformity(lambda own: own.temperature)),
+    "noise_rises_along_the_whole_loss": (
+        "released-far", other("_ascent_objective", the_whole_loss)),
+    "noise_rises_without_false_negatives": (
+        "released-far", other("_ascent_objective", weighted_cross_entropy)),
     "uniformity_without_temperature": ("far", uniformity(lambda own: 1.0)),
     "another_stream": ("paper", another_stream),
     "noise_counted_by_the_batch_at_hand": (

@@ -290,14 +290,17 @@ def test_a_step_equals_one_sentence_at_a_time(
     loss.backward()
 
     whole = AutoModelForMaskedLM.from_pretrained(with_head).double().eval()
-    anchors, positives = own.spans(context.sentences(), step)
+    longest = own.hyper.longest
+    anchors, positives = own.spans(context.tokenizer, step)
     assert (len(anchors), len(positives)) == (6, 12)
-    masked, rows, places, targets = own.mask(context.tokenize(anchors), context.tokenizer, step)
+    masked, rows, places, targets = own.mask(
+        context.tokenize(anchors, longest), context.tokenizer, step
+    )
 
     def states(tokens: list[int]) -> Tensor:
         return whole.base_model(input_ids=torch.tensor([tokens])).last_hidden_state[0]
 
-    near = torch.stack([states(row).mean(0) for row in context.tokenize(positives)])
+    near = torch.stack([states(row).mean(0) for row in context.tokenize(positives, longest)])
     seen = [states(row) for row in masked]
     at = zip(rows, places, strict=True)
     logits = [whole(input_ids=torch.tensor([masked[i]])).logits[0, j] for i, j in at]
@@ -352,13 +355,22 @@ def test_trains_from_end_to_end(
     logs = []
     for number in range(2):
         outcome = train(run, tmp_path, tmp_path / str(number))["outcome"]
-        assert (outcome["status"], outcome["steps"]) == ("finished", 3)
+        assert (outcome["status"], outcome["steps"]) == ("finished", 2)  # of 8 documents, 3 a step
         logs.append(log_of(tmp_path / str(number)))
     assert logs[0] == logs[1]
     encoder = load_encoder(tmp_path / "0")
     assert encoder.pooler == "avg"  # type: ignore[attr-defined]
     (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
     assert record["value"] == outcome["best_dev"]
+
+
+def test_a_training_without_a_full_batch_is_refused(
+    tiny_bert: Path, documents: Path, tiny_data: Path, tmp_path: Path
+) -> None:
+    recipe = {**RECIPE, "batch_size": 9}
+    run = outside.run_of(text_of(language=0), tiny_bert, documents, tiny_data, **recipe)
+    with pytest.raises(UserError, match="its 8 items fill none of 9; set a smaller batch_size"):
+        train(run, tmp_path, tmp_path / "run")
 
 
 def test_without_language_loss_any_checkpoint_will_do(train_tiny: Train, documents: Path) -> None:
@@ -378,7 +390,7 @@ def test_short_and_unknown_documents_are_refused(
     tiny_bert: Path, tiny_corpus: Path, documents: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
     run = outside.run_of("declutr", tiny_bert, documents, tiny_data, **RECIPE)
-    with pytest.raises(Refusal, match="no document of at least 2048 words"):
+    with pytest.raises(Refusal, match="no document of at least 2048 word pieces"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
     run = outside.run_of(text_of(), tiny_bert, tiny_corpus, tiny_data, **RECIPE)
     with pytest.raises(UserError, match="has no list of documents"):

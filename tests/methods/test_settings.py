@@ -34,7 +34,8 @@ DCLR_ROBERTA = {**DCLR, "phi": 0.85, "noise_times": 2.5, "complement": SIMCSE + 
 FOUR_GPUS = {"batch_size": 256, "epochs": 1}  # 64 sentences on each are one batch of 256
 DECLUTR = {
     "batch_size": 4, "average": True, "pooler": "avg", "evaluation_pooler": "avg",
-    "learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1,
+    "learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1, "epsilon": 1e-6,
+    "bias_correction": False, "schedule": "slanted", "drop_last": True, "decay_biases": False,
 }  # fmt: skip
 ESIMCSE = {
     "batch_size": 64, "redraw": False, "random_start": True, "rate": 0.32, "queue": 160,
@@ -138,7 +139,7 @@ REFUSED = [
                   "false_negatives=kept", "loss_form=hinge", "temperature=0")),
     *((f"declutr[{key}]", "'declutr'")
       for key in ("temperature=0", "anchors=0", "positives=0", "shortest=0", "shortest=600",
-                  "document=2047", "masked=0", "masked=1", "language=-1")),
+                  "longest=2,shortest=1", "document=2047", "masked=0", "masked=1", "language=-1")),
     *((f"esimcse[{key}]", "esimcse")
       for key in ("rate=-0.1", "rate=1.1", "queue=-1", "momentum=1.5", "momentum=-0.1",
                   "temperature=0")),

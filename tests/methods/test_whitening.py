@@ -175,13 +175,13 @@ def test_per_task_is_fitted_on_what_it_is_given() -> None:
     per_task = Whitened(base, None, {})
     assert np.array_equal(per_task.encode(["3", "1"]), base.vectors[[3, 1]])
     assert per_task.adapt
-    for rows in (base.vectors[:30], base.vectors[30:]):
-        found = per_task.adapt(rows)
-        fixed = Whitened(Vectors(torch.from_numpy(rows)), None, fitted(rows, None))
-        assert np.array_equal(found, fixed.encode(list(map(str, range(30)))))
-    assert not np.array_equal(
-        per_task.adapt(base.vectors[:30])[:5], per_task.adapt(base.vectors)[:5]
-    )
+    texts = [str(row) for row in range(60)]
+    for rows in (slice(30), slice(30, 60)):
+        found = per_task.adapt(texts[rows], per_task.encode)
+        fixed = Whitened(base, None, fitted(base.vectors[rows], None))
+        assert np.array_equal(found(["3", "40"]), fixed.encode(["3", "40"]))
+    whole = per_task.adapt(texts, per_task.encode)
+    assert not np.array_equal(whole(["3"]), per_task.adapt(texts[:30], per_task.encode)(["3"]))
 
 
 def test_identities_differ_where_vectors_do() -> None:

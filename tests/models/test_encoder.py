@@ -157,6 +157,25 @@ def test_encoding_restores_the_mode_of_the_model(shared: TransformerEncoder) -> 
         shared.model.eval()
 
 
+def test_encoding_with_dropout_draws_masks_from_a_seed_and_leaves_no_trace(
+    tiny_bert: Path,
+) -> None:
+    """The vectors have the plain ones as their mean, nearly; at a rate of 0 they are equal."""
+    encoder = load_encoder(tiny_bert, pooler="avg_first_last")
+    texts = ["a man sleeps", "two dogs run in the park", "a man sleeps"]
+    state = torch.get_rng_state()
+    one, again, other = (encoder.encode_with_dropout(texts, seed) for seed in (1, 1, 2))
+    assert np.array_equal(one, again)
+    assert not np.allclose(one, other)
+    assert not np.array_equal(one[0], one[2])  # every row has masks of its own
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not encoder.model.training
+    many = np.mean([encoder.encode_with_dropout(texts, seed) for seed in range(200)], axis=0)
+    assert np.corrcoef(many.ravel(), encoder.encode(texts).ravel())[0, 1] > 0.9
+    still = TransformerEncoder(*load_backbone(tiny_bert, dropout=0.0), "avg_first_last")
+    np.testing.assert_allclose(still.encode_with_dropout(texts, 1), encoder.encode(texts), **CLOSE)
+
+
 def test_progress_counts_every_sentence(shared: TransformerEncoder) -> None:
     done: list[int] = []
     shared.encode_tokens(shared.tokenize(SENTENCES), progress=done.append)

@@ -11,6 +11,7 @@ from torch import Tensor
 from tests.oracles.methods import infonce, named_generator, scalars
 
 SEED = 3
+CUT = 6  # letters of a sentence that the search reads
 # Row 4 repeats row 1, row 6 repeats row 0.
 SENTENCES = ["a dog", "a cat", "the red car", "two birds", "a cat", "one old tree", "a dog"]
 SENTENCES += ["water", "The End"]
@@ -32,6 +33,8 @@ def neighbours(count: int) -> list[list[str]]:
 
 
 def vector(sentence: str) -> list[float]:
+    """Of the sentence as the search reads it: cut, here after so many letters."""
+    sentence = sentence[:CUT]
     return [1.0 + sum(ord(letter) for letter in sentence[k::3]) % 17 for k in range(3)]
 
 

@@ -91,18 +91,33 @@ def tension_rows(
 ) -> list[list[tuple[int, int]]]:
     """(row of f1, row of f2) of each pair of each group."""
     draw = named_generator(seed, "ct-bert", index)
-    drawn = torch.randint(sentences, (groups, 1), generator=draw)
-    lefts = torch.randint(sentences, (groups, negatives), generator=draw) if not anchored else None
-    offsets = torch.randint(1, sentences, (groups, negatives), generator=draw)
-    found = []
-    for g in range(groups):
-        s = int(drawn[g, 0])
-        pairs = [(s, s)]
-        for k in range(negatives):
-            a = s if lefts is None else int(lefts[g, k])
-            pairs.append((a, (a + int(offsets[g, k])) % sentences))
-        found.append(pairs)
+    positives = torch.randint(sentences, (groups,), generator=draw).tolist()
+    if anchored:
+        offsets = torch.randint(1, sentences, (groups, negatives), generator=draw).tolist()
+        return [
+            [(s, s), *((s, (s + offset) % sentences) for offset in offsets[g])]
+            for g, s in enumerate(positives)
+        ]
+    # Training.py:18-35 of Contrastive-Tension@75293a8: K of one list for each model in turn.
+    fresh = torch.randint(sentences, (groups * negatives * 2,), generator=draw).tolist()
+    found, at = [], 0
+    for s in positives:
+        first, second = [s], [s]
+        first += fresh[at : at + negatives]
+        second += fresh[at + negatives : at + negatives * 2]
+        at += negatives * 2
+        found.append(list(zip(first, second, strict=True)))
     return found
+
+
+def tension_rate(step: int) -> float:
+    """Training.py:13-14: TensorFlow's PiecewiseConstantDecay, which keeps a value up to and with
+    its boundary; `step` counts the updates before."""
+    boundaries, values = [500, 1000, 1500, 2000], [1e-5, 8e-6, 6e-6, 4e-6, 2e-6]
+    for boundary, value in zip(boundaries, values, strict=False):
+        if step <= boundary:
+            return value
+    return values[-1]
 
 
 # ConSERT

@@ -72,7 +72,8 @@ class DCLROracle:
         phi: a_ij = 0 where the complementary model's cosine of i and j is at least this.
         count: noise vectors; each takes `steps` steps of length `size` up the gradient.
         released: false negatives count as cosine 0, the loss is one-vs-rest over all cells, and
-            noise rises along it.
+            noise rises along the cross-entropy of plain cosines (RUCAIBox/DCLR@e2c3430,
+            simcse/models.py:686-694).
         smoothing: options of IS-CSE, whose term is added; or None.
     """
 
@@ -97,7 +98,7 @@ class DCLROracle:
         ]
         noise = gaussian(self.count, len(h[0]), 1.0, named_generator(seed, "dclr-noise", index))
         for _ in range(self.steps):
-            noise = self.risen(constants(h), constants(p), noise, false)
+            noise = self.risen(constants(h), constants(p), noise)
         loss = self.loss(h, p, noise, false)
         if self.smoothing and self.memory:
             s = self.smoothing
@@ -106,9 +107,7 @@ class DCLROracle:
             loss = plus_smoothing(loss, h, smoothed, self.t, s["alpha"])
         return loss
 
-    def risen(
-        self, h: Batch, p: Batch, noise: Batch, false: list[list[bool]]
-    ) -> list[list[Tensor]]:
+    def risen(self, h: Batch, p: Batch, noise: Batch) -> list[list[Tensor]]:
         """One step of length `size` up the gradient, whose formula is written out: no automatic
         differentiation.
 
@@ -116,18 +115,13 @@ class DCLROracle:
         """
         numbers = [[[x.item() for x in v] for v in batch] for batch in (h, p, noise)]
         anchors, positives, directions = [[_unit(v) for v in batch] for batch in numbers]
-        # Derivative of the loss by the score of anchor i and noise k.
+        # Derivative of what rises by the score of anchor i and noise k.
         pulls = [[0.0] * len(noise) for _ in h]
         for i in range(len(h)):
             scores = [_dot(anchors[i], v) / self.t for v in directions]
-            if self.released:
-                batch = [
-                    0.0 if false[i][j] else _dot(anchors[i], v) / self.t
-                    for j, v in enumerate(positives)
-                ]
-                pulls[i] = _one_vs_rest_slopes([*batch, *scores], i)[len(batch) :]
-            else:
-                pulls[i] = _softmax(scores)  # of log sum_k e^{s(h_i, n_k)/t}
+            # Of -s_ii + log of the sum of all e^s, or of log sum_k e^{s(h_i, n_k)}.
+            batch = [_dot(anchors[i], v) / self.t for v in positives] if self.released else []
+            pulls[i] = _softmax([*batch, *scores])[len(batch) :]
         moved = []
         for k, vector in enumerate(numbers[2]):
             gradient = [0.0] * len(vector)
@@ -186,21 +180,3 @@ def _unit(u: list[float]) -> list[float]:
 def _softmax(scores: list[float]) -> list[float]:
     powers = [math.exp(score - max(scores)) for score in scores]
     return [power / sum(powers) for power in powers]
-
-
-def _one_vs_rest_slopes(scores: list[float], own: int) -> list[float]:
-    """Derivatives of -log p_own - sum over other c of log(1 - p_c), p the softmax of the scores.
-
-    -log p_own gives p_k - [k = own]. -log(1 - p_c) gives p_c for k = c, else -p_c times the softmax
-    without c.
-    """
-    shares = _softmax(scores)
-    slopes = [share - (k == own) for k, share in enumerate(shares)]
-    for c in range(len(scores)):
-        if c == own:
-            continue
-        others = [k for k in range(len(scores)) if k != c]
-        slopes[c] += shares[c]
-        for k, share in zip(others, _softmax([scores[k] for k in others]), strict=True):
-            slopes[k] -= shares[c] * share
-    return slopes

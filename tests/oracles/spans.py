@@ -1,4 +1,5 @@
-"""DeCLUTR's and PromptBERT's losses from the printed formulas, as plain loops."""
+"""DeCLUTR's and PromptBERT's losses from the printed formulas, as plain loops; DeCLUTR's released
+spans and optimiser (JohnGiorgi/DeCLUTR@b78ac57), restated line by line."""
 
 from __future__ import annotations
 
@@ -48,6 +49,69 @@ def cross_entropy(logits: Tensor, targets: Sequence[int]) -> Tensor:
     for row, target in zip(logits, targets, strict=True):
         loss = loss + log_sum(list(row)) - row[target]
     return loss / len(targets)
+
+
+def released_spans(
+    pieces: Sequence[str], anchors: int, positives: int, shortest: int, longest: int, draw: Any
+) -> tuple[list[str], list[str]]:
+    """declutr/common/contrastive_utils.py:66-139. A beta(4, 2) number is the fourth smallest of
+    five uniform ones, a beta(2, 4) number the second."""
+
+    def beta(a: int, b: int) -> float:
+        return sorted(torch.rand(a + b - 1, generator=draw, dtype=torch.float64).tolist())[a - 1]
+
+    def randint(low: int, high: int) -> int:
+        return int(torch.randint(low, high, (), generator=draw))
+
+    number, found, around = len(pieces), [], []
+    starts = [start for start in range(number - longest + 1) if start % longest == 0]
+    for i in range(anchors):
+        anchor_len = int(beta(4, 2) * (longest - shortest) + shortest)
+        if len(starts) // (anchors - i) < anchors - i:
+            chosen = [0, len(starts) - 1][randint(0, 2)]
+        else:
+            chosen = randint(0, len(starts))
+        begin = randint(starts[chosen], starts[chosen] + longest - anchor_len + 1)
+        starts = [start for at, start in enumerate(starts) if abs(at - chosen) > 1]
+        end = begin + anchor_len
+        found.append(" ".join(pieces[begin:end]))
+        for _ in range(positives):
+            size = int(beta(2, 4) * (longest - shortest) + shortest)
+            low, high = max(0, begin - size), min(end, number - size) + 1
+            first = randint(low, high)
+            around.append(" ".join(pieces[first : first + size]))
+    return found, around
+
+
+def released_ids(tokenizer: Any, span: str, longest: int) -> list[int]:
+    """declutr/dataset_reader.py:202-205: back to text, cleaned as by Transformers 3, and tokenized
+    again. AllenNLP 1.1 cuts to `max_length` (declutr.jsonnet:24: longest - 2) and then adds the two
+    special tokens (allennlp@df4b573, pretrained_transformer_tokenizer.py:230-277)."""
+    text = tokenizer.decode(tokenizer.convert_tokens_to_ids(span.split()))
+    for spaced in (" .", " ?", " !", " ,"):
+        text = text.replace(spaced, spaced[1:])
+    text = text.replace(" ' ", "'")
+    for spaced in (" n't", " 'm", " 's", " 've", " 're"):
+        text = text.replace(spaced, spaced[1:])
+    ids = tokenizer.encode(text, add_special_tokens=False)[: longest - 2]
+    return [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
+
+
+def released_weights(start: Tensor, gradients: Sequence[Tensor], decay: float) -> Tensor:
+    """training_config/declutr.jsonnet:65-84, decay 0.1, of biases and layer norms 0:
+    transformers.AdamW without bias correction, its decay after the update, at the rates of
+    AllenNLP's slanted triangle (allennlp@df4b573, slanted_triangular.py:138-165)."""
+    weight, total = start.clone(), len(gradients)
+    mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
+    cut = int(total * 0.1)
+    for step, gradient in enumerate(gradients, 1):
+        prop = step / cut if step < cut else 1 - (step - cut) / (total - cut)
+        rate = 5e-5 * (1 + prop * (32 - 1)) / 32
+        mean = 0.9 * mean + (1 - 0.9) * gradient
+        square = 0.999 * square + (1 - 0.999) * gradient * gradient
+        weight = weight - rate * mean / (square.sqrt() + 1e-6)
+        weight = weight - rate * decay * weight
+    return weight
 
 
 def info_nce(first: Sequence[Tensor], second: Sequence[Tensor], temperature: float) -> Tensor:

@@ -248,6 +248,10 @@ def test_captions_have_the_notes_of_their_rows_once(rendered, all_cells):
         caption = captioned(suite, tables[f"{source}_{slug(name)}"])
         assert [caption.count(text) for text in texts] == [1] * len(texts)
     assert notes(tables["is-cse_table-1"]) == []
+    weighted = (
+        "STS12 to STS16 of BERT-flow and BERT-whitening are means over their subsets, weighted"
+    )
+    assert notes(tables["sscl_table-2"])[-1].startswith(f"On bert-large-uncased, {weighted}")
     written = (rendered[1] / "sscl_table-3.md").read_text(encoding="utf-8")
     assert "Print selects checkpoints by the average score of the seven transfer tasks" in written
 

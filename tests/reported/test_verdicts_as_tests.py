@@ -202,19 +202,19 @@ def table_of(shift: float, sd: float, n: int, plan: pd.DataFrame) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def printed_rows(tmp_path_factory) -> pd.DataFrame:
-    """The rows of IS-CSE's Table 1 on bert-base that are trained with seeds."""
+    """The rows of IS-CSE's Table 1 on bert-base that are trained with seeds and are comparable."""
     empty = write_suite(tmp_path_factory.mktemp("empty"), [])
     frame = cells(read_suite(empty)).query(
         "source == 'is-cse' and table == 'Table 1' and backbone == @BASE and run != ''"
     )
-    still = ("untrained", "glove", "published")
+    still = ("untrained", "glove", "published", "ct-bert")  # the last is not comparable
     return frame[~frame["run"].str.startswith(still)]
 
 
 def test_means_one_and_a_half_points_below_are_outside(tmp_path, printed_rows):
     found = averages_of(tmp_path, *table_of(-1.5, 0.3, 8, printed_rows), source="is-cse",
                         table="Table 1", backbone=BASE)  # fmt: skip
-    assert len(found) >= 5
+    assert len(found) >= 4
     # The prior of bert-base, 0.84, keeps its weight: a mean of 8 is known to ± 0.45.
     assert (found["within"] != True).all()  # noqa: E712 - None is undecided
     more = averages_of(tmp_path / "more", *table_of(-1.5, 0.3, 20, printed_rows), source="is-cse",

@@ -35,6 +35,17 @@ def test_valid_results_are_read(tmp_path):
     assert run.scores["uniformity", "", "uniformity"] == -2.5
 
 
+def test_means_over_subsets_stand_beside_the_scores_over_all_pairs(tmp_path):
+    """STS-B and SICK-R have no subsets, so they enter these averages with their only score."""
+    common = {"split": "test", "metric": "spearman", "aggregation": "wmean"}
+    weighted = [common | {"task": task, "value": 77.0} for task in STS_TASKS[:5]]
+    (run,) = read_suite(finished(tmp_path, records=weighted)).runs
+    for metric, values in {"spearman": (70, 70), "spearman_wmean": (77, 75)}.items():
+        assert tuple(run.scores[task, "test", metric] for task in ("STS12", "Avg")) == values
+    (run,) = read_suite(finished(tmp_path, scores={"STS-B": 70.0})).runs
+    assert ("Avg", "test", "spearman_wmean") not in run.scores
+
+
 def test_a_failed_analysis_gives_no_score(tmp_path):
     failed = {"alignment": {"reason": "the data has no STS-B"}}
     (run,) = read_suite(finished(tmp_path, analyses=failed)).runs

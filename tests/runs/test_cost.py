@@ -277,6 +277,14 @@ def test_ct_bert_trains_on_the_pairs_that_it_draws() -> None:
     assert steps(run_of("ct-bert[drawn=600]")) == 300
 
 
+def test_a_dropped_batch_takes_no_step() -> None:
+    texts = (
+        "simcse[batch_size=3,sentences=11]",
+        "simcse[batch_size=3,drop_last=true,sentences=11]",
+    )
+    assert [steps(run_of(text)) for text in texts] == [4, 3]
+
+
 # Times from results
 
 

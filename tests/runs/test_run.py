@@ -93,6 +93,16 @@ def test_a_checkpoint_name_may_contain_a_revision() -> None:
     )
 
 
+def test_a_map_after_an_untrained_encoder_may_have_either_setting() -> None:
+    flows = [run(f"untrained+flow@{setting}").parts[1][2] for setting in ("official", "paper")]
+    names = ("levels", "permutation", "start")
+    assert [[flow[name] for name in names] for flow in flows] == [
+        [3, "reversal", "uniform"],
+        [2, "random", "data"],
+    ]
+    assert run("untrained+flow").setting == "paper"
+
+
 def test_the_default_setting_depends_on_released_code() -> None:
     assert run("gs-infonce+sscl").setting == "official"
     assert (
@@ -166,6 +176,8 @@ OTHER_RECIPE: dict[str, Any] = {
     "layers": 10,
     "scored_layers": 10,
     "dimension": 128,
+    "drop_last": "true",
+    "decay_biases": "false",
 }
 
 
@@ -514,6 +526,10 @@ def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
         ({"warmup": 1}, "'warmup' should be at least 0 and below 1, not 1"),
         ({"clip": 0}, "'clip' should be above 0"),
         ({"precision": "fp16"}, "unknown precision 'fp16'"),
+        ({"schedule": "liner"}, "unknown schedule 'liner'; did you mean 'linear'?"),
+        ({"schedule": "0.4+0.2"}, "give rising shares of the steps, such as 0.2+0.4"),
+        ({"schedule": "0.5+1"}, "give rising shares"),
+        ({"schedule": "nan"}, "unknown schedule 'nan'"),
         ({"pooler": "cls"}, "unknown pooler 'cls'; did you mean 'cls_mlp'?"),
         ({"select_on": "STS-C"}, "cannot select on 'STS-C'; did you mean 'STS-B'?"),
         ({"select_on": "STS-B+STS12"}, "cannot select on 'STS12'"),

@@ -7,6 +7,7 @@ import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from bench.runs.resolve import resolve, run_of
 from bench.training.context import Head, RunContext
 from bench.training.loop import train
 from bench.training.optimiser import make_optimiser, set_learning_rate
-from bench.training.schedule import batches, learning_rate
+from bench.training.schedule import Schedule, batches, learning_rate
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
@@ -201,6 +202,17 @@ def test_every_sentence_once_an_epoch(count: int, batch_size: int, epochs: int, 
         assert len(own[-1]) == count - (steps - 1) * batch_size
 
 
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 3), st.integers(0, 99))
+def test_drop_last_leaves_out_short_batches_alone(
+    count: int, batch_size: int, epochs: int, seed: int
+) -> None:
+    recipe = Recipe(batch_size=batch_size, epochs=epochs)
+    whole = [batch for batch in batches(count, recipe, seed) if len(batch) == batch_size]
+    recipe = replace(recipe, drop_last=True)
+    assert list(batches(count, recipe, seed)) == whole
+    assert Schedule(recipe, count, seed).total == len(whole)
+
+
 def test_epochs_are_shuffled_anew() -> None:
     first, second = batches(50, Recipe(batch_size=50, epochs=2), 1)
     assert first != second != sorted(second)
@@ -227,17 +239,13 @@ def test_learning_rates_by_hand() -> None:
     assert learning_rate(0, 1, recipe) == 3e-5
     constant = Recipe(learning_rate=8.0, warmup=0.2, schedule="constant")
     assert [learning_rate(index, 10, constant) for index in (0, 1, 2, 9)] == [4, 8, 8, 8]
-    # docs/methods.md#ct-bert: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6 in blocks of 500 steps
-    blocks = Recipe(learning_rate=1e-5, schedule="blocks")
-    for index, rate in (
-        (0, 1e-5),
-        (499, 1e-5),
-        (500, 8e-6),
-        (1999, 4e-6),
-        (2000, 2e-6),
-        (2499, 2e-6),
-    ):
-        assert learning_rate(index, 2500, blocks) == pytest.approx(rate)
+    # The step at a boundary belongs to the block before it.
+    blocks = Recipe(learning_rate=9.0, schedule="0.25+0.5")
+    assert [learning_rate(index, 8, blocks) for index in range(8)] == [9, 9, 9, 6, 6, 3, 3, 3]
+    # From 1/32 to 1 at step 2, and back to 1/32 at step 10.
+    slanted = Recipe(learning_rate=32.0, warmup=0.2, schedule="slanted")
+    rates = [learning_rate(index, 10, slanted) for index in range(10)]
+    assert rates == pytest.approx([1 + 31 * part / 8 for part in (4, 8, 7, 6, 5, 4, 3, 2, 1, 0)])
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01])

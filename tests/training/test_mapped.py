@@ -1,5 +1,5 @@
-"""Encoders that stand on another one: saved, loaded and scored; per-task maps see all vectors of
-one task at once."""
+"""Encoders that stand on another one: saved, loaded and scored; per-task maps are fitted on all
+splits of a task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from scipy.stats import spearmanr
 
 from bench.datasets import sts
 from bench.datasets.labelled import SPLIT, LabelledTask, Samples
-from bench.evaluation.scoring import AdaptedVectors, read_tasks, score, score_tasks, sentences
+from bench.datasets.manifest import Vectors
+from bench.evaluation.scoring import read_tasks, score, score_tasks, sentences
 from bench.models.encoder import TransformerEncoder, adaptation
 from bench.models.load import load_encoder, save_encoder
 from bench.runs.resolve import resolve
@@ -132,12 +133,16 @@ def cosines(
     return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
 
 
-def test_target_whitening_by_hand(encoder_of: Encode, tiny_data: Path) -> None:
-    """Each task by the mean and covariance of its own sentences, both sides, repeated ones as often
-    as they stand."""
-    task = sts.read("STS12", tiny_data)
-    texts = list(task.sentences())
-    assert len(set(texts)) < len(texts) == 48
+@pytest.mark.parametrize(("name", "count"), [("STS12", 48), ("STS-B", 72), ("SICK-R", 72)])
+def test_target_whitening_by_hand(
+    name: str, count: int, encoder_of: Encode, tiny_data: Path
+) -> None:
+    """Each task by the mean and covariance of all its sentences: both sides, all splits, repeated
+    ones as often as they stand (bojone/BERT-whitening@2bfea5a:eng/eval.py:26-30, 78-81)."""
+    task = sts.read(name, tiny_data)
+    read = [task] if name == "STS12" else [sts.read(name, tiny_data, one) for one in sts.SPLITS]
+    texts = [text for one in read for text in one.sentences()]
+    assert len(set(texts)) < len(texts) == count
     rows = encoder_of("untrained[pooler=avg]").encode(texts).astype(np.float64)
     values, directions = np.linalg.eigh(np.cov(rows.T))
     matrix = (directions / np.sqrt(values))[:, ::-1][:, :5]
@@ -146,7 +151,7 @@ def test_target_whitening_by_hand(encoder_of: Encode, tiny_data: Path) -> None:
         [text for subset in task.subsets for text in getattr(subset, side)]
         for side in ("first", "second")
     )
-    expected = cosines(lambda names: np.stack([table[name] for name in names]), first, second)
+    expected = cosines(lambda names: np.stack([table[text] for text in names]), first, second)
     gold = np.concatenate([subset.gold for subset in task.subsets])
     records = score_tasks(encoder_of(TEXTS[1]), [task])
     (found,) = [
@@ -156,23 +161,24 @@ def test_target_whitening_by_hand(encoder_of: Encode, tiny_data: Path) -> None:
 
 
 class Counting:
-    """An Encoder whose last step centres all vectors of a task; it says what it was asked for."""
+    """An Encoder whose last step subtracts the mean of a task; it says what it was asked for."""
 
     kind = "counting"
     identity = "counting-1"
 
     def __init__(self) -> None:
         self.encoded: list[str] = []
-        self.adapted: list[int] = []
+        self.adapted: list[list[str]] = []
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         self.encoded += texts
         draw = [np.random.default_rng([len(text), *text.encode()]).normal(size=4) for text in texts]
         return np.array(draw, dtype=np.float32)
 
-    def adapt(self, vectors: np.ndarray) -> np.ndarray:
-        self.adapted.append(len(vectors))
-        return vectors - vectors.mean(0)
+    def adapt(self, target: Sequence[str], vectors: Vectors) -> Vectors:
+        self.adapted.append(list(target))
+        mean = vectors(target).mean(0)
+        return lambda texts: vectors(texts) - mean
 
     def save(self, folder: Path) -> dict[str, Any]:
         raise NotImplementedError
@@ -187,14 +193,25 @@ def labelled() -> LabelledTask:
     return LabelledTask("SST2", SPLIT, 2, splits)
 
 
+def pairs_of(*tasks: sts.StsTask) -> list[str]:
+    subsets = [subset for task in tasks for subset in task.subsets]
+    pairs = [pair for one in subsets for pair in zip(one.first, one.second, strict=True)]
+    return [text for pair in pairs for text in pair]
+
+
 def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
     tiny_data: Path, tmp_path: Path
 ) -> None:
+    """STS-B's two scores are of one map, which is fitted on train + dev + test."""
     tasks = [*read_tasks(TASKS, tiny_data), labelled()]
     encoder = Counting()
     records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path)
-    assert len(encoder.encoded) == len(set(encoder.encoded)) == len(sentences(tasks))
-    assert encoder.adapted == [len(list(task.sentences())) for task in tasks]
+    whole = [pairs_of(sts.read("STS12", tiny_data))]
+    whole += 2 * [pairs_of(*(sts.read("STS-B", tiny_data, split) for split in sts.SPLITS))]
+    whole += [list(labelled().sentences())]
+    assert encoder.adapted == whole
+    assert sorted(encoder.encoded) == sorted({text for texts in whole for text in texts})
+    assert len(encoder.encoded) > len(sentences(tasks))
     # A task with a classifier that is finished is neither mapped nor trained again.
     assert score_encoder(encoder, tasks, "dev", "cpu", tmp_path) == records
     assert encoder.adapted[SPLITS + 1 :] == encoder.adapted[:SPLITS]
@@ -202,18 +219,22 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
 
 def test_classifiers_see_the_mapped_vectors() -> None:
     task, encoder = labelled(), Counting()
-    own = AdaptedVectors(task, encoder.encode, encoder.adapt)
+    own = encoder.adapt(list(task.target()), encoder.encode)
     everything = encoder.encode(list(task.sentences()))
     for split, samples in task.splits.items():
         expected = encoder.encode(samples.columns[0]) - everything.mean(0)
         np.testing.assert_allclose(task.features(split, own), expected, rtol=0, atol=1e-6)
-    assert encoder.adapted == [len(everything)]
+
+
+def test_the_pairs_of_a_classification_task_are_fitted_on_pair_by_pair() -> None:
+    parts = {name: Samples((("a", "b"), ("c", "d")), np.array([0, 1])) for name in ("train", "dev")}
+    assert list(LabelledTask("MRPC", SPLIT, 2, parts).target()) == 2 * ["a", "c", "b", "d"]
 
 
 def test_without_adaptation_scores_are_what_they_were(tiny_data: Path) -> None:
     tasks = read_tasks(TASKS, tiny_data)
     encoder = Counting()
-    identity = score(tasks, encoder.encode, adapt=lambda vectors: vectors)
+    identity = score(tasks, encoder.encode, adapt=lambda _, vectors: vectors)
     assert identity == score(tasks, encoder.encode)
     assert identity != score(tasks, encoder.encode, adapt=encoder.adapt)
 

@@ -1,0 +1,191 @@
+"""Glow on vectors: the invertible map of BERT-flow (docs/methods.md#bert-flow).
+
+Line numbers are of flow/glow_ops_1x1.py in bohanli/BERT-flow@7fa8f6d.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from methods.base import Refusal, stream
+
+FACTOR = 3.0  # a log-scale is 3 times its weight (:92, :160, :309)
+
+
+class Design(Protocol):
+    """The hyper-parameters of a flow's architecture, see `methods.flow.FlowHyper`."""
+
+    @property
+    def levels(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def hidden(self) -> int: ...
+    @property
+    def permutation(self) -> str: ...
+
+
+class ActNorm(nn.Module):
+    """Shift and scale per dimension, (u + b) exp(3 s)."""
+
+    def __init__(self, width: int, generator: torch.Generator | None) -> None:
+        """Draw b and s uniformly, as TensorFlow does by default (Glorot's bound for a shape of
+        (1, width)); without a generator they are 0."""
+        super().__init__()
+        self.shift, self.log_scale = (nn.Parameter(torch.zeros(width)) for _ in range(2))
+        bound = math.sqrt(6 / (1 + width))
+        if generator:
+            for weights in (self.shift, self.log_scale):
+                nn.init.uniform_(weights, -bound, bound, generator=generator)
+
+    @torch.no_grad()
+    def start(self, u: Tensor) -> None:
+        """Give a batch (n, d) mean 0 and standard deviation 1 per dimension (:145, :176)."""
+        self.shift.copy_(-u.mean(0))
+        deviation = (u + self.shift).square().mean(0).sqrt()
+        self.log_scale.copy_(-torch.log(deviation + 1e-6) / FACTOR)
+
+    @property
+    def log_scales(self) -> Tensor:
+        return FACTOR * self.log_scale
+
+    def forward(self, u: Tensor) -> Tensor:
+        return (u + self.shift) * self.log_scales.exp()
+
+    def inverse(self, z: Tensor) -> Tensor:
+        return z * (-self.log_scales).exp() - self.shift
+
+
+class Coupling(nn.Module):
+    """Additive coupling: a network of the first (if odd, smaller) half is added to the second.
+
+    The network has two hidden layers with weights from N(0, 0.05), an `ActNorm` and ReLU, and an
+    output layer that is 0 before training (:364-373, :406-455).
+    """
+
+    def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.cut = width // 2
+        layers: list[nn.Module] = []
+        for inputs in (self.cut, hidden):
+            layer = nn.utils.skip_init(nn.Linear, inputs, hidden, bias=False)
+            nn.init.normal_(layer.weight, std=0.05, generator=generator)
+            layers += [layer, ActNorm(hidden, generator), nn.ReLU()]
+        last = nn.utils.skip_init(nn.Linear, hidden, width - self.cut, bias=False)
+        nn.init.zeros_(last.weight)
+        self.network = nn.Sequential(*layers, last, ActNorm(width - self.cut, None))
+
+    def start(self, u: Tensor) -> None:
+        """Initialise the hidden layers from a first batch."""
+        x = u[:, : self.cut]
+        for layer in list(self.network)[:-1]:
+            if isinstance(layer, ActNorm):
+                layer.start(x)
+            x = layer(x)
+
+    def forward(self, u: Tensor) -> Tensor:
+        first, second = u[:, : self.cut], u[:, self.cut :]
+        return torch.cat([first, second + self.network(first)], dim=1)
+
+    def inverse(self, z: Tensor) -> Tensor:
+        first, second = z[:, : self.cut], z[:, self.cut :]
+        return torch.cat([first, second - self.network(first)], dim=1)
+
+
+class FlowStep(nn.Module):
+    """One flow step: actnorm, permutation, coupling (:582-586)."""
+
+    order: Tensor
+
+    def __init__(self, width: int, design: Design, generator: torch.Generator) -> None:
+        super().__init__()
+        self.scale = ActNorm(width, generator)
+        order = torch.arange(width).flip(0)  # fixed, the same in all steps (:219-221)
+        if design.permutation == "random":
+            order = torch.randperm(width, generator=generator)
+        self.register_buffer("order", order)
+        self.coupling = Coupling(width, design.hidden, generator)
+
+    def start(self, u: Tensor) -> None:
+        """Initialise from a first batch (n, d)."""
+        self.scale.start(u)
+        self.coupling.start(self._ordered(u))
+
+    def _ordered(self, u: Tensor) -> Tensor:
+        return self.scale(u)[:, self.order]
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.coupling(self._ordered(u))
+
+    def inverse(self, z: Tensor) -> Tensor:
+        return self.scale.inverse(self.coupling.inverse(z)[:, self.order.argsort()])
+
+
+def possible_levels(levels: int, width: int) -> int:
+    """Return how many of `levels` levels, each halving the width, have two dimensions or more."""
+    return max(1, min(levels, width.bit_length() - 1))
+
+
+class Glow(nn.Module):
+    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width.
+
+    After each level half of the dimensions are final; the smaller half of an odd width continues.
+    """
+
+    def __init__(self, width: int, design: Design, seed: int) -> None:
+        super().__init__()
+        if width < 2:
+            raise Refusal(f"'flow' needs at least 2 dimensions, not {width}")
+        self.width, self.levels = width, nn.ModuleList()
+        for level in range(possible_levels(design.levels, width)):
+            named = [stream(seed, "flow", level, step) for step in range(design.depth)]
+            self.levels.append(
+                nn.ModuleList(FlowStep(width, design, generator) for generator in named)
+            )
+            width //= 2
+
+    def _steps(self) -> list[list[FlowStep]]:
+        return [list(level) for level in cast("list[list[FlowStep]]", self.levels)]
+
+    @torch.no_grad()
+    def start(self, u: Tensor) -> None:
+        """Initialise every `ActNorm` but those of output layers from a first batch (n, d)."""
+        for steps in self._steps():
+            for step in steps:
+                step.start(u)
+                u = step(u)
+            u = u[:, : u.shape[1] // 2]
+
+    def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """Return z and log |det dz/du|, one number: only the scales change the volume."""
+        left: list[Tensor] = []
+        for number, steps in enumerate(self._steps()):
+            if number:
+                half = u.shape[1] // 2
+                left.append(u[:, half:])
+                u = u[:, :half]
+            for step in steps:
+                u = step(u)
+        log_scales = [step.scale.log_scales.sum() for steps in self._steps() for step in steps]
+        return torch.cat([u, *reversed(left)], dim=1), torch.stack(log_scales).sum()
+
+    def inverse(self, z: Tensor) -> Tensor:
+        """Return u = f(z)."""
+        for number in reversed(range(len(self.levels))):
+            width = self.width >> number
+            u = z[:, :width]
+            for step in reversed(self._steps()[number]):
+                u = step.inverse(u)
+            z = torch.cat([u, z[:, width:]], dim=1)
+        return z
+
+    def cost(self, u: Tensor) -> Tensor:
+        """Return the mean of -(log p_Z(f^-1(u)) + log |det df^-1/du|) in bits per dimension; p_Z
+        is N(0, I)."""
+        z, log_determinant = self(u)
+        surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
+        return (surprise - log_determinant) / (math.log(2) * self.width)
