@@ -116,8 +116,9 @@ class RunContext:
 
     @cached_property
     def _tokens(self) -> Tokens:
+        longest = min(self.run.recipe.max_length, longest_input(self.backbone, self.tokenizer))
         folder = paths.tokens_folder(self.suite)
-        return tokenized(self._sentences, self.tokenizer, self.run.recipe.max_length, folder)
+        return tokenized(self._sentences, self.tokenizer, longest, folder)
 
     # The backbone
 

@@ -17,7 +17,7 @@ BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
 ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
 SIMCSE = "princeton-nlp/unsup-simcse-"
 CONSERT = {
-    "corpus": "sts", "batch_size": 96, "learning_rate": 5e-7, "max_length": 64, "patience": 10,
+    "corpus": "sts", "batch_size": 96, "learning_rate": 5e-7, "patience": 10, "decay_biases": False,
     "epochs": 10, "select_every": 200, "dropout": 0.0, "first": "feature_cutoff",
     "second": "shuffle", "rate": 0.2, "scale": 0.3,
 }  # fmt: skip
@@ -44,7 +44,7 @@ ESIMCSE = {
 IS_BERT = {
     "batch_size": 32, "learning_rate": 2e-6, "epsilon": 1e-7, "warmup": 0.1,
     "bias_correction": False, "weight_decay": 0.01, "select_every": 1000, "corpus": "nli",
-    "relu": False,
+    "relu": False, "max_length": 131, "decay_biases": False,
 }  # fmt: skip
 PROMPTBERT = {
     "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "select_every": 125,
@@ -63,8 +63,10 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
     ("cards", ROBERTA_LARGE, {"setting": "official", "batch_size": 512, "learning_rate": 7.5e-6,
                               "switch": 0.1, "words": "count", "neighbours": 8,
                               "retrieval": "cls_before_pooler"}),
-    *(("consert@official", name, {**CONSERT, "pooler": "avg"}) for name in (BERT, ROBERTA)),
-    *(("consert@paper", name, {**CONSERT, "pooler": "avg_top2", "scale": 1.0})
+    *(("consert@official", name, {**CONSERT, "pooler": "avg", "max_length": 67})
+      for name in (BERT, ROBERTA)),
+    *(("consert@paper", name,
+       {**CONSERT, "pooler": "avg_top2", "scale": 1.0, "max_length": 64})
       for name in (BERT, ROBERTA)),
     *(("consert@official", name, CONSERT_LARGE) for name in (LARGE, ROBERTA_LARGE)),
     *(("consert@paper", name, {"epochs": 25, "dropout": 0.0, "first": "feature_cutoff"})
@@ -91,7 +93,9 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
     ("promptbert@official", BERT,
      {**PROMPTBERT, "period": True, "template": 'This sentence of "<sentence>" means <mask>.'}),
     ("promptbert@official", ROBERTA,
-     {**PROMPTBERT, "template_2": "The sentence : '<sentence> ' means<mask>."}),
+     {**PROMPTBERT, "template_2": "The sentence : '<sentence> ' means<mask>.", "space": True,
+      "from_zero": True}),
+    ("promptbert@paper", ROBERTA, {**PROMPTBERT, "space": False, "from_zero": False}),
     ("promptbert@paper", BERT, {"period": False}),
     ("skip-thought@paper", "toy-bert", {**SKIP_THOUGHT, "backbone.name": "none"}),
     ("skip-thought@official", "toy-bert",
