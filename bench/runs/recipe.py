@@ -24,12 +24,13 @@ class Recipe:
     corpus: str | None = None  # the method's own corpus; None: the suite's
     sentences: int | None = None  # number of leading lines of the corpus; None: all
     max_length: int = 32  # tokens, special tokens included
-    pooler: str = "cls_mlp"  # in training; `cls_mlp` is scored as `cls_before_pooler`
+    pooler: str = "cls_mlp"  # in training; those of `HEADED` are scored as `cls_before_pooler`
     dropout: float | None = None  # hidden and attention dropout; None: the backbone's own
     weight_decay: float = 0.0
     optimiser: str = "adamw"  # or "rmsprop"
     epsilon: float = 1e-8  # of the optimiser
     bias_correction: bool = True  # of AdamW; BERT's original optimiser has none
+    early_epsilon: bool = False  # whether AdamW adds epsilon before that correction
     schedule: str = "linear"  # to 0; or "constant", or falling "blocks" (docs/methods.md#ct-bert)
     warmup: float = 0.0  # fraction of the steps
     clip: float = 1.0  # maximum gradient norm
@@ -60,13 +61,18 @@ class Recipe:
 # Fields added after the first release. At their default they are not part of an identity, so older
 # runs keep their ids.
 _LATER = (
+    "early_epsilon",
     "optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension",
 )  # fmt: skip
+
+# Poolers with a training head: the first token through a new layer, through the checkpoint's own
+# pooler, or through both (docs/methods.md#vectors).
+HEADED = ("cls_mlp", "cls_pooler", "cls_pooler_mlp")
 
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {
     "pooler": (
-        "cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last",
+        *HEADED, "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last",
     ),
     "precision": ("mixed", "bfloat16", "float32"),
     "optimiser": ("adamw", "rmsprop"),
