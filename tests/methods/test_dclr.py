@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +20,10 @@ from methods.dclr import DCLR, one_vs_rest
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, DEPTH, TOTAL, WIDTH, Case, N, batch, is_caught, step
-from tests.methods.outside import Patch, Train, run_of
+from tests.methods.outside import Patch, Runs, Train, run_of
 from tests.methods.queue_cases import FakeContext, QueueCase, Table
+from tests.oracles.dclr_step import released_step
+from tests.oracles.methods import named_generator
 from tests.oracles.mutations import Mutation, at_step, hyper, other, patched
 from tests.oracles.mutations_is_cse import ingredient_forgotten, noisy, smoothing_term
 from tests.oracles.queues import DCLROracle
@@ -107,6 +110,10 @@ def another_stream(method: Any, patch: Any) -> None:
     patch.setattr(Step, "generator", lambda self, name: torch.Generator().manual_seed(0))
 
 
+def counted_by_the_full_batch(method: Any, patch: Any) -> None:
+    method.hyper = replace(method.hyper, noise_times=method.hyper.noise_times * BATCH_SIZE / N)
+
+
 def sigmoid(plain: Any, logits: Tensor, labels: Tensor) -> Tensor:
     targets = F.one_hot(labels, logits.shape[1]).to(logits)
     return F.binary_cross_entropy_with_logits(logits, targets)
@@ -143,6 +150,8 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
     "another_stream": ("paper", another_stream),
     "noise_counted_by_the_batch_at_hand": (
         "paper", at_step(batch_size=lambda step, anchors: len(anchors))),
+    "released_noise_counted_by_the_full_batch": ("released", counted_by_the_full_batch),
+    "released_noise_counted_by_rounding_up": ("released", hyper(noise_times=1.0)),
     "temperature_multiplied": ("paper", hyper(temperature=lambda own: 1 / own.temperature)),
     "mean_over_rows_alone": (
         "released",
@@ -280,6 +289,87 @@ def test_its_dropout_is_as_asked_and_draws_from_a_stream_of_its_own() -> None:
     assert not torch.equal(
         first, false_of(built(complement_dropout=True), Dropping(points), index=1)
     )
+
+
+def test_with_dropout_it_encodes_both_views() -> None:
+    """Two draws of dropout (RUCAIBox/DCLR@e2c3430:simcse/models.py:617,643,681): whether i and j
+    are similar is asked of i's first and j's second vector, so both orders may differ."""
+    points = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+    false = false_of(built(complement_dropout=True), Dropping(points))
+    assert not torch.equal(false, false.T)
+    same = false_of(built(), Dropping(points))
+    assert torch.equal(same, same.T)
+
+
+# A step of the released code
+
+
+PHI = 0.88  # some pairs of both tiny backbones are above it, and some below
+
+
+def with_pooler(backbone: Path, folder: Path, seed: int) -> Path:
+    """Save a backbone with other weights, a pooler, and no dropout."""
+    from transformers import AutoModel, AutoTokenizer
+
+    torch.manual_seed(seed)
+    options = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    model = AutoModel.from_pretrained(backbone, add_pooling_layer=True, **options)
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight.mul_(1 + seed)
+        model.pooler.dense.weight.normal_()
+        model.pooler.dense.bias.normal_()
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(backbone).save_pretrained(folder)
+    return folder
+
+
+def of_the_oracle(method: Any, context: Any, start: Path, judge: Path, rows: list[int]) -> Tensor:
+    """The released loss of step 2 in float64, from the same weights."""
+    from transformers import AutoModel
+
+    model, judging = (
+        AutoModel.from_pretrained(folder, add_pooling_layer=True).double().eval()
+        for folder in (start, judge)
+    )
+    dense = [tuple(model.pooler.dense.parameters())]
+    if len(context.training_head) == 4:  # two layers, each with tanh
+        dense.append(tuple(context.training_head[2].parameters()))
+    width = context.shape.width
+    noise = torch.randn(len(rows), width, generator=named_generator(1, "dclr-noise", 2)).double()
+    tokens = [context.tokens()[row] for row in rows]
+    assert len(set(map(len, tokens))) > 1  # there is padding
+    pad = context.tokenizer.pad_token_id
+    loss, false = released_step(model, dense, judging, tokens, pad, noise, PHI)
+    assert 0 < false < len(rows) * (len(rows) - 1)
+    return loss
+
+
+def test_a_step_of_the_released_code(runs: Runs, tmp_path: Path) -> None:
+    """Padding is attended, by both models; the first token passes the checkpoint's own pooler, on
+    base models below a new layer.
+
+    Source: tests/oracles/dclr_step.py.
+    """
+    start, judge = (
+        with_pooler(runs.backbone, tmp_path / name, seed)
+        for name, seed in (("start", 1), ("judge", 2))
+    )
+    rows, expected = [3, 5, 8, 13, 20], {}  # number 5 is an empty line
+    for pooler, padded in (
+        ("cls_pooler_mlp", True),
+        ("cls_pooler", True),
+        ("cls_pooler_mlp", False),
+        ("cls_mlp", True),
+    ):
+        text = f"dclr[phi={PHI},complement={judge},start={start},padded={padded}]@official"
+        method, context, modules = runs.start(text, dropout=0.0, pooler=pooler)
+        modules.double()
+        loss = method.step_loss(context, Step(2, 10, 8, 1, rows))
+        if padded and pooler != "cls_mlp":
+            expected[pooler] = of_the_oracle(method, context, start, judge, rows)
+            torch.testing.assert_close(loss, expected[pooler], rtol=1e-9, atol=0)
+        else:  # as it was before
+            assert abs(loss.item() / expected["cls_pooler_mlp"].item() - 1) > 1e-6
 
 
 def test_the_complementary_model_is_not_trained() -> None:
