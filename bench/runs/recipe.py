@@ -170,7 +170,7 @@ def check_recipe(recipe: Recipe) -> None:
             raise UserError(f"'{name}' should be {span}, not {format_value(value)}")
     if recipe.dimension is not None and recipe.pooler != "cls_mlp":
         raise UserError(
-            f"'dimension' needs the training head of pooler 'cls_mlp'; '{recipe.pooler}' has none"
+            f"'dimension' needs the training head of pooler 'cls_mlp', not '{recipe.pooler}'"
         )
     tasks = recipe.selection
     if duplicates := [task for task in tasks if tasks.count(task) > 1]:

@@ -467,9 +467,9 @@ def test_a_run_resolves_from_its_own_arguments(
         ("simcse[dimension=0]", "'dimension' should be at least 1, not 0"),
         (
             "simcse[dimension=128,pooler=avg]",
-            "the training head of pooler 'cls_mlp'; 'avg' has none",
+            "the training head of pooler 'cls_mlp', not 'avg'",
         ),
-        ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp'; 'avg' has none"),
+        ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp', not 'avg'"),
         (
             "promptbert[dimension=128]",
             "'promptbert' builds its own encoder, which 'dimension' does not affect",
