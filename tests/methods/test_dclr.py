@@ -25,7 +25,7 @@ from tests.methods.queue_cases import FakeContext, QueueCase, Table
 from tests.oracles.mutations import Mutation, at_step, hyper, other, patched
 from tests.oracles.mutations_is_cse import ingredient_forgotten, noisy, smoothing_term
 from tests.oracles.queues import DCLROracle
-from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
+from tests.training.test_loop import assert_same_training, log_of, outcome_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -396,26 +396,3 @@ def test_is_cse_joins_it(train_tiny: Train) -> None:
         losses = [[row["loss"] for row in log_of(folder)] for folder in (plain, joined)]
         assert losses[0][0] == losses[1][0]  # the memory is empty
         assert losses[0] != losses[1]
-
-
-def test_another_model_judges_or_is_gone_on_from(
-    train_tiny: Train, tiny_bert: Path, tmp_path: Path
-) -> None:
-    """`start` replaces the backbone's weights; a complement from a folder needs a stored pooler."""
-    from transformers import AutoTokenizer, BertModel
-
-    torch.manual_seed(5)
-    model = BertModel.from_pretrained(tiny_bert, add_pooling_layer=True)
-    with torch.no_grad():
-        model.embeddings.word_embeddings.weight.mul_(2)
-    model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
-    keys: Any = {"epochs": 1, "select_every": 6}
-    plain = train_tiny("dclr[phi=1.5]@paper", **keys)
-    started = train_tiny(f"dclr[phi=1.5,start={tmp_path}]@paper", **keys)
-    assert log_of(plain)[0]["loss"] != log_of(started)[0]["loss"]
-    judged = train_tiny(f"dclr[phi=0.2,complement={tmp_path}]@paper", **keys)
-    assert log_of(judged)[0]["loss"] < log_of(plain)[0]["loss"]  # fewer candidates
-    assert weights_of(judged).keys() == weights_of(plain).keys()
-    with pytest.raises(UserError, match="stores no pooler"):
-        train_tiny(f"dclr[complement={tiny_bert}]@paper", **keys)

@@ -1,4 +1,5 @@
-"""DCLR's released code, a whole step on the tiny backbones: tokens, both models, heads and loss."""
+"""DCLR: a step of the released code (tokens, both models, heads, loss) on the tiny backbones,
+and trainings with checkpoints other than the backbone's."""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from bench.utils.errors import UserError
 from methods.base import Step
-from tests.methods.outside import Runs
+from tests.methods.outside import Runs, Train
 from tests.oracles.dclr_step import released_step
 from tests.oracles.methods import named_generator
+from tests.training.test_loop import log_of, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -82,3 +85,26 @@ def test_a_step_of_the_released_code(runs: Runs, tmp_path: Path) -> None:
             torch.testing.assert_close(loss, expected[pooler], rtol=1e-9, atol=0)
         else:  # as it was before
             assert abs(loss.item() / expected["cls_pooler_mlp"].item() - 1) > 1e-6
+
+
+def test_another_model_judges_or_is_gone_on_from(
+    train_tiny: Train, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """`start` replaces the backbone's weights; a complement from a folder needs a stored pooler."""
+    from transformers import AutoTokenizer, BertModel
+
+    torch.manual_seed(5)
+    model = BertModel.from_pretrained(tiny_bert, add_pooling_layer=True)
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight.mul_(2)
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
+    keys: Any = {"epochs": 1, "select_every": 6}
+    plain = train_tiny("dclr[phi=1.5]@paper", **keys)
+    started = train_tiny(f"dclr[phi=1.5,start={tmp_path}]@paper", **keys)
+    assert log_of(plain)[0]["loss"] != log_of(started)[0]["loss"]
+    judged = train_tiny(f"dclr[phi=0.2,complement={tmp_path}]@paper", **keys)
+    assert log_of(judged)[0]["loss"] < log_of(plain)[0]["loss"]  # fewer candidates
+    assert weights_of(judged).keys() == weights_of(plain).keys()
+    with pytest.raises(UserError, match="stores no pooler"):
+        train_tiny(f"dclr[complement={tiny_bert}]@paper", **keys)
