@@ -157,6 +157,10 @@ class Context(Protocol):
         """Apply the training head to vectors (n, d); the identity for poolers without one
         (docs/methods.md#vectors)."""
 
+    def start_from(self, model: str) -> None:
+        """Replace the weights of the backbone by those of another checkpoint, and those of its
+        pooler where the training head has it; `Refusal` if it has other layers."""
+
     def copy_backbone(self, fresh: str | None = None) -> Any:
         """Return a second transformer: a copy, or one with new weights from the random stream
         `fresh`."""

@@ -22,23 +22,31 @@ from bench.models.load import load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
 from bench.models.token_cache import tokenized
-from bench.models.transformer import load_backbone, load_language_head, longest_input
+from bench.models.transformer import (
+    load_backbone,
+    load_language_head,
+    longest_input,
+    stored_pooler,
+)
 from bench.registry.backbones import NO_BACKBONE
 from bench.runs import paths
+from bench.runs.recipe import HEADED
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
-from methods.base import Tokens, Views, seed_torch, stream, stream_seed
+from methods.base import Refusal, Tokens, Views, seed_torch, stream, stream_seed
 from methods.projection import Affine
 
 
 class Head(nn.Sequential):
     """SimCSE's training head: a dense layer with tanh, shared by all views
-    (docs/methods.md#vectors); weights from N(0, 0.02), bias 0."""
+    (docs/methods.md#vectors); weights from N(0, 0.02), from the stream `name`, bias 0."""
 
-    def __init__(self, width: int, seed: int, dimension: int | None = None) -> None:
+    def __init__(
+        self, width: int, seed: int, dimension: int | None = None, name: str = "head"
+    ) -> None:
         dense = nn.Linear(width, dimension or width)
-        nn.init.normal_(dense.weight, std=0.02, generator=stream(seed, "head"))
+        nn.init.normal_(dense.weight, std=0.02, generator=stream(seed, name))
         nn.init.zeros_(dense.bias)
         super().__init__(dense, nn.Tanh())
 
@@ -148,11 +156,20 @@ class RunContext:
 
     @cached_property
     def training_head(self) -> nn.Module:
-        """The training head of `cls_mlp`; the identity for other poolers."""
-        if self.run.recipe.pooler != "cls_mlp":
+        """The training head of the poolers of `HEADED`; the identity for other poolers."""
+        recipe, width = self.run.recipe, self.run.backbone.shape.width
+        if recipe.pooler not in HEADED:
             return nn.Identity()
-        head = Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension)
-        return head.to(self.device)
+        layers: list[nn.Module] = []
+        if recipe.pooler != "cls_mlp":
+            # Where the checkpoint stores no pooler (RoBERTa), its weights are random.
+            pooler = Head(width, self.seed, name="pooler")
+            if stored := stored_pooler(self._folder):
+                pooler[0].load_state_dict(stored)
+            layers += pooler
+        if recipe.pooler != "cls_pooler":
+            layers += Head(width, self.seed, recipe.dimension)
+        return nn.Sequential(*layers).to(self.device)
 
     @cached_property
     def scored_backbone(self) -> Any:
@@ -164,6 +181,19 @@ class RunContext:
         """Return the modules that are trained in addition to the method itself."""
         transformer = self.run.backbone.kind == "transformer"
         return [self.backbone, self.training_head] if transformer else []
+
+    def start_from(self, model: str) -> None:
+        headed = self.run.recipe.pooler in ("cls_pooler", "cls_pooler_mlp")
+        source: Any = self.load_encoder(model, "cls" if headed else "cls_before_pooler")
+        pooler, source.model.pooler = source.model.pooler, None
+        try:
+            self.backbone.load_state_dict(source.model.state_dict())
+        except RuntimeError:
+            raise Refusal(
+                f"'{model}' has other layers than the backbone; name another start"
+            ) from None
+        if headed:
+            self.training_head[0].load_state_dict(pooler.dense.state_dict())  # type: ignore[index]
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         if fresh is None:

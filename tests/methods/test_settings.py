@@ -27,9 +27,18 @@ CONSERT_LARGE = {
 }  # fmt: skip
 DCLR = {
     "batch_size": 128, "epochs": 3, "learning_rate": 3e-5, "phi": 0.9, "noise_times": 1.0,
-    "complement": SIMCSE + BERT, "start": None, "precision": "float32",
-    "select_on": "STS-B+SICK-R",
+    "complement": SIMCSE + BERT, "precision": "float32", "select_on": "STS-B+SICK-R",
 }  # fmt: skip
+PLAIN = {
+    "start": None, "padded": False, "complement_dropout": False, "loss_form": "softmax",
+    "pooler": "cls_mlp", "early_epsilon": False, "epsilon": 1e-8, "clip": 1.0,
+}  # fmt: skip
+RELEASED = {
+    **PLAIN, "padded": True, "complement_dropout": True, "loss_form": "one-vs-rest",
+    "pooler": "cls_pooler_mlp", "early_epsilon": True,
+}  # fmt: skip
+# Gradients of the large models are averaged over four processes.
+QUARTER = {"pooler": "cls_pooler", "epsilon": 4 * 1e-8, "clip": 4 * 1.0}
 DCLR_ROBERTA = {**DCLR, "phi": 0.85, "noise_times": 2.5, "complement": SIMCSE + ROBERTA}
 FOUR_GPUS = {"batch_size": 256, "epochs": 1}  # 64 sentences on each are one batch of 256
 DECLUTR = {
@@ -72,15 +81,17 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
     *(("consert@paper", name, {"epochs": 25, "dropout": 0.0, "first": "feature_cutoff"})
       for name in (LARGE, ROBERTA_LARGE)),
     *((f"dclr+is-cse@{setting}", backbone,
-       values | ({} if setting == "official" else {"start": None}))
+       values | (RELEASED | released if setting == "official" else PLAIN))
       for setting in ("official", "paper")
-      for backbone, values in {
-          BERT: DCLR,
-          ROBERTA: DCLR_ROBERTA,
-          LARGE: {**DCLR, **FOUR_GPUS, "noise_times": 3.0, "start": SIMCSE + LARGE},
-          ROBERTA_LARGE: {**DCLR_ROBERTA, **FOUR_GPUS, "learning_rate": 1e-5, "noise_times": 5.0,
-                          "start": SIMCSE + ROBERTA_LARGE},
-      }.items()),
+      for backbone, values, released in (
+          (BERT, DCLR, {}),
+          (ROBERTA, DCLR_ROBERTA, {}),
+          (LARGE, {**DCLR, **FOUR_GPUS, "noise_times": 3.0},
+           {**QUARTER, "start": SIMCSE + LARGE}),
+          (ROBERTA_LARGE,
+           {**DCLR_ROBERTA, **FOUR_GPUS, "learning_rate": 1e-5, "noise_times": 5.0},
+           {**QUARTER, "start": SIMCSE + ROBERTA_LARGE}),
+      )),
     ("declutr@official", ROBERTA, DECLUTR),
     ("declutr@paper", ROBERTA, {"batch_size": 16, "average": False}),
     ("esimcse@official", BERT, ESIMCSE),

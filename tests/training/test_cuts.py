@@ -215,7 +215,9 @@ def test_selection_scores_what_is_scored(train_tiny: Train, tiny_data: Path) -> 
 
 def test_a_start_of_other_layers_is_refused(train_tiny: Train, tiny_bert: Path) -> None:
     with pytest.raises(UserError, match="has other layers than the backbone; name another start"):
-        train_tiny(f"dclr[start={tiny_bert}]", layers=2, fresh=True)
+        train_tiny(f"dclr[start={tiny_bert},pooler=cls_mlp]", layers=2, fresh=True)
+    with pytest.raises(UserError, match="stores no pooler"):  # which the training head would be
+        train_tiny(f"dclr[start={tiny_bert}]", fresh=True)
 
 
 # Dimensions
@@ -283,7 +285,7 @@ def test_the_dimension_of_the_width_trains_as_without_and_is_scored_with_the_hea
         "is-cse[buffer=20,neighbours=3]",
         "is-cse[buffer=20,clusters=3,group=both,neighbours=3]",
         "esimcse[queue=20]",
-        "dclr",
+        "dclr@paper",
         "simcse+cards[neighbours=3,switch=0]",
     ],
 )
