@@ -163,7 +163,7 @@ def _derived(
 
 def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
     path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in ("scores", "analyses"))
-    if not path.is_file():
+    if not path.exists():
         return RunResults(plan, "missing", "no scores in this suite", "", {})
     provenance, records = read_scores(path)
     with scores_damage(path):
@@ -190,8 +190,13 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
 def _check_same_run(scored: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
     if scored["id"] != plan["id"]:
         raise ValueError(f"it holds those of {scored['id']}")
-    for name in ("method", "setting", "backbone", "seed"):
-        if name in scored and scored[name] != plan[name]:
+    names = ["method", "setting", "backbone", "seed"]
+    if "identity" not in scored.keys() & plan.keys():  # which covers corpus and recipe
+        names += ["corpus", "recipe_changes"]
+    elif scored["identity"] != plan["identity"]:
+        raise ValueError("its identity (method, recipe, corpus, data) is not that in the plan")
+    for name in names:
+        if name in scored and scored[name] != plan.get(name, scored[name]):
             raise ValueError(
                 f"it says that its {name} is {scored[name]!r}, which is {plan[name]!r} in the plan"
             )
