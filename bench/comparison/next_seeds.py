@@ -264,8 +264,8 @@ def report(growth: Growth) -> str:
     )
     if growth.first:
         text += (
-            f"\n{growth.first} verdicts have no spread yet: they get their first {FEWEST_SEEDS} "
-            "seeds, which may leave them open."
+            f"\n{growth.first} without a known spread get their first {FEWEST_SEEDS} seeds, which "
+            "may leave them open."
         )
     if growth.at_edge:
         text += f"\n{growth.at_edge} would need more than {MOST_SEEDS:,} seeds."

@@ -186,9 +186,7 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     growth = grow(suite, config, 20, "h200")
     assert growth.first >= len(found)
     said = report(growth).splitlines()
-    assert said[-1].startswith(
-        f"{growth.first} verdicts have no spread yet: they get their first 3"
-    )
+    assert said[-1].startswith(f"{growth.first} without a known spread get their first 3")
     decided = sum(step.verdicts for step in growth.steps) - growth.first
     assert f" decide {decided} of {growth.open} open verdicts" in "\n".join(said)
 
