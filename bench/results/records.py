@@ -33,6 +33,8 @@ COLUMNS = (
     "value",
 )
 
+SHARES = ("accuracy", "accuracy_mlp", "f1")  # metrics that are not below 0; others are correlations
+
 # A mean of scores that are rounded to two decimals differs this much at most from one of scores
 # that are not.
 AVERAGE_ROUNDING = 0.005 + 1e-9
@@ -75,7 +77,6 @@ def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
         for cell, count in Counter(map(cell_key, content["records"])).items():
             if count > 1:
                 raise ValueError(f"{' '.join(cell)} is in it twice")
-        _check_averages(content["records"])
     return content["provenance"], content["records"]
 
 
@@ -91,13 +92,19 @@ def _check_record(record: Record) -> None:
     cell, value = " ".join(cell_key(record)[:3]), record.get("value")
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ValueError(f"{cell} is {value!r}, which is not a number")
-    lowest = -100 if record["metric"] == "spearman" else 0
+    lowest = 0 if record["metric"] in SHARES else -100
     if not lowest <= value <= 100:
         raise ValueError(f"{cell} is {value}, outside {lowest} to 100")
 
 
-def _check_averages(records: Iterable[Record]) -> None:
-    """Check that each stored `Avg` is the average of the tasks beside it."""
+def check_averages(records: Iterable[Record]) -> None:
+    """Check that each stored `Avg` is the average of the tasks beside it.
+
+    Not part of `read_scores`, so that `bench.checks.verify` can say which score differs.
+
+    Raises:
+        ValueError: one is not, or lacks its tasks; see `scores_damage`.
+    """
     scores = {cell_key(record): record["value"] for record in records}
     tested = {
         (task, metric): value

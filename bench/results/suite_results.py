@@ -22,7 +22,7 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.results import readers
-from bench.results.records import read_scores, scores_damage
+from bench.results.records import check_averages, read_scores, scores_damage
 
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
@@ -172,6 +172,7 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
         )
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
+        check_averages(records)
     scores = {
         (
             record["task"],

@@ -161,7 +161,7 @@ def suite(folder: Path, values: Mapping[int, float], status: str = "finished") -
     names = {f"simcse_s{seed}": seed for seed in values}
     write_plan(folder, {name: {"method": "simcse", "seed": seed} for name, seed in names.items()})
     for name, seed in names.items():
-        write_score(folder, name, "STS-B", values[seed], status)
+        write_score(folder, name, "Avg", values[seed], status)
     return folder
 
 
@@ -187,7 +187,7 @@ def test_a_score_outside_fails_and_one_inside_passes(reference, tmp_path):
         check(suite(tmp_path / "bad", {1: outside, 2: 90.0}), reference)
     first, worst, nearest, *rest = str(caught.value).splitlines()
     assert first == f"2 of 2 scores are outside their intervals of {reference}:"
-    name, ends = "  simcse@official on toy, STS-B spearman", "outside 68.10 to 73.80"
+    name, ends = "  simcse@official on toy, Avg spearman", "outside 68.10 to 73.80"
     assert worst == f"{name}: 90.00 is {90 - 70.95 - half:.2f} {ends}"
     assert nearest == f"{name}: 73.81 is 0.01 {ends}"
     assert "made on Some Processor (AVX2, 1 thread)" in rest[0]
@@ -199,7 +199,7 @@ def test_a_score_outside_fails_and_one_inside_passes(reference, tmp_path):
 def test_what_the_reference_lacks_is_named(reference, tmp_path):
     content = read_json(reference)
     write_json(reference, content | {"cells": {}})
-    told = "no STS-B spearman of simcse@official on toy; update it with make reference"
+    told = "no Avg spearman of simcse@official on toy; update it with make reference"
     with pytest.raises(UserError, match=told):
         check(suite(tmp_path / "suite", {1: 71.0}), reference)
     write_json(reference, {"cells": {}, "arithmetics": {}})

@@ -76,6 +76,7 @@ def test_other_tasks_in_mteb_s_shape(
         line | {"task": "MRPC", "metric": "f1", "value": 81.25},
         line | {"task": "CNSD-STS-B", "value": 50.0},
         line | {"task": "sts:mine", "value": 25.0},
+        line | {"task": "Avg", "value": 60.0},
     ]
     write_scores(paths.scores_file(suite, trained[1]), provenance | {"mode": "dev"}, added)
     (folder,) = (exported(suite, tmp_path / "out", "mteb") / "results").glob("*/*")
