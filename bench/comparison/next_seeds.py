@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bench.comparison.reproduction import cells, key_of, select
-from bench.comparison.statistics import MOST_SEEDS
+from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations
@@ -37,7 +37,7 @@ SeededRun = tuple[Experiment, int]
 
 @dataclass(frozen=True)
 class Step:
-    """Runs that are added together, the open verdicts that they decide, and their hours."""
+    """Runs that are added together, the open verdicts that get their seeds, and their hours."""
 
     runs: frozenset[SeededRun]
     verdicts: int
@@ -59,12 +59,15 @@ class Growth:
     Attributes:
         steps: in the order of verdicts per hour.
         open: number of open verdicts in the suite, each printed number once.
+        first: how many verdicts of `steps` have no known spread yet: they get their first seeds,
+            which need not decide them.
         at_edge: how many of these not even `MOST_SEEDS` seeds decide.
         config: the suite's configuration with the new seeds.
     """
 
     steps: list[Step]
     open: int
+    first: int
     at_edge: int
     config: dict[str, Any]
 
@@ -132,8 +135,9 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> frozenset[SeededRun]:
             experiment = Experiment(text, cell.measured_on)
             planned[experiment] = {run.plan["seed"] for run in runs}
             scored[experiment] = {run.plan["seed"] for run in runs if key in run.scores}
-    known, common = set.union(*planned.values()), set.intersection(*scored.values())
-    order = [*sorted(common), *sorted(known - common)]
+    known = set.union(*planned.values())
+    # First those for which the fewest runs are missing.
+    order = sorted(known, key=lambda seed: (sum(seed not in own for own in scored.values()), seed))
     seeds = islice(_continued(order, max(known) + 1), int(cell.seeds))
     return frozenset(
         (experiment, seed)
@@ -208,7 +212,10 @@ def grow(suite_dir: Path, config: Mapping[str, Any], hours: float, device: str) 
     if found.empty:
         raise UserError(f"no verdict of suite '{suite.name}' is open, so no seed would decide one")
     within_reach = found[found["seeds"].notna()]
-    questions = Counter(runs_to_decide(suite, cell) for cell in within_reach.itertuples())
+    wanted = [
+        (runs_to_decide(suite, cell), cell.spread_known) for cell in within_reach.itertuples()
+    ]
+    questions = Counter(runs for runs, _ in wanted)
     if not questions:
         raise UserError(
             f"more than {MOST_SEEDS:,} seeds would be needed for each of the {len(found)} open "
@@ -227,7 +234,9 @@ def grow(suite_dir: Path, config: Mapping[str, Any], hours: float, device: str) 
             f"{cheapest:.2f}, so raise --hours"
         )
     at_edge = len(found) - len(within_reach)
-    return Growth(steps, len(found), at_edge, with_seeds(config, plan, steps))
+    added = {run for step in steps for run in step.runs}
+    first = sum(runs <= added for runs, spread_known in wanted if not spread_known)
+    return Growth(steps, len(found), first, at_edge, with_seeds(config, plan, steps))
 
 
 def report(growth: Growth) -> str:
@@ -246,13 +255,18 @@ def report(growth: Growth) -> str:
     table = pd.DataFrame(rows)
     table["New runs"] = table["New runs"].str.ljust(table["New runs"].str.len().max())
     lines = table.to_string(index=False, justify="left").splitlines()
-    decided = sum(step.verdicts for step in growth.steps)
+    decided = sum(step.verdicts for step in growth.steps) - growth.first
     hours = sum(step.hours for step in growth.steps)
     runs = sum(len(step.runs) for step in growth.steps)
     text = (
         f"{runs} runs in {hours:.2f} predicted hours decide {decided} of {growth.open} open "
         "verdicts if means and spreads stay as they are."
     )
+    if growth.first:
+        text += (
+            f"\n{growth.first} without a known spread get their first {FEWEST_SEEDS} seeds, which "
+            "may leave them open."
+        )
     if growth.at_edge:
         text += f"\n{growth.at_edge} would need more than {MOST_SEEDS:,} seeds."
     return "\n".join([*map(str.rstrip, lines), "", text])

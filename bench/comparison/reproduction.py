@@ -17,6 +17,8 @@ import pandas as pd
 
 from bench.comparison.paired import pairs
 from bench.comparison.statistics import (
+    AT_LEAST,
+    FEWEST_SEEDS,
     LEVEL,
     coefficient_of_variation,
     expected_best,
@@ -108,14 +110,17 @@ def _without_test(ours: _OurScores, deviation: str) -> Verdict | None:
         return Verdict("not run", missing)
     runs = list(chain(*ours.sides))
     ended_badly = diverged(runs)
-    if not ours.values and not ended_badly:
-        return Verdict("not run", "the two runs have no seed in common")
     clauses = next(filter(None, (_deviations(run, ours.backbone) for run in runs)), [])
     if clauses or deviation:
         told = filter(None, [deviation, *clauses, ended_badly])
         return Verdict("not comparable", "; ".join(told))
     # The mean over the seeds that did not diverge would be biased upwards.
-    return Verdict("diverged", ended_badly) if ended_badly else None
+    if ended_badly:
+        return Verdict("diverged", ended_badly)
+    if not ours.values:
+        reason = f"the two runs have no seed in common; {AT_LEAST}"
+        return Verdict("inconclusive", reason, FEWEST_SEEDS)
+    return None
 
 
 def _tolerance_kind(ours: _OurScores) -> str:
@@ -263,6 +268,7 @@ def _judged(verdict: Verdict, judged: VerdictInput | None) -> dict[str, Any]:
         "verdict": verdict.kind,
         "reason": verdict.reason,
         "seeds": verdict.seeds,
+        "spread_known": bool(judged and judged.spread_known),
         "within": verdict.within,
         "p": verdict.p,
         "p_adjusted": verdict.p_adjusted,
@@ -292,6 +298,7 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         * `half_width`: of the 95 % prediction interval, and `mean_half_width`, of the 95 % interval
           of the mean, for numbers that are tested;
         * `verdict`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in `Verdict`;
+          `spread_known`, whether `seeds` is estimated from a spread;
         * `other_verdict`, `other_reason`: of the other setting, or empty;
         * `checkpoint`: the run of the published checkpoint that print quotes, or empty;
           `checkpoint_mean`, its score; `checkpoint_verdict` and `checkpoint_reason`.

@@ -12,6 +12,7 @@ from typing import Literal
 from scipy.stats import false_discovery_control
 
 from bench.comparison.statistics import (
+    AT_LEAST,
     FEWEST_SEEDS,
     LEVEL,
     MOST_SEEDS,
@@ -185,10 +186,15 @@ class VerdictInput:
         return None
 
     @property
+    def spread_known(self) -> bool:
+        """Whether a spread is known, from our scores or from elsewhere."""
+        return len(self.ours) > 1 or self.prior_sd is not None
+
+    @property
     def seeds_to_decide(self) -> int:
         """The number of seeds at which `within` is decided if mean and spread stay as they are; at
-        most `MOST_SEEDS` + 1."""
-        if len(self.ours) < 2 and self.prior_sd is None:
+        most `MOST_SEEDS` + 1. The fewest that are tested if the spread is not known."""
+        if not self.spread_known:
             return FEWEST_SEEDS
         return fewest_seeds(lambda n: self.within(n) is not None) or MOST_SEEDS + 1
 
@@ -231,6 +237,8 @@ class Verdict:
 
 
 def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
+    if not cell.spread_known:
+        return FEWEST_SEEDS, AT_LEAST
     needed = cell.seeds_to_decide
     if needed > MOST_SEEDS:
         return None, f"more than {MOST_SEEDS:,} seeds would be needed: our mean is at its edge"
