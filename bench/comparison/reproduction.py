@@ -257,10 +257,13 @@ def _row(
 def _judged(verdict: Verdict, judged: VerdictInput | None) -> dict[str, Any]:
     """The columns of `cells` that say how a number was judged."""
     prediction = judged.prediction if judged else None
+    level = 2 * LEVEL if verdict.within else LEVEL
     return {
+        "tolerance": judged.tolerance if judged else nan,
         "half_width": prediction.half_width() if prediction else nan,
-        "mean_half_width": judged.mean_half_width(LEVEL) if judged and prediction else nan,
+        "mean_half_width": judged.mean_half_width(level) if judged and prediction else nan,
         "verdict": verdict.kind,
+        "mark": verdict.mark,
         "reason": verdict.reason,
         "seeds": verdict.seeds,
         "within": verdict.within,
@@ -289,12 +292,15 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
           (`statistics.coefficient_of_variation`);
         * `other_setting`, `other`, `other_n`, `other_mean`, `other_sd`: the same for the method's
           other setting, if it has scores;
-        * `half_width`: of the 95 % prediction interval, and `mean_half_width`, of the 95 % interval
-          of the mean, for numbers that are tested;
-        * `verdict`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in `Verdict`;
-        * `other_verdict`, `other_reason`: of the other setting, or empty;
+        * `tolerance`: of numbers that are judged; `half_width`: of the 95 % prediction interval,
+          and `mean_half_width`, of the interval of the mean that the verdict uses (90 % if it is
+          within the tolerance, else 95 %), for numbers that are tested;
+        * `verdict` (the kind), `mark`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in
+          `Verdict`;
+        * `other_verdict`, `other_mark`, `other_reason`: of the other setting, or empty;
         * `checkpoint`: the run of the published checkpoint that print quotes, or empty;
-          `checkpoint_mean`, its score; `checkpoint_verdict` and `checkpoint_reason`.
+          `checkpoint_mean`, its score; `checkpoint_verdict`, `checkpoint_mark` and
+          `checkpoint_reason`.
     """
     printed = mapped()
     rows: list[dict[str, Any]] = []
@@ -321,6 +327,7 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         for line in ("other", "checkpoint"):
             further = questions.verdicts[names[line]] if line in names else None
             row[f"{line}_verdict"] = further.kind if further else ""
+            row[f"{line}_mark"] = further.mark if further else ""
             row[f"{line}_reason"] = further.reason if further else ""
     frame = pd.DataFrame(rows).astype({"p": float, "p_adjusted": float, "within": object})
     return frame.astype({"seeds": "Int64", "rank": "Int64"})
