@@ -155,7 +155,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     scale = f"difference in points ({suite.boards[first['board']].title})"
     handles = [
         key("difference at one seed", seed),
-        key("mean with its 95 % interval, uncorrected", mean),
+        key("mean, 95 % interval before Holm's correction", mean),
     ]
     if claims["claimed"].notna().any():
         handles.append(key("printed difference", claim))

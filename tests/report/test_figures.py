@@ -145,7 +145,7 @@ def test_a_row_may_be_undecided_although_its_interval_excludes_zero(tmp_path):
     with matplotlib.rc_context(STYLE):
         figure = versus_figure(suite, frame, claims)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "mean with its 95 % interval, uncorrected" in texts
+    assert "mean, 95 % interval before Holm's correction" in texts
     notes = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
     assert "may be undecided although its interval excludes 0" in notes
 
