@@ -307,7 +307,7 @@ def report(growth: Growth) -> str:
         {
             "Verdicts": step.verdicts,
             "Hours": f"{step.hours:.2f}",
-            "Runs": " and ".join(
+            "Runs to score": " and ".join(
                 f"{experiment.method} on {experiment.backbone}, {_spans(seeds)}: {', '.join(tasks)}"
                 for (experiment, tasks), seeds in step.seeds.items()
             )
@@ -316,7 +316,8 @@ def report(growth: Growth) -> str:
         for step in growth.steps
     ]
     table = pd.DataFrame(rows)
-    table["Runs"] = table["Runs"].str.ljust(table["Runs"].str.len().max())
+    texts = table["Runs to score"].str
+    table["Runs to score"] = texts.ljust(texts.len().max())
     lines = table.to_string(index=False, justify="left").splitlines()
     decided = sum(step.verdicts for step in growth.steps)
     hours = sum(step.hours for step in growth.steps)

@@ -56,7 +56,7 @@ VERDICT_MEANINGS: dict[Kind, str] = {
     "higher": "our mean is above the tolerance, and no single run of ours explains the printed "
     "number",
     "inconclusive": "too few seeds to say whether our mean is within the tolerance (? 8: 8 seeds "
-    f"decide if mean and spread stay as they are; no number: more than {MOST_SEEDS:,})",
+    f"decide if mean and spread stay as they are; more than {MOST_SEEDS:,} where it stands alone)",
     "diverged": "at least one of our trainings diverged",
     "not comparable": "ours was measured on another backbone, corpus, data set or recipe",
     "not run": "the suite has no score for it",

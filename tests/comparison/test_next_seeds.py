@@ -107,6 +107,7 @@ def test_seeds_as_text(seeds: list[int], text: str) -> None:
     jobs = frozenset(Job(A, seed, work) for seed in seeds for work in (TRAIN, "sts"))
     told = report(Growth([Step(jobs, 1, 1.0)], 1, 0, 0, {}))
     assert f"a@paper on {BERT}, {text}\n" in told
+    assert told.splitlines()[0].split("  ")[0].endswith("Verdicts Hours Runs to score")
     assert f"\n{len(seeds)} runs in 1.00 " in told
     assert "other planned runs" not in told
     assert told.endswith(NOT_COUNTED)
