@@ -41,16 +41,18 @@ class ConSERT(Method):
     released large run has it on, and its first view is the plain sentence. `paper` takes the mean
     loss over both directions and uses the base augmentations on large models too. `official` uses
     the code's scale of the loss, which affects clipping, and trains the mean of the last layer, the
-    code's pooling. Both are scored, also on dev, by the mean of the last two layers, which the
-    paper reports (the code selects by the last layer).
+    code's pooling, of at most 67 word pieces: its library adds 3 to the 64 of the paper. Both are
+    scored, also on dev, by the mean of the last two layers, which the paper reports (the code
+    selects by the last layer).
 
-    Deviations: no selection at the end of an epoch; weight decay on all weights.
+    Deviations: no selection at the end of an epoch; sentences are not cut in scoring.
     """
 
     name = "consert"
     title = "ConSERT"
     own_corpus_note = "has seen the STS test sentences"
     reference = "Yan et al. 2021, arXiv 2105.11741; code yym6472/ConSERT@03c9e8f"
+    version = 2  # no decay of biases and layer norms; 67 word pieces
     Hyper = ConSERTHyper
     _recipe = {
         "corpus": "sts",
@@ -59,6 +61,7 @@ class ConSERT(Method):
         "epsilon": 1e-6,
         "bias_correction": False,
         "weight_decay": 0.01,
+        "decay_biases": False,
         "warmup": 0.1,
         "max_length": 64,
         "pooler": "avg_top2",
@@ -71,7 +74,7 @@ class ConSERT(Method):
     official = overlay(
         paper,
         {
-            "*": {"pooler": "avg", "scale": 0.3},
+            "*": {"pooler": "avg", "scale": 0.3, "max_length": 67},
             "bert-large-uncased": _released,
             "roberta-large": _released,
         },

@@ -26,7 +26,10 @@ Table = Mapping[str, Mapping[str, Any]]
 
 # Poolings of a backbone's hidden states (docs/methods.md#vectors, #untrained);
 # `bench.models.encoder` implements them.
-POOLERS = ("cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last")
+POOLERS = (
+    "cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
+    "avg_embedding_last",
+)  # fmt: skip
 
 # Metadata of hyper-parameters: named in a run's label; set by the method written first only; added
 # later, so not part of a run's identity at its default.
@@ -153,6 +156,10 @@ class Context(Protocol):
     def head(self, vectors: Tensor) -> Tensor:
         """Apply the training head to vectors (n, d); the identity for poolers without one
         (docs/methods.md#vectors)."""
+
+    def start_from(self, model: str) -> None:
+        """Replace the weights of the backbone by those of another checkpoint, and those of its
+        pooler where the training head has it; `Refusal` if it has other layers."""
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         """Return a second transformer: a copy, or one with new weights from the random stream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,8 +28,8 @@ from methods.base import (
     stream_seed,
 )
 
-_SIMCSE_BERT = "princeton-nlp/unsup-simcse-bert-base-uncased"
-_SIMCSE_ROBERTA = "princeton-nlp/unsup-simcse-roberta-base"
+_SIMCSE = "princeton-nlp/unsup-simcse-"
+_SIMCSE_BERT, _SIMCSE_ROBERTA = _SIMCSE + "bert-base-uncased", _SIMCSE + "roberta-base"
 _BASE_DEPTH = 12  # layers of the published base models
 
 
@@ -44,6 +45,7 @@ class DCLRHyper(ContrastiveHyper):
     # Only the method written first determines the form of the loss. "zeroed": logits times 0.
     false_negatives: str = field(default="removed", metadata=HOST)
     loss_form: str = field(default="softmax", metadata=HOST)  # or "one-vs-rest", over all cells
+    padded: bool = field(default=False, metadata=HOST)  # whether attention includes padding
     start: str | None = field(default=None, metadata=HOST)  # an encoder with the initial weights
 
 
@@ -55,19 +57,19 @@ class DCLR(Contrastive):
 
     In the released code the logits of false negatives are multiplied by 0, so they remain with
     cosine 0; the loss is the mean over all cells of -[y log p + (1 - y) log(1 - p)], with p the
-    softmax; the noise ascends the plain cross-entropy of these cosines, without weights; and the
-    complementary model uses dropout.
+    softmax; and the noise ascends the plain cross-entropy of these cosines, without weights. Both
+    models attend to padding, the complementary one uses dropout and encodes both views, and [CLS]
+    passes through the checkpoint's own pooler, on base models below a new head.
 
     Interpretations: in the paper's form the noise ascends its own uniformity,
     mean_i log sum_k e^{s(h_i,n_k)/t}; gradients are normalised per vector. The complementary
     model's vector is [CLS] through its own pooler, if it has one (the published ones do: it is
-    SimCSE's head), computed once per sentence from the batch's tokens. 4 x 64 sentences on four
-    GPUs become one batch of 256. Values that the paper does not give are the code's.
+    SimCSE's head), computed from the batch's tokens. 4 x 64 sentences on four GPUs become one batch
+    of 256. Values that the paper does not give are the code's.
 
-    Deviations from the code: [CLS] passes only through the suite's new head, on all backbones (the
-    code puts the checkpoint's own pooler below it, and on large models in its place; RoBERTa stores
-    none). Padding is masked in training (the code attends to it). No SimCSE is published for
-    backbones with fewer than 12 layers; there the complementary model is the initial backbone.
+    Deviations from the code: selection reads [CLS] without a head and without padding, as scoring
+    does. No SimCSE is published for backbones with fewer than 12 layers; there the complementary
+    model is the initial backbone.
 
     After a `+` it adds weights and noise in the paper's form. The released form is a loss of its
     own and is refused there.
@@ -76,7 +78,7 @@ class DCLR(Contrastive):
     name = "dclr"
     title = "DCLR"
     reference = "Zhou et al. 2022, arXiv 2205.00656; code RUCAIBox/DCLR@e2c3430"
-    version = 2
+    version = 3
     Hyper = DCLRHyper
     _base = {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3}
     _large = {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0}
@@ -88,13 +90,23 @@ class DCLR(Contrastive):
         "roberta-large": {**_large, **_roberta, "learning_rate": 1e-5, "noise_times": 5.0},
         "*": {"precision": "float32", "select_on": "STS-B+SICK-R"},
     }
-    _released = {"false_negatives": "zeroed", "loss_form": "one-vs-rest"}
+    _released = {
+        "false_negatives": "zeroed",
+        "loss_form": "one-vs-rest",
+        "padded": True,
+        "complement_dropout": True,
+        "pooler": "cls_pooler_mlp",
+        "early_epsilon": True,
+    }
+    # Four processes average gradients that are each of their own sentences alone: a quarter of the
+    # batch's. AdamW with four times the epsilon and clipping takes the same steps.
+    _large_released = {"pooler": "cls_pooler", "epsilon": 4e-8, "clip": 4.0}
     official = overlay(
         paper,
         {
-            "bert-large-uncased": {"start": "princeton-nlp/unsup-simcse-bert-large-uncased"},
-            "roberta-large": {"start": "princeton-nlp/unsup-simcse-roberta-large"},
-            "*": {"complement_dropout": True, **_released},
+            "bert-large-uncased": {"start": _SIMCSE + "bert-large-uncased", **_large_released},
+            "roberta-large": {"start": _SIMCSE + "roberta-large", **_large_released},
+            "*": _released,
         },
     )
     needs = ("noise_times >= 0", "ascent_steps >= 0", "ascent_size >= 0", "phi > 0")
@@ -113,17 +125,11 @@ class DCLR(Contrastive):
             return replace(hyper, complement="backbone")
         return hyper
 
-    # Weights
+    # Views and weights
 
     def prepare(self, context: Context) -> None:
         if self.hyper.start:
-            source = context.load_encoder(self.hyper.start, "cls_before_pooler")
-            try:
-                context.backbone.load_state_dict(source.model.state_dict())
-            except RuntimeError:
-                raise Refusal(
-                    f"'{self.hyper.start}' has other layers than the backbone; name another start"
-                ) from None
+            context.start_from(self.hyper.start)
         super().prepare(context)
         self._context = context
         if self.hyper.phi > 1:
@@ -140,25 +146,42 @@ class DCLR(Contrastive):
             self.complement = encoder.model
         self.complement.requires_grad_(False)
 
+    def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        tokens = self._as_read(tokens)
+        return tokens, tokens
+
+    def _as_read(self, tokens: Tokens) -> Tokens:
+        """Return the sequences as both models read them: padded to one length if `padded`, so that
+        no mask tells padding from words."""
+        if not self.hyper.padded:
+            return tokens
+        assert self._context is not None
+        pad, longest = self._context.tokenizer.pad_token_id, max(map(len, tokens))
+        return [[*row, *[pad] * (longest - len(row))] for row in tokens]
+
     def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         """Find the false negatives of the batch; the backbone encodes nothing more."""
         if self.complement is not None:
-            vectors = self._complementary(tokens, step)
-            own = torch.eye(len(tokens), dtype=torch.bool, device=vectors.device)
-            self.false = (cosine(vectors, vectors) >= self.hyper.phi) & ~own
+            first, second = self._complementary(self._as_read(tokens), step)
+            own = torch.eye(len(tokens), dtype=torch.bool, device=first.device)
+            self.false = (cosine(first, second) >= self.hyper.phi) & ~own
         return ()
 
     @torch.no_grad()
-    def _complementary(self, tokens: Tokens, step: Step) -> Tensor:
+    def _complementary(self, tokens: Tokens, step: Step) -> Sequence[Tensor]:
+        """Return the complementary model's vectors of both views, (n, d) each; without dropout they
+        are the same."""
         assert self._context is not None
+        count = 2 if self.hyper.complement_dropout else 1
         self.complement.train(self.hyper.complement_dropout)
         device = torch.device(self._context.device)
         # Its dropout must not shift the backbone's, which draws from the same global generator.
         with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
             seed_torch(stream_seed(step.seed, "dclr-complement", step.index), device)
-            states, _ = self._context.states(tokens, self.complement)
+            states, _ = self._context.states([*tokens] * count, self.complement)
             pooler = self.complement.pooler
-            return states[-1][:, 0] if pooler is None else pooler(states[-1])
+            vectors = states[-1][:, 0] if pooler is None else pooler(states[-1])
+        return [*vectors.chunk(count)] * (2 // count)
 
     def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:
         return None if self.false is None else (~self.false).to(anchors)
@@ -166,7 +189,10 @@ class DCLR(Contrastive):
     # Noise
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
-        count = round(self.hyper.noise_times * step.batch_size)
+        if self.hyper.loss_form == "softmax":
+            count = round(self.hyper.noise_times * step.batch_size)
+        else:
+            count = int(self.hyper.noise_times * len(anchors))
         if count == 0:
             return []
         noise = torch.randn(count, anchors.shape[1], generator=step.generator("dclr-noise")).to(

@@ -6,7 +6,7 @@ import hashlib
 import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,50 +16,23 @@ from torch import Tensor
 
 from methods.base import Context, HyperParameters, Method
 
-# English function words, by the closed word classes of the language, and punctuation marks.
-_CLOSED_CLASSES = {
-    "articles, determiners, quantifiers": """
-        a an the this that these those such each every either neither both all any some no none much
-        many more most few fewer fewest little less least several enough other others another same
-        own half""",
-    "personal, possessive, reflexive pronouns": """
-        i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his
-        himself she her hers herself it its itself they them their theirs themselves one ones
-        oneself""",
-    "indefinite pronouns and adverbs": """
-        anybody anyone anything anyhow anywhere anyway everybody everyone everything everywhere
-        nobody nothing nowhere somebody someone something somehow sometime sometimes somewhere""",
-    "interrogatives and relatives": """
-        who whom whose which what when where why how whoever whomever whichever whatever whenever
-        wherever however""",
-    "auxiliaries": """
-        be am is are was were been being do does did done doing have has had having can could may
-        might must shall should will would ought need dare used let cannot""",
-    "parts of contractions after a split at the apostrophe": """
-        s t d ll m re ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan
-        shouldn wasn weren won wouldn""",
-    "negation and affirmation": "not nor never yes no",
-    "prepositions": """
-        about above across after against along alongside amid among amongst around as at atop before
-        behind below beneath beside besides between beyond by concerning despite down during except
-        for from in inside into like near of off on onto opposite out outside over past per
-        regarding round since than through throughout till to toward towards under underneath unlike
-        until unto up upon via with within without""",
-    "conjunctions": """
-        and but or so yet if unless whether because although though while whereas whilst lest once
-        provided""",
-    "adverbs of place, time and order": """
-        here there hence thence thus then now again already also always ever often soon still just
-        back away together apart forward last next later afterwards meanwhile instead""",
-    "adverbs of degree and focus": """
-        very too quite rather almost nearly only even merely simply really perhaps maybe else hardly
-        mostly indeed therefore moreover furthermore nevertheless nonetheless otherwise""",
-    "numerals": """
-        two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty
-        seventy eighty ninety hundred first second third""",
-    "marks": " ".join([*string.punctuation, "``", "''", "--", "..."]),
-}
-STOP_WORDS = frozenset(word for words in _CLOSED_CLASSES.values() for word in words.split())
+# Besides scikit-learn's list: parts of contractions after a split at the apostrophe, and forms that
+# it lacks of words that it has.
+_CONTRACTIONS = """
+    s t d m o y ll ma ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan
+    shouldn wasn weren won wouldn"""
+_FORMS = "did does doing having just theirs"
+
+
+@cache
+def dropped_words() -> frozenset[str]:
+    """Return the words and marks that Sentence-Transformers' word model drops
+    (docs/methods.md#glove)."""
+    # Imported here, since every command of the suite imports this module.
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    others = [*string.punctuation, "``", "''", *_CONTRACTIONS.split(), *_FORMS.split()]
+    return ENGLISH_STOP_WORDS.union(others)
 
 
 @dataclass(frozen=True)
@@ -79,7 +52,7 @@ class AverageOfWords:
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray, stop_words: bool) -> None:
         self.words, self.vectors, self.stop_words = words, vectors, stop_words
-        self._dropped = frozenset() if stop_words else STOP_WORDS
+        self._dropped = frozenset() if stop_words else dropped_words()
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -127,11 +100,8 @@ class GloVe(Method):
     """The mean of word vectors, without stop words (docs/methods.md#glove).
 
     The papers report the numbers of the Sentence-BERT paper, which specifies only the vectors.
-    Splitting and dropping of words follow Sentence-Transformers' word model, for both settings. Its
-    stop word list is not copied; the list here is compiled from the closed classes of English. The
-    two share 263 words. The other 89 of theirs are mostly archaic adverbs and everyday verbs and
-    nouns ("find", "give", "fire", "system"), which are kept here; 61 of the 324 here are kept there
-    ("near", "seven"). `stop_words=true` is the plain mean, as in SentEval's bag of words.
+    Splitting and dropping of words follow Sentence-Transformers' word model, for both settings.
+    `stop_words=true` is the plain mean, as in SentEval's bag of words.
     """
 
     name = "glove"
@@ -140,6 +110,7 @@ class GloVe(Method):
         "Reimers and Gurevych 2019, Table 1; Pennington et al. 2014; "
         "code UKPLab/sentence-transformers@85ec645"
     )
+    version = 2  # drops the 386 words of Sentence-Transformers
     Hyper = GloVeHyper
     official = {}
     trained = False

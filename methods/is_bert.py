@@ -125,12 +125,13 @@ class ISBERT(Method):
     mean, as in the code. A third of the width is rounded down.
 
     Deviations: padding is zero for the convolutions (the code convolves the backbone's states of
-    padding, so its vectors depend on the other sentences of a batch); weight decay on all weights.
+    padding, so its vectors depend on the other sentences of a batch); selection by cosine alone.
     """
 
     name = "is-bert"
     title = "IS-BERT"
     reference = "Zhang et al. 2020, arXiv 2009.12061; code yanzhangnlp/IS-BERT@ea6622c"
+    version = 2  # no decay of biases and layer norms; 131 word pieces
     Hyper = ISBERTHyper
     # The released script and the defaults of its library (docs/methods.md#is-bert), assumed for the
     # paper's STS runs.
@@ -141,8 +142,9 @@ class ISBERT(Method):
         "epsilon": 1e-7,
         "bias_correction": False,
         "weight_decay": 0.01,
+        "decay_biases": False,
         "warmup": 0.1,
-        "max_length": 128,
+        "max_length": 131,  # 128 and the 3 that the library adds
         "pooler": "avg",  # no training head; the method does not use `embed`
         "precision": "float32",
         "select_every": 1000,

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from methods.base import (
+    LATER,
     Context,
     Contrastive,
     ContrastiveHyper,
@@ -31,6 +32,7 @@ ENDINGS = ".?\"'"  # the released test script adds a period to sentences with an
 
 
 UNLABELLED = {"label": False}
+RELEASED_ROBERTA = {**UNLABELLED, **LATER}  # settings that the released code has on RoBERTa alone
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class PromptBERTHyper(ContrastiveHyper):
     denoise: bool = True  # subtract the template's own state in training
     denoise_scored: bool = False  # subtract it in scoring
     period: bool = True  # add a period in scoring to sentences that end with none of ENDINGS
+    space: bool = field(default=False, metadata=RELEASED_ROBERTA)  # before a sentence in scoring
+    # Positions of the template alone begin at 0, on RoBERTa too, whose sentences begin at 2.
+    from_zero: bool = field(default=False, metadata=RELEASED_ROBERTA)
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,12 @@ class Prompt:
         """Return the states (n, width) at the template's mask, from states (n, length, width)."""
         return states[torch.arange(len(states), device=states.device), mask.sum(1) + self.place]
 
-    def alone(self, lengths: Tensor, config: Any) -> tuple[list[list[int]], Tensor]:
+    def alone(
+        self, lengths: Tensor, config: Any, from_zero: bool = False
+    ) -> tuple[list[list[int]], Tensor]:
         """Return tokens and positions of the template, as around sentences of each length."""
-        first = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta") else 0
+        behind_padding = config.model_type in ("roberta", "xlm-roberta") and not from_zero
+        first = config.pad_token_id + 1 if behind_padding else 0
         places = torch.arange(len(self)) + first
         shift = (torch.arange(len(self)) >= len(self.before)).long()
         positions = places + shift * lengths.cpu().unsqueeze(1)
@@ -90,13 +98,26 @@ class PromptEncoder:
 
     kind = "prompt"
 
-    def __init__(self, base: Any, template: str, denoise: bool, period: bool) -> None:
+    def __init__(
+        self,
+        base: Any,
+        template: str,
+        denoise: bool,
+        period: bool,
+        space: bool = False,
+        from_zero: bool = False,
+    ) -> None:
         self.base, self.template, self.denoise, self.period = base, template, denoise, period
+        self.space, self.from_zero = space, from_zero
         self._prompt = Prompt.read(template, base.tokenizer)
 
     @property
     def _stored(self) -> dict[str, Any]:
-        return {"template": self.template, "denoise": self.denoise, "period": self.period}
+        stored = {"template": self.template, "denoise": self.denoise, "period": self.period}
+        # Only if they are set, so that the identity without them is what it was before they were
+        # added.
+        later = {"space": self.space, "from_zero": self.from_zero}
+        return stored | {name: value for name, value in later.items() if value}
 
     @property
     def identity(self) -> str:
@@ -107,6 +128,8 @@ class PromptEncoder:
         if self.period:
             ended = [not text.strip() or text[-1] in ENDINGS for text in sentences]
             sentences = [text + "." * (not end) for text, end in zip(sentences, ended, strict=True)]
+        if self.space:
+            sentences = [f" {text}" for text in sentences]
         prompt = self._prompt
         # The template already includes the two special tokens of the sentence.
         tokens = prompt.around(self.base.tokenize(sentences, room=len(prompt) - 2))
@@ -122,7 +145,7 @@ class PromptEncoder:
     @torch.inference_mode()
     def _alone(self, lengths: Tensor) -> np.ndarray:
         model = self.base.model
-        tokens, positions = self._prompt.alone(lengths, model.config)
+        tokens, positions = self._prompt.alone(lengths, model.config, self.from_zero)
         device = next(model.parameters()).device
         training = model.training
         model.eval()
@@ -138,7 +161,7 @@ class PromptEncoder:
 
     @classmethod
     def load(cls, folder: Path, stored: Any, *, base: Any, **_: Any) -> PromptEncoder:
-        return cls(base, stored["template"], stored["denoise"], stored["period"])
+        return cls(base, **{name: value for name, value in stored.items() if name != "kind"})
 
 
 class PromptBERT(Contrastive):
@@ -152,10 +175,12 @@ class PromptBERT(Contrastive):
     script does not denoise and adds periods, and so does `official`. `paper` adds no periods, since
     the paper does not mention them.
 
-    Deviations from the released code: selection, which there denoises and adds no periods, unlike
-    its test; on RoBERTa, positions of the template alone, which there start at 0 while those of
-    sentences start at 2; sentence and template are tokenized separately in scoring too, which
-    matters only for RoBERTa's tokenizer.
+    On RoBERTa the released code numbers the positions of the template alone from 0 and those of
+    sentences from 2, and has a space before a sentence in scoring but not in training. So does
+    `official`.
+
+    Deviation from the released code: selection, which there denoises, adds no periods and has no
+    space, unlike its test.
 
     A template is a text with <sentence> followed by <mask>. Extras of joined parts use the second
     template.
@@ -171,13 +196,18 @@ class PromptBERT(Contrastive):
     _roberta = {
         "template": f"This sentence : '{SENTENCE} ' means{MASK}.",
         "template_2": f"The sentence : '{SENTENCE} ' means{MASK}.",
+        "space": True,
+        "from_zero": True,
     }
     official = {
         "*": {"batch_size": 256, "learning_rate": 1e-5, "max_length": 34},
         "roberta-base": _roberta,
         "roberta-large": _roberta,
     }
-    paper = overlay(official, {"*": {"period": False}})
+    _silent = {"space": False, "from_zero": False}  # of which the paper says nothing
+    paper = overlay(
+        official, {"*": {"period": False}, "roberta-base": _silent, "roberta-large": _silent}
+    )
 
     @classmethod
     def check(cls, hyper: PromptBERTHyper) -> None:
@@ -222,10 +252,17 @@ class PromptBERT(Contrastive):
             return []
         inner = torch.tensor([len(row) - len(prompt) for row in wrapped])
         lengths, own = inner.unique(return_inverse=True)
-        tokens, positions = prompt.alone(lengths, context.backbone.config)
+        tokens, positions = prompt.alone(lengths, context.backbone.config, self.hyper.from_zero)
         states, mask = context.states(tokens, position_ids=positions.to(context.device))
         return [prompt.at_mask(layer, mask)[own.to(layer.device)] for layer in states]
 
     def encoder(self, context: Context) -> PromptEncoder:
         hyper = self.hyper
-        return PromptEncoder(context.encoder(), hyper.template, hyper.denoise_scored, hyper.period)
+        return PromptEncoder(
+            context.encoder(),
+            hyper.template,
+            hyper.denoise_scored,
+            hyper.period,
+            hyper.space,
+            hyper.from_zero,
+        )

@@ -48,10 +48,10 @@ class WordNoise(Method):
     and separated by spaces elsewhere. A sentence of one word is unchanged by `swap` and empty after
     `delete`, as in the listing. The report does not say which of the two its number is for.
 
-    The loss is the base code's NT-Xent over 2n vectors. Deviations: the base code's mean of the
-    first and last layer includes padding up to 64 tokens, here only the sentence; the base code
-    selects on the test set, here the dev set is used. On Chinese BERT, corpus and dev set are those
-    of CNSD STS-B, elsewhere the suite's.
+    The loss is the base code's NT-Xent over 2n vectors. Chinese BERT has the base code's mean over
+    64 positions, padding included, and the corpus and dev set of CNSD STS-B; elsewhere the mean
+    covers the sentence alone, and both are the suite's. Deviation: the base code selects on the
+    test set, here the dev set is used.
     """
 
     name = "word-noise"
@@ -74,7 +74,11 @@ class WordNoise(Method):
             "precision": "float32",
             "select_every": 5,
         },
-        "bert-base-chinese": {"corpus": "cnsd", "select_on": "CNSD-STS-B"},
+        "bert-base-chinese": {
+            "corpus": "cnsd",
+            "select_on": "CNSD-STS-B",
+            "pooler": "avg_first_last_64",
+        },
     }
 
     edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row

@@ -36,6 +36,12 @@ LAYERS, WIDTH = 4, 32
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    # Here, not in reported/conftest.py, which is loaded too late if tests/ is collected as a whole.
+    described = "printed scores that are only consistent with ours fail (docs/statistics.md)"
+    parser.addoption("--fail-consistent", action="store_true", help=described)
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.parameters import Command, Suite, arg, exactly_one, opt, whole_number
+from bench.utils.errors import UserError
 
 app = typer.Typer()
 
@@ -15,7 +16,13 @@ app = typer.Typer()
 @app.command(cls=Command)
 def reference(
     suite: Suite,
-    reference: Annotated[Path, opt("The reference distribution.", metavar="FILE.json")],
+    reference: Annotated[
+        Path | None,
+        opt(
+            "The reference distribution; by default results/reference/<suite>.json.",
+            metavar="FILE.json",
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check that the suite is within the reference.")
     ] = False,
@@ -35,6 +42,10 @@ def reference(
     from bench.checks import regression
 
     exactly_one(check=check, arithmetics=arithmetics or None)
+    if not reference:
+        reference = Path("results", "reference", f"{suite.resolve().name}.json")
+        if not reference.is_file():
+            raise UserError(f"{reference} does not exist; name another file with --reference")
     if not arithmetics:
         print(regression.check(suite, reference))
     else:

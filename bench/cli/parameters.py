@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -148,12 +149,17 @@ def positive_number(name: str) -> dict[str, Any]:
     return {"parser": parse, "metavar": "N"}
 
 
-def nonempty_path(name: str, remedy: str) -> dict[str, Any]:
-    """What typer.Option needs to take a path; Path("") would be the working folder."""
+def nonempty_path(name: str, remedy: str, *, folder: bool = False) -> dict[str, Any]:
+    """What typer.Option needs to take a path; Path("") would be the working folder.
+
+    A `folder` need not exist, but must not be a file.
+    """
 
     def parse(word: str | Path) -> Path:
         if not word:
             raise UserError(f"--{name} is empty; {remedy}")
+        if folder and os.path.isfile(word):
+            raise UserError(f"{word} is a file; {remedy}")
         return Path(word)
 
     return {"parser": parse}
@@ -193,7 +199,7 @@ def exactly_one(**given: object) -> None:
 
 
 SUITE_FOLDER = nonempty_path(
-    "suite", "name the suite's folder, results/<suite>, or . for the working folder"
+    "suite", "name the suite's folder, results/<suite>, or . for the working folder", folder=True
 )
 _SUITE = opt("The suite's folder, results/<suite>.", "--suite", metavar="FOLDER", **SUITE_FOLDER)
 Suite = Annotated[Path, _SUITE]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bench.comparison.reproduction import cells, key_of, select
-from bench.comparison.statistics import MOST_SEEDS
+from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.registry.backbones import backbone
 from bench.results.suite_results import Key, RunResults, SuiteResults, read_suite
@@ -50,7 +50,7 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """Jobs that are added together, the open verdicts that they decide, and their hours."""
+    """Jobs that are added together, the open verdicts that get their seeds, and their hours."""
 
     jobs: frozenset[Job]
     verdicts: int
@@ -72,6 +72,8 @@ class Growth:
     Attributes:
         steps: in the order of verdicts per hour.
         open: number of open verdicts in the suite, each printed number once.
+        first: how many verdicts of `steps` have no known spread yet: they get their first seeds,
+            which need not decide them.
         at_edge: how many of these not even `MOST_SEEDS` seeds decide.
         left: number of planned runs without scores beside those of the steps.
         config: the suite's configuration with the new seeds.
@@ -79,6 +81,7 @@ class Growth:
 
     steps: list[Step]
     open: int
+    first: int
     at_edge: int
     left: int
     config: dict[str, Any]
@@ -170,8 +173,9 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> frozenset[SeededRun]:
             experiment = Experiment(text, cell.measured_on)
             planned[experiment] = {run.plan["seed"] for run in runs}
             scored[experiment] = {run.plan["seed"] for run in runs if key in run.scores}
-    known, common = set.union(*planned.values()), set.intersection(*scored.values())
-    order = [*sorted(common), *sorted(known - common)]
+    known = set.union(*planned.values())
+    # First those for which the fewest runs are missing.
+    order = sorted(known, key=lambda seed: (sum(seed not in own for own in scored.values()), seed))
     seeds = islice(_continued(order, max(known) + 1), int(cell.seeds))
     return frozenset(
         (experiment, seed)
@@ -269,7 +273,10 @@ def grow(suite_dir: Path, config: Mapping[str, Any], hours: float, device: str) 
     if found.empty:
         raise UserError(_why_none(suite))
     within_reach = found[found["seeds"].notna()]
-    questions = Counter(jobs_to_decide(suite, plan, cell) for cell in within_reach.itertuples())
+    wanted = [
+        (jobs_to_decide(suite, plan, cell), cell.spread_known) for cell in within_reach.itertuples()
+    ]
+    questions = Counter(jobs for jobs, _ in wanted)
     if not questions:
         raise UserError(
             f"more than {MOST_SEEDS:,} seeds would be needed for each of the {len(found)} open "
@@ -292,13 +299,16 @@ def grow(suite_dir: Path, config: Mapping[str, Any], hours: float, device: str) 
             f"{cheapest:.2f}, so raise --hours"
         )
     at_edge = len(found) - len(within_reach)
-    chosen = _tasks_by_run(job for step in steps for job in step.jobs)
+    added = frozenset(job for step in steps for job in step.jobs)
+    first = sum(jobs <= added for jobs, spread_known in wanted if not spread_known)
+    chosen = _tasks_by_run(added)
     left = [
         run
         for run in suite.runs
         if run.status == "missing" and (_experiment(run), run.plan["seed"]) not in chosen
     ]
-    return Growth(steps, len(found), at_edge, len(left), with_seeds(config, plan, steps))
+    grown = with_seeds(config, plan, steps)
+    return Growth(steps, len(found), first, at_edge, len(left), grown)
 
 
 def report(growth: Growth) -> str:
@@ -319,13 +329,18 @@ def report(growth: Growth) -> str:
     texts = table["Runs to score"].str
     table["Runs to score"] = texts.ljust(texts.len().max())
     lines = table.to_string(index=False, justify="left").splitlines()
-    decided = sum(step.verdicts for step in growth.steps)
+    decided = sum(step.verdicts for step in growth.steps) - growth.first
     hours = sum(step.hours for step in growth.steps)
     runs = len(_tasks_by_run(job for step in growth.steps for job in step.jobs))
     text = (
         f"{runs} runs in {hours:.2f} predicted hours decide {decided} of {growth.open} open "
         "verdicts if means and spreads stay as they are."
     )
+    if growth.first:
+        text += (
+            f"\n{growth.first} without a known spread get their first {FEWEST_SEEDS} seeds, which "
+            "may leave them open."
+        )
     if growth.at_edge:
         text += f"\n{growth.at_edge} would need more than {MOST_SEEDS:,} seeds."
     if growth.left:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import permutation_test
 
 from bench.comparison import statistics
-from bench.comparison.statistics import FEWEST_SEEDS, LEVEL, MOST_SEEDS, ROUNDING
+from bench.comparison.statistics import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, ROUNDING
 
 Kind = Literal["paired", "one-sample", "deterministic"]
 Word = Literal["better", "worse", "undecided"]
@@ -209,7 +209,7 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
     if needed := pair.seeds_for(pair.mean, level):
         remedy = f"about {needed} seeds would decide"
     elif pair.n == 1 and pair.prior_sd is None:
-        remedy = f"at least {FEWEST_SEEDS} seeds are needed"
+        remedy = AT_LEAST
     else:
         remedy = f"{MOST_SEEDS} seeds would not decide"
     why = "" if pair.tested else f"n = {pair.n}; "

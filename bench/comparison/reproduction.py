@@ -17,6 +17,8 @@ import pandas as pd
 
 from bench.comparison.paired import pairs
 from bench.comparison.statistics import (
+    AT_LEAST,
+    FEWEST_SEEDS,
     LEVEL,
     coefficient_of_variation,
     expected_best,
@@ -108,14 +110,17 @@ def _without_test(ours: _OurScores, deviation: str) -> Verdict | None:
         return Verdict("not run", missing)
     runs = list(chain(*ours.sides))
     ended_badly = diverged(runs)
-    if not ours.values and not ended_badly:
-        return Verdict("not run", "the two runs have no seed in common")
     clauses = next(filter(None, (_deviations(run, ours.backbone) for run in runs)), [])
     if clauses or deviation:
         told = filter(None, [deviation, *clauses, ended_badly])
         return Verdict("not comparable", "; ".join(told))
     # The mean over the seeds that did not diverge would be biased upwards.
-    return Verdict("diverged", ended_badly) if ended_badly else None
+    if ended_badly:
+        return Verdict("diverged", ended_badly)
+    if not ours.values:
+        reason = f"the two runs have no seed in common; {AT_LEAST}"
+        return Verdict("inconclusive", reason, FEWEST_SEEDS)
+    return None
 
 
 def _tolerance_kind(ours: _OurScores) -> str:
@@ -266,6 +271,7 @@ def _judged(verdict: Verdict, judged: VerdictInput | None) -> dict[str, Any]:
         "mark": verdict.mark,
         "reason": verdict.reason,
         "seeds": verdict.seeds,
+        "spread_known": bool(judged and judged.spread_known),
         "within": verdict.within,
         "p": verdict.p,
         "p_adjusted": verdict.p_adjusted,
@@ -290,17 +296,14 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         * `rank`: of print among `ours`, 1 if none is higher; `best_of_five`: expected best of five
           of `ours`; `cv`: CV* of print and `ours` in percent
           (`statistics.coefficient_of_variation`);
-        * `other_setting`, `other`, `other_n`, `other_mean`, `other_sd`: the same for the method's
-          other setting, if it has scores;
-        * `tolerance`: of numbers that are judged; `half_width`: of the 95 % prediction interval,
-          and `mean_half_width`, of the interval of the mean that the verdict uses (90 % if it is
-          within the tolerance, else 95 %), for numbers that are tested;
-        * `verdict` (the kind), `mark`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in
-          `Verdict`;
-        * `other_verdict`, `other_mark`, `other_reason`: of the other setting, or empty;
-        * `checkpoint`: the run of the published checkpoint that print quotes, or empty;
-          `checkpoint_mean`, its score; `checkpoint_verdict`, `checkpoint_mark` and
-          `checkpoint_reason`.
+        * `other_setting`, `other`, `other_n`, `other_mean`, `other_sd`, `other_verdict`,
+          `other_mark`, `other_reason`: the same for the method's other setting, or empty;
+        * `tolerance`, if judged; if tested, `half_width` of the 95 % prediction interval, and
+          `mean_half_width` of the mean's interval: 90 % if within the tolerance, else 95 %;
+        * `verdict` (its kind), `mark`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in
+          `Verdict`; `spread_known`, whether `seeds` is estimated from a spread;
+        * `checkpoint`: the run of the published checkpoint that print quotes, or empty; its
+          `checkpoint_mean`, `checkpoint_verdict`, `checkpoint_mark` and `checkpoint_reason`.
     """
     printed = mapped()
     rows: list[dict[str, Any]] = []
@@ -313,22 +316,17 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         rows.append(_row(number, ours, other, checkpoint))
         # The further lines look at the same numbers again, so they have families of their own.
         lines = {"": ours, "other": other if other.values else None, "checkpoint": checkpoint}
-        asked.append(
-            {
-                line: questions.ask(f"{number['source']} {line}", number, side)
-                for line, side in lines.items()
-                if side
-            }
-        )
+        sides = ((line, side) for line, side in lines.items() if side)
+        source = number["source"]
+        asked.append({line: questions.ask(f"{source} {line}", number, one) for line, one in sides})
 
     questions.answer()
     for row, names in zip(rows, asked, strict=True):
         row |= _judged(questions.verdicts[names[""]], questions.inputs.get(names[""]))
         for line in ("other", "checkpoint"):
             further = questions.verdicts[names[line]] if line in names else None
-            row[f"{line}_verdict"] = further.kind if further else ""
-            row[f"{line}_mark"] = further.mark if further else ""
-            row[f"{line}_reason"] = further.reason if further else ""
+            for name, field in (("verdict", "kind"), ("mark", "mark"), ("reason", "reason")):
+                row[f"{line}_{name}"] = getattr(further, field, "")
     frame = pd.DataFrame(rows).astype({"p": float, "p_adjusted": float, "within": object})
     return frame.astype({"seeds": "Int64", "rank": "Int64"})
 

@@ -14,6 +14,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 LEVEL = 0.05  # two-sided; the family-wise error rate of a table
 FEWEST_SEEDS = 3  # below, no interval and no test
+AT_LEAST = f"at least {FEWEST_SEEDS} seeds are needed"  # where no spread is known
 MOST_SEEDS = 1000  # limit of every search for a number of seeds
 ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0.02
 # Weight of the prior standard deviation, in degrees of freedom. The prior comes from another code
@@ -118,8 +119,8 @@ class Prediction:
 
     def p_value(self, value: float) -> float:
         """Two-sided probability of a score at least as far from the mean as `value`."""
-        if self.scale == 0:
-            return float(value == self.mean)
+        if self.scale <= ROUNDING:  # the same score at every seed
+            return float(abs(value - self.mean) <= ROUNDING)
         return t_p_value(abs(value - self.mean) / self.scale, self.df)
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 from scipy.stats import false_discovery_control
 
 from bench.comparison.statistics import (
+    AT_LEAST,
     FEWEST_SEEDS,
     LEVEL,
     MOST_SEEDS,
@@ -56,7 +57,8 @@ VERDICT_MEANINGS: dict[Kind, str] = {
     "higher": "our mean is above the tolerance, and no single run of ours explains the printed "
     "number",
     "inconclusive": "too few seeds to say whether our mean is within the tolerance (? 8: 8 seeds "
-    f"decide if mean and spread stay as they are; more than {MOST_SEEDS:,} where it stands alone)",
+    f"decide if mean and spread stay as they are, but at least {FEWEST_SEEDS}; more "
+    f"than {MOST_SEEDS:,} where it stands alone)",
     "diverged": "at least one of our trainings diverged",
     "not comparable": "ours was measured on another backbone, corpus, data set or recipe",
     "not run": "the suite has no score for it",
@@ -186,10 +188,15 @@ class VerdictInput:
         return None
 
     @property
+    def spread_known(self) -> bool:
+        """Whether a spread is known, from our scores or from elsewhere."""
+        return len(self.ours) > 1 or self.prior_sd is not None
+
+    @property
     def seeds_to_decide(self) -> int:
         """The number of seeds at which `within` is decided if mean and spread stay as they are; at
-        most `MOST_SEEDS` + 1."""
-        if len(self.ours) < 2 and self.prior_sd is None:
+        most `MOST_SEEDS` + 1. The fewest that are tested if the spread is not known."""
+        if not self.spread_known:
             return FEWEST_SEEDS
         return fewest_seeds(lambda n: self.within(n) is not None) or MOST_SEEDS + 1
 
@@ -240,6 +247,8 @@ class Verdict:
 
 
 def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
+    if not cell.spread_known:
+        return FEWEST_SEEDS, AT_LEAST
     needed = cell.seeds_to_decide
     if needed > MOST_SEEDS:
         return None, f"more than {MOST_SEEDS:,} seeds would be needed: our mean is at its edge"

@@ -24,7 +24,7 @@ from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.packed_forward import PACKED
-from bench.models.poolers import FIRST_ONLY, LAYERS, layer_weights
+from bench.models.poolers import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.sentence_transformers import LIST, PROMPTS, SETTINGS, Normalised
 from bench.models.transformer import longest_input
 from bench.runs import paths
@@ -141,6 +141,8 @@ def _parts(encoder: Any, name: str) -> tuple[TransformerEncoder, list[Part]]:
         encoder = getattr(encoder, "base", None)
         if encoder is None:
             raise _inexpressible(name, maps[-1])
+    if encoder.pooler in POSITIONS:
+        raise _inexpressible(name, encoder)
     modules = _pooling(encoder)
     for each in reversed(maps):
         if each.kind == "affine":
@@ -161,6 +163,8 @@ def _inexpressible(name: str, encoder: Any) -> UserError:
     reason = f"sentence-transformers has no module for '{encoder.kind}'"
     if encoder.kind == "whitened":
         reason = "its whitening is fitted on the sentences of each task"
+    if encoder.kind == TransformerEncoder.kind:
+        reason = f"sentence-transformers has no module for the mean of pooler '{encoder.pooler}'"
     return UserError(f"{name} cannot be exported: {reason}")
 
 

@@ -20,9 +20,10 @@ from torch import Tensor
 
 from bench.datasets.manifest import Vectors
 from bench.models.packed_forward import Batch, States, Work, forward, pooler_output
-from bench.models.poolers import FIRST_ONLY, POOLERS, check_pooler
+from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS, check_pooler
 from bench.models.token_cache import tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input
+from bench.utils.errors import UserError
 from methods.base import seed_torch
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
@@ -84,12 +85,17 @@ class TransformerEncoder:
             work: counts the FLOP of `encode`.
 
         Raises:
-            UserError: the pooler is unknown, or the tokenizer has no valid `model_max_length`.
+            UserError: the pooler is unknown or needs more positions than the model has, or the
+                tokenizer has no valid `model_max_length`.
         """
         check_pooler(pooler)
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self._cached_tokens, self._work = {} if cached_tokens is None else cached_tokens, work
-        self._limit = longest_input(model, tokenizer)
+        self._positions, longest = POSITIONS.get(pooler), longest_input(model, tokenizer)
+        self._limit = self._positions or longest
+        if self._limit > longest:
+            what = f"pooler '{pooler}' needs {self._limit} positions, this model has {longest}"
+            raise UserError(f"{what}; choose another pooler")
 
     @property
     def identity(self) -> str:
@@ -144,8 +150,10 @@ class TransformerEncoder:
         self.model.eval()
         try:
             budget = TOKEN_BUDGET.get(device.type, 4096)
-            for rows in length_batches([len(row) for row in tokens], budget):
-                batch = Batch.of([tokens[row] for row in rows], self.tokenizer.pad_token_id, device)
+            positions = self._positions if pool is None else None
+            for rows in length_batches([positions or len(row) for row in tokens], budget):
+                some, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
+                batch = Batch.of(some, pad_id, device, positions)
                 vectors[rows] = self._pooled(batch, pool).float().cpu().numpy()
                 if progress:
                     progress(len(rows))
@@ -166,7 +174,8 @@ class TransformerEncoder:
             self.model.train()
             try:
                 tokens = self.tokenize(sentences)
-                batch = Batch.of(tokens, self.tokenizer.pad_token_id, device)
+                pad_id = self.tokenizer.pad_token_id
+                batch = Batch.of(tokens, pad_id, device, self._positions)
                 return self._pooled(batch, None).float().cpu().numpy()
             finally:
                 self.model.train(training)

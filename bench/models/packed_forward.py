@@ -1,4 +1,5 @@
-"""Forward pass of BERT-like transformers on packed sequences: linear layers skip padding.
+"""Forward pass of BERT-like transformers on packed sequences: linear layers skip padding, unless
+its states are asked for.
 
 BERT and RoBERTa layers run here on *packed* states, one row per token, with the model's own modules
 and weights. Only attention uses padded states, so its dropout is unchanged. If only [CLS] of the
@@ -19,6 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bench.utils.errors import UserError
+
 Tokens = Sequence[Sequence[int]]
 
 PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
@@ -30,7 +33,7 @@ class Work:
 
     Attributes:
         sentences: sequences in the forward passes of training steps.
-        tokens: their tokens, without padding.
+        tokens: their tokens, without padding that is skipped.
         forward: FLOP of these passes, including those of frozen models.
         backward: FLOP of the backward passes.
         selection: FLOP of encoders, which run in inference mode.
@@ -112,9 +115,10 @@ class Batch:
     Attributes:
         ids: token ids, padded on the right, int64 (n, length).
         mask: 1 for tokens, 0 for padding, int64 (n, length).
-        lengths: tokens of each sequence, int64 (n,), on the host.
-        places: indices of the tokens in the flattened (n * length); None if there is no padding.
+        lengths: positions of each sequence that are computed, int64 (n,), on the host.
+        places: their indices in the flattened (n * length); None if all positions are computed.
         firsts: indices of the first tokens in the packed states, (n,).
+        ragged: whether any position is padding, which attention ignores.
     """
 
     ids: Tensor
@@ -122,15 +126,36 @@ class Batch:
     lengths: np.ndarray
     places: Tensor | None
     firsts: Tensor
+    ragged: bool
 
     @classmethod
-    def of(cls, tokens: Tokens, pad_id: int, device: str | torch.device = "cpu") -> Batch:
-        """Pad at least one non-empty token sequence with `pad_id` and copy it to a device."""
+    def of(
+        cls,
+        tokens: Tokens,
+        pad_id: int,
+        device: str | torch.device = "cpu",
+        positions: int | None = None,
+    ) -> Batch:
+        """Pad at least one non-empty token sequence with `pad_id` and copy it to a device.
+
+        Args:
+            positions: pad to this length and compute the states of padding too; by default the
+                longest sequence's length, with padding skipped.
+
+        Raises:
+            UserError: a sequence is longer than `positions`.
+        """
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-        real = np.arange(lengths.max()) < lengths[:, None]
+        if positions is not None and lengths.max() > positions:
+            what = f"a sentence has {lengths.max()} tokens, but the pooler averages {positions}"
+            raise UserError(f"{what}; choose another pooler or a smaller max_length")
+        real = np.arange(positions or lengths.max()) < lengths[:, None]
         ids = np.full(real.shape, pad_id, np.int64)
         ids[real] = np.fromiter(chain.from_iterable(tokens), np.int64, lengths.sum())
-        places = None if real.all() else real.ravel().nonzero()[0]
+        ragged = not real.all()
+        places = real.ravel().nonzero()[0] if ragged and positions is None else None
+        if positions is not None:
+            lengths = np.full_like(lengths, positions)
         firsts = np.concatenate([[0], lengths.cumsum()[:-1]])
 
         def to_device(array: np.ndarray) -> Tensor:
@@ -146,6 +171,7 @@ class Batch:
             lengths,
             None if places is None else to_device(places),
             to_device(firsts),
+            ragged,
         )
 
     def pack(self, states: Tensor) -> Tensor:
@@ -167,8 +193,9 @@ class Batch:
 class States(Sequence[Tensor]):
     """Hidden states of all layers, embeddings first, each (n, length, d).
 
-    Values at padding are undefined. If only the first tokens of the last layer were computed,
-    `first(-1)` returns them, and indexing that layer raises `LookupError`.
+    Values at padding are undefined, unless the batch computes them. If only the first tokens of the
+    last layer were computed, `first(-1)` returns them, and indexing that layer raises
+    `LookupError`.
     """
 
     def __init__(self, layers: Sequence[Tensor], batch: Batch, first_only: bool = False) -> None:
@@ -221,7 +248,7 @@ def forward(
     # The embedding layer runs padded, because methods hook into it. It is cheap.
     states = batch.pack(model.embeddings(input_ids=batch.ids, **inputs))
     padding = None  # (n, 1, 1, length), added to the attention logits
-    if batch.places is not None:
+    if batch.ragged:
         padding = torch.zeros(batch.mask.shape, device=states.device)
         padding = padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
     drop = Dropout(model.training, states.device)

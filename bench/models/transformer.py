@@ -84,7 +84,7 @@ def load_backbone(
             not fit together.
     """
     check_folder(folder)
-    if pooling_layer and not _stores_pooler(folder):
+    if pooling_layer and not stored_pooler(folder):
         what = f"{folder} stores no pooler weights, and pooler 'cls' would be random"
         raise UserError(f"{what}; choose cls_before_pooler or avg")
     try:
@@ -185,16 +185,20 @@ def _summary(error: Exception) -> str:
     return sentence[:200] if " " in sentence else f"{type(error).__name__} {sentence}".strip()
 
 
-def _stores_pooler(folder: Path) -> bool:
+def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
+    """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler, or an
+    empty dictionary if it stores none."""
+    found: dict[str, torch.Tensor] = {}
     for path in _weights_files(folder):
         try:
             with safe_open(path, framework="pt") as weights:
-                if any(name.endswith("pooler.dense.weight") for name in weights.keys()):  # noqa: SIM118 (not a dict)
-                    return True
+                for name in weights.keys():  # noqa: SIM118 (not a dict)
+                    if match := re.search(r"\bpooler\.dense\.(weight|bias)$", name):
+                        found[match[1]] = weights.get_tensor(name)
         except SafetensorError as error:
             what = f"the weights in {folder} are truncated or broken ({error})"
             raise UserError(f"{what}; download them again") from None
-    return False
+    return found
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:

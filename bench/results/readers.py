@@ -6,6 +6,7 @@ that uses it relies on the types here.
 
 from __future__ import annotations
 
+import json
 import typing
 from collections import Counter
 from collections.abc import Iterator
@@ -155,7 +156,25 @@ def check_plan(content: Any, keys: tuple[str, ...], entry_keys: tuple[str, ...])
             raise ValueError(f"'{name}' is not the id of a run")
         if count > 1:
             raise ValueError(f"the run '{name}' is in it twice")
+    _check_seeds(content["runs"])
     return content
+
+
+def _check_seeds(runs: list[PlanEntry]) -> None:
+    """Check that no experiment has a seed twice: it would count once or twice by where one looks.
+
+    Raises:
+        ValueError: one has.
+    """
+    known: dict[str, str] = {}
+    for run in runs:
+        recipe = run.get("recipe_changes") or {}
+        experiment = [run["method"], run["setting"], run.get("backbone"), run.get("corpus"), recipe]
+        name = json.dumps([*experiment, run["seed"]], sort_keys=True)
+        if (other := known.setdefault(name, run["id"])) != run["id"]:
+            raise ValueError(
+                f"'{other}' and '{run['id']}' are one experiment with one seed, {run['seed']}"
+            )
 
 
 def read_plan(path: Path) -> Plan:
@@ -165,6 +184,11 @@ def read_plan(path: Path) -> Plan:
         UserError: the file is missing or is not a plan.
     """
     remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
+    if not path.exists():
+        raise UserError(
+            f"{path} does not exist; name another folder, or run the suite with: "
+            "snakemake --cores N --configfile FILE.yaml"
+        )
     content = read_json(path)
     with report_damage(path, "a plan", remedy):
         return check_plan(content, ("suite",), ("label", "backbone"))
@@ -181,7 +205,7 @@ def read_analyses(path: Path) -> dict[str, Any]:
     Raises:
         UserError: the file has another form.
     """
-    if not path.is_file():
+    if not path.exists():
         return {}
     content = read_json(path)
     with analyses_damage(path):

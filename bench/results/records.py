@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from bench.datasets.tasks import averages
 from bench.results.readers import check_form, report_damage
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -32,6 +33,11 @@ COLUMNS = (
     "value",
 )
 
+SHARES = ("accuracy", "accuracy_mlp", "f1")  # metrics that are not below 0; others are correlations
+
+# A mean of scores that are rounded to two decimals differs this much at most from one of scores
+# that are not.
+AVERAGE_ROUNDING = 0.005 + 1e-9
 
 # Measurements of a run's encoder besides scores (bench/stages/analyse.py).
 ANALYSES = ("alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest")
@@ -86,5 +92,30 @@ def _check_record(record: Record) -> None:
     cell, value = " ".join(cell_key(record)[:3]), record.get("value")
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ValueError(f"{cell} is {value!r}, which is not a number")
-    if not -100 <= value <= 100:
-        raise ValueError(f"{cell} is {value}, outside -100 to 100")
+    lowest = 0 if record["metric"] in SHARES else -100
+    if not lowest <= value <= 100:
+        raise ValueError(f"{cell} is {value}, outside {lowest} to 100")
+
+
+def check_averages(records: Iterable[Record]) -> None:
+    """Check that each stored `Avg` is the average of the tasks beside it.
+
+    Not part of `read_scores`, so that `bench.checks.verify` can say which score differs.
+
+    Raises:
+        ValueError: one is not, or lacks its tasks; see `scores_damage`.
+    """
+    scores = {cell_key(record): record["value"] for record in records}
+    tested = {
+        (task, metric): value
+        for (task, split, metric, aggregation), value in scores.items()
+        if (split, aggregation) == ("test", "all")
+    }
+    means = averages(tested)
+    for (task, split, metric, aggregation), stored in scores.items():
+        if task == "Avg":
+            mean = means.get(metric) if (split, aggregation) == ("test", "all") else None
+            if mean is None:
+                raise ValueError(f"it has Avg {split} {metric} {aggregation} without its tasks")
+            if abs(stored - mean) > AVERAGE_ROUNDING:
+                raise ValueError(f"Avg {split} {metric} is {stored}, but its tasks average {mean}")

@@ -22,7 +22,7 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.results import readers
-from bench.results.records import read_scores, scores_damage
+from bench.results.records import check_averages, read_scores, scores_damage
 
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
@@ -163,7 +163,7 @@ def _derived(
 
 def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
     path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in ("scores", "analyses"))
-    if not path.is_file():
+    if not path.exists():
         return RunResults(plan, "missing", "no scores in this suite", "", {})
     provenance, records = read_scores(path)
     with scores_damage(path):
@@ -172,6 +172,7 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
         )
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
+        check_averages(records)
     scores = {
         (
             record["task"],
@@ -190,8 +191,13 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
 def _check_same_run(scored: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
     if scored["id"] != plan["id"]:
         raise ValueError(f"it holds those of {scored['id']}")
-    for name in ("method", "setting", "backbone", "seed"):
-        if name in scored and scored[name] != plan[name]:
+    names = ["method", "setting", "backbone", "seed"]
+    if "identity" not in scored.keys() & plan.keys():  # which covers corpus and recipe
+        names += ["corpus", "recipe_changes"]
+    elif scored["identity"] != plan["identity"]:
+        raise ValueError("its identity (method, recipe, corpus, data) is not that in the plan")
+    for name in names:
+        if name in scored and scored[name] != plan.get(name, scored[name]):
             raise ValueError(
                 f"it says that its {name} is {scored[name]!r}, which is {plan[name]!r} in the plan"
             )

@@ -20,6 +20,7 @@ from bench.datasets import manifest
 from bench.datasets.tasks import expand_tasks, is_probing, kind_of
 from bench.evaluation.classifier import BLOCK, MODES, Settings
 from bench.evaluation.protocols import HIDDEN
+from bench.models.poolers import POSITIONS
 from bench.models.roofline import peak
 from bench.results.provenance import provenance
 from bench.results.readers import DAMAGE
@@ -121,9 +122,12 @@ def steps(run: Run) -> int:
 
 def training_flop(run: Run) -> tuple[float, float]:
     """FLOP of the steps, 6 a weight and token, and of the selections, 2 a weight and token."""
-    tokens = VIEWS * run.recipe.batch_size * steps(run) * min(CORPUS_TOKENS, run.recipe.max_length)
+    positions = POSITIONS.get(run.recipe.pooler)
+    trained = positions or min(CORPUS_TOKENS, run.recipe.max_length)
+    tokens = VIEWS * run.recipe.batch_size * steps(run) * trained
     selections = max(1, steps(run) // run.recipe.select_every)
-    return 6 * weights(run) * tokens, 2 * weights(run) * DEV_SENTENCES * TASK_TOKENS * selections
+    selected = DEV_SENTENCES * (positions or TASK_TOKENS) * selections
+    return 6 * weights(run) * tokens, 2 * weights(run) * selected
 
 
 def scoring_work(run: Run, tasks: Sequence[str], settings: Settings) -> tuple[float, int]:
@@ -145,7 +149,8 @@ def scoring_work(run: Run, tasks: Sequence[str], settings: Settings) -> tuple[fl
         classifier_steps += (
             passes * groups * ceil(sizes.get("train", sum(sizes.values())) / settings.batch_size)
         )
-    return 2 * weights(run) * TASK_TOKENS * sentences, classifier_steps
+    tokens = POSITIONS.get(run.recipe.pooler, TASK_TOKENS) * sentences
+    return 2 * weights(run) * tokens, classifier_steps
 
 
 def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str) -> float:

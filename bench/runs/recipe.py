@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from bench.datasets.tasks import CHINESE_TASKS, is_described
+from bench.models.poolers import POSITIONS
 from bench.utils.errors import UserError, did_you_mean
 
 MAX_COUNT = 2**31 - 1  # a larger batch size, step count, ... is a typing error
@@ -25,12 +26,13 @@ class Recipe:
     corpus: str | None = None  # the method's own corpus; None: the suite's
     sentences: int | None = None  # number of leading lines of the corpus; None: all
     max_length: int = 32  # tokens, special tokens included
-    pooler: str = "cls_mlp"  # in training; `cls_mlp` is scored as `cls_before_pooler`
+    pooler: str = "cls_mlp"  # in training; those of `HEADED` are scored as `cls_before_pooler`
     dropout: float | None = None  # hidden and attention dropout; None: the backbone's own
     weight_decay: float = 0.0
     optimiser: str = "adamw"  # or "rmsprop"
     epsilon: float = 1e-8  # of the optimiser
     bias_correction: bool = True  # of AdamW; BERT's original optimiser has none
+    early_epsilon: bool = False  # whether AdamW adds epsilon before that correction
     schedule: str = "linear"  # one of `SCHEDULES`, or the boundaries of blocks: "0.2+0.4"
     warmup: float = 0.0  # fraction of the steps
     clip: float = 1.0  # maximum gradient norm
@@ -70,16 +72,22 @@ class Recipe:
 # Fields added after the first release. At their default they are not part of an identity, so older
 # runs keep their ids.
 _LATER = (
+    "early_epsilon",
     "optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension",
     "drop_last", "decay_biases",
 )  # fmt: skip
 
 # Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
 SCHEDULES = ("linear", "constant", "slanted")
+# Poolers with a training head: the first token through a new layer, through the checkpoint's own
+# pooler, or through both (docs/methods.md#vectors).
+HEADED = ("cls_mlp", "cls_pooler", "cls_pooler_mlp")
+
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {
     "pooler": (
-        "cls_mlp", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_embedding_last",
+        *HEADED, "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
+        "avg_embedding_last",
     ),
     "precision": ("mixed", "bfloat16", "float32"),
     "optimiser": ("adamw", "rmsprop"),
@@ -177,7 +185,13 @@ def check_recipe(recipe: Recipe) -> None:
             raise UserError(f"'{name}' should be {span}, not {format_value(value)}")
     if recipe.dimension is not None and recipe.pooler != "cls_mlp":
         raise UserError(
-            f"'dimension' needs the training head of pooler 'cls_mlp'; '{recipe.pooler}' has none"
+            f"'dimension' needs the training head of pooler 'cls_mlp', not '{recipe.pooler}'"
+        )
+    positions = POSITIONS.get(recipe.pooler)
+    if positions and recipe.max_length > positions:
+        raise UserError(
+            f"'max_length' should be at most {positions} for pooler '{recipe.pooler}', "
+            f"not {recipe.max_length}"
         )
     tasks = recipe.selection
     if duplicates := [task for task in tasks if tasks.count(task) > 1]:

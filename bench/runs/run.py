@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.registry.backbones import NO_BACKBONE, Backbone
 from bench.registry.methods import method_class, method_origin
-from bench.runs.recipe import Recipe, format_value
+from bench.runs.recipe import HEADED, Recipe, format_value
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file
 from methods.base import Method, Shape, compose
@@ -79,9 +79,8 @@ class Run:
 
     @property
     def evaluation_pooler(self) -> str:
-        """The pooler used for scoring. The MLP training head is dropped
-        (docs/methods.md#vectors)."""
-        return "cls_before_pooler" if self.recipe.pooler == "cls_mlp" else self.recipe.pooler
+        """The pooler used for scoring. The training head is dropped (docs/methods.md#vectors)."""
+        return "cls_before_pooler" if self.recipe.pooler in HEADED else self.recipe.pooler
 
     @cached_property
     def identity(self) -> dict[str, Any]:

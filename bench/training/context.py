@@ -20,25 +20,33 @@ from bench.datasets.word_vectors import load_words
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
-from bench.models.poolers import FIRST_ONLY, POOLERS
+from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
 from bench.models.token_cache import tokenized
-from bench.models.transformer import load_backbone, load_language_head, longest_input
+from bench.models.transformer import (
+    load_backbone,
+    load_language_head,
+    longest_input,
+    stored_pooler,
+)
 from bench.registry.backbones import NO_BACKBONE
 from bench.runs import paths
+from bench.runs.recipe import HEADED
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
-from methods.base import Tokens, Views, seed_torch, stream, stream_seed
+from methods.base import Refusal, Tokens, Views, seed_torch, stream, stream_seed
 from methods.projection import Affine
 
 
 class Head(nn.Sequential):
     """SimCSE's training head: a dense layer with tanh, shared by all views
-    (docs/methods.md#vectors); weights from N(0, 0.02), bias 0."""
+    (docs/methods.md#vectors); weights from N(0, 0.02), from the stream `name`, bias 0."""
 
-    def __init__(self, width: int, seed: int, dimension: int | None = None) -> None:
+    def __init__(
+        self, width: int, seed: int, dimension: int | None = None, name: str = "head"
+    ) -> None:
         dense = nn.Linear(width, dimension or width)
-        nn.init.normal_(dense.weight, std=0.02, generator=stream(seed, "head"))
+        nn.init.normal_(dense.weight, std=0.02, generator=stream(seed, name))
         nn.init.zeros_(dense.bias)
         super().__init__(dense, nn.Tanh())
 
@@ -116,8 +124,9 @@ class RunContext:
 
     @cached_property
     def _tokens(self) -> Tokens:
+        longest = min(self.run.recipe.max_length, longest_input(self.backbone, self.tokenizer))
         folder = paths.tokens_folder(self.suite)
-        return tokenized(self._sentences, self.tokenizer, self.run.recipe.max_length, folder)
+        return tokenized(self._sentences, self.tokenizer, longest, folder)
 
     # The backbone
 
@@ -147,11 +156,20 @@ class RunContext:
 
     @cached_property
     def training_head(self) -> nn.Module:
-        """The training head of `cls_mlp`; the identity for other poolers."""
-        if self.run.recipe.pooler != "cls_mlp":
+        """The training head of the poolers of `HEADED`; the identity for other poolers."""
+        recipe, width = self.run.recipe, self.run.backbone.shape.width
+        if recipe.pooler not in HEADED:
             return nn.Identity()
-        head = Head(self.run.backbone.shape.width, self.seed, self.run.recipe.dimension)
-        return head.to(self.device)
+        layers: list[nn.Module] = []
+        if recipe.pooler != "cls_mlp":
+            # Where the checkpoint stores no pooler (RoBERTa), its weights are random.
+            pooler = Head(width, self.seed, name="pooler")
+            if stored := stored_pooler(self._folder):
+                pooler[0].load_state_dict(stored)
+            layers += pooler
+        if recipe.pooler != "cls_pooler":
+            layers += Head(width, self.seed, recipe.dimension)
+        return nn.Sequential(*layers).to(self.device)
 
     @cached_property
     def scored_backbone(self) -> Any:
@@ -163,6 +181,19 @@ class RunContext:
         """Return the modules that are trained in addition to the method itself."""
         transformer = self.run.backbone.kind == "transformer"
         return [self.backbone, self.training_head] if transformer else []
+
+    def start_from(self, model: str) -> None:
+        headed = self.run.recipe.pooler in ("cls_pooler", "cls_pooler_mlp")
+        source: Any = self.load_encoder(model, "cls" if headed else "cls_before_pooler")
+        pooler, source.model.pooler = source.model.pooler, None
+        try:
+            self.backbone.load_state_dict(source.model.state_dict())
+        except RuntimeError:
+            raise Refusal(
+                f"'{model}' has other layers than the backbone; name another start"
+            ) from None
+        if headed:
+            self.training_head[0].load_state_dict(pooler.dense.state_dict())  # type: ignore[index]
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
         if fresh is None:
@@ -176,9 +207,14 @@ class RunContext:
         return load_language_head(self._folder, self.backbone).to(self.device)
 
     def states(
-        self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
+        self,
+        tokens: Tokens,
+        model: nn.Module | None = None,
+        *,
+        positions: int | None = None,
+        **inputs: Any,
     ) -> tuple[States, Tensor]:
-        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
+        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device, positions)
         with self.autocast():
             states = forward(model or self.backbone, batch, work=self.work, **inputs)
         return states, batch.mask
@@ -199,10 +235,11 @@ class RunContext:
         named = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *chain.from_iterable(named.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
-        first_only = self.run.evaluation_pooler in FIRST_ONLY and not whole
+        pooler = self.run.evaluation_pooler
+        first_only, positions = pooler in FIRST_ONLY and not whole, POSITIONS.get(pooler)
         tokens = [row[i] for i in range(len(views[0])) for row in rows]
-        states, mask = self.states(tokens, model, first_only=first_only)
-        pool = POOLERS[self.run.evaluation_pooler]
+        states, mask = self.states(tokens, model, positions=positions, first_only=first_only)
+        pool = POOLERS[pooler]
 
         def all_at(layer: int) -> list[Tensor]:
             with self.autocast():
@@ -241,8 +278,10 @@ class RunContext:
         return Affine(encoder, weight, bias, tanh=True)
 
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
+        # Another pooler may cut sentences elsewhere.
+        known = self._known if pooler == self.run.evaluation_pooler else None
         return TransformerEncoder(
-            model, self.tokenizer, pooler, cached_tokens=self._known, work=self.work
+            model, self.tokenizer, pooler, cached_tokens=known, work=self.work
         )
 
     def remember(self, sentences: Sequence[str]) -> None:

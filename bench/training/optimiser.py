@@ -41,11 +41,15 @@ def set_learning_rate(
     """Set the learning rate of the step after `index` others.
 
     Without `bias_correction` (BERT's own optimiser), AdamW gets the rate, epsilon and decay that
-    cancel its bias correction at this step.
+    cancel its bias correction at this step. With `early_epsilon` (that of transformers before it
+    took torch's), it gets the epsilon that, added after the correction, is `epsilon` before it.
     """
     epsilon, decay = recipe.epsilon, recipe.weight_decay
-    if recipe.optimiser == "adamw" and not recipe.bias_correction:
+    if recipe.optimiser == "adamw":
         first, second = 1 - BETAS[0] ** (index + 1), math.sqrt(1 - BETAS[1] ** (index + 1))
-        rate, epsilon, decay = rate * first / second, epsilon / second, decay * second / first
+        if not recipe.bias_correction:
+            rate, epsilon, decay = rate * first / second, epsilon / second, decay * second / first
+        elif recipe.early_epsilon:
+            epsilon = epsilon / second
     for group in optimiser.param_groups:
         group.update(lr=rate, eps=epsilon, weight_decay=decay if group["weight_decay"] else 0.0)

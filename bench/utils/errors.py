@@ -15,7 +15,7 @@ class UserError(Exception):
     """
 
 
-LISTED = 10  # most names that a message lists; the closest matches come first
+LISTED = 10  # most names that a message lists; the closest come first if one is meant
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -58,11 +58,14 @@ def _initials(name: str) -> str:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of an error message: the closest match of `word` and the known names.
 
+    They are sorted, plain names before those with keys, ingredients or a setting.
+
     >>> did_you_mean("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'? (known: simcse, sscl)"
     """
-    known = sorted(known)
+    known = sorted(known, key=lambda name: (bool(re.search(r"[\[+@]", name)), name))
     hint = suggestion(word, known)
     if (more := len(known) - LISTED) > 0:
-        known = [*difflib.get_close_matches(word, known, n=LISTED, cutoff=0), f"{more} more"]
+        listed = difflib.get_close_matches(word, known, n=LISTED, cutoff=0) if hint else known
+        known = [*listed[:LISTED], f"{more} more"]
     return f"{hint} (known: {', '.join(known)})" if known else ""

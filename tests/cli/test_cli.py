@@ -154,6 +154,38 @@ def test_a_seed_that_cannot_be_is_one_sentence(
     assert not (tmp_path / "suite").exists()
 
 
+def test_a_suite_that_is_a_file_or_empty_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "README.md").touch()
+    assert main(["tables", "--suite", str(tmp_path / "README.md"), "--out", "out"]) == 2
+    assert (
+        "README.md is a file; name the suite's folder, results/<suite>" in capsys.readouterr().err
+    )
+    for folder in (tmp_path, tmp_path / "none"):
+        assert main(["tables", "--suite", str(folder), "--out", "out"]) == 2
+        told = (
+            f"error: {folder / 'plan.json'} does not exist; name another folder, or run the suite"
+        )
+        assert capsys.readouterr().err == (
+            f"{told} with: snakemake --cores N --configfile FILE.yaml\n"
+        )
+
+
+def test_a_reference_is_found_by_the_name_of_the_suite(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "results" / "reference" / "mine.json"
+    assert main(["reference", "--check", "--suite", "results/mine"]) == 2
+    told = "error: results/reference/mine.json does not exist; name another file with --reference"
+    assert capsys.readouterr().err == f"{told}\n"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    (tmp_path / "results" / "mine").mkdir()
+    (tmp_path / "results" / "mine" / "plan.json").write_text(
+        '{"suite": "mine", "data": "world", "runs": []}'
+    )
+    assert main(["reference", "--check", "--suite", "results/mine"]) == 2
+    assert "results/reference/mine.json is of an earlier version" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "command", [["train", "simcse"], ["score", "untrained"], ["tables"], ["coverage"]]
 )

@@ -105,7 +105,7 @@ def test_steps_keep_to_the_budget_and_count_what_they_decide(
 )
 def test_seeds_as_text(seeds: list[int], text: str) -> None:
     jobs = frozenset(Job(A, seed, work) for seed in seeds for work in (TRAIN, "sts"))
-    told = report(Growth([Step(jobs, 1, 1.0)], 1, 0, 0, {}))
+    told = report(Growth([Step(jobs, 1, 1.0)], 1, 0, 0, 0, {}))
     assert f"a@paper on {BERT}, {text}\n" in told
     assert told.splitlines()[0].split("  ")[0].endswith("Verdicts Hours Runs to score")
     assert f"\n{len(seeds)} runs in 1.00 " in told
@@ -185,6 +185,28 @@ def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path: Path) -> None:
     ours, other = (Experiment(f"{name}@official", BERT) for name in ("gs-infonce", "simcse"))
     assert [seed for one, seed in runs if one == ours] == [*range(45, 42 + cell.seeds)]
     assert [seed for one, seed in runs if one == other] == [*range(47, 42 + cell.seeds)]
+
+
+@pytest.mark.parametrize("seeds", [[100, 101, 102], [42]])
+def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seeds: Any) -> None:
+    config = CONFIG | {"methods": ["simcse", {"method": "gs-infonce", "seeds": seeds}]}
+    scores = dict.fromkeys(STS_TASKS, 70.0)
+    plan = configurations.planned(config)
+    suite = write_suite(tmp_path / "paper", [entry_of(one) | {"scores": scores} for one in plan])
+    found = open_questions(read_suite(suite)).query("minus == 'simcse@official'")
+    assert len(found)
+    assert not found["spread_known"].any()
+    experiment = Experiment("gs-infonce@official", BERT)
+    missing = {(experiment, seed) for seed in (42, 43, 44) if seed not in seeds}
+    assert {runs_to_decide(read_suite(suite), cell) for cell in found.itertuples()} == {
+        frozenset(missing)
+    }
+    growth = grow(suite, config, 20, "h200")
+    assert growth.first >= len(found)
+    said = report(growth).splitlines()
+    assert said[-2].startswith(f"{growth.first} without a known spread get their first 3")
+    decided = sum(step.verdicts for step in growth.steps) - growth.first
+    assert f" decide {decided} of {growth.open} open verdicts" in "\n".join(said)
 
 
 def test_a_number_that_is_printed_again_is_one_question(tmp_path: Path) -> None:

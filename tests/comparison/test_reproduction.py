@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.comparison.reproduction import cells, leaderboard
-from bench.datasets.tasks import STS_TASKS
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
@@ -34,6 +34,12 @@ def judged(folder, *runs, **where):
 
 def steady(method: str, values: list[float], **more) -> list[dict]:
     return seeds(method, [dict.fromkeys(STS_TASKS, value) for value in values], **more)
+
+
+def accuracies(value: float) -> list[dict]:
+    """Records of the transfer tasks, all with one accuracy, and of their average."""
+    common = {"split": "test", "metric": "accuracy", "aggregation": "all", "value": value}
+    return [common | {"task": task} for task in (*TRANSFER_TASKS, "Avg")]
 
 
 def test_numbers_of_a_cell(tmp_path):
@@ -153,8 +159,7 @@ def test_another_experiment_is_never_called_a_reproduction(tmp_path, more, words
 
 def test_a_run_that_does_not_measure_what_is_printed_is_shown_and_not_judged(tmp_path):
     """Even where it agrees; the same method is judged where nothing deviates."""
-    accuracy = {"task": "Avg", "metric": "accuracy", "aggregation": "all", "value": 85.83}
-    runs = steady("is-bert", [66.5, 66.58, 66.66], records=[accuracy | {"split": "test"}])
+    runs = steady("is-bert", [66.5, 66.58, 66.66], records=accuracies(85.83))
     transfer = {"source": "is-cse", "table": "Table 8", "method": "IS-BERT"}
     found = judged(tmp_path, *runs, **transfer)
     assert (found["verdict"], found["mean"], found["n"]) == ("not comparable", 85.83, 3)
@@ -242,6 +247,18 @@ def test_families_are_papers(tmp_path):
 DELTA = {"source": "is-cse", "table": "Abstract", "method": "IS-CSE minus SimCSE"}
 
 
+def test_a_single_difference_has_no_spread_to_go_by(tmp_path):
+    found = judged(tmp_path, *steady("simcse", [75.0]), *steady("is-cse", [78.0]), **DELTA)
+    assert found[["verdict", "n", "seeds", "spread_known"]].tolist() == [
+        "inconclusive",
+        1,
+        3,
+        False,
+    ]
+    assert found["reason"] == "n = 1; at least 3 seeds are needed"
+    assert judged(tmp_path / "prior", *steady("simcse", [75.0]))["spread_known"]
+
+
 def test_a_difference_is_taken_seed_by_seed(tmp_path):
     runs = [*steady("simcse", [75.0, 77.0, 76.0]), *steady("is-cse", [78, 79, 80])]
     found = judged(tmp_path, *runs, **DELTA)
@@ -261,8 +278,8 @@ def test_only_seeds_that_both_have_are_subtracted(tmp_path):
     assert found["ours"] == (81.0 - 73.0, 82.0 - 70.0)
     apart = [entry | {"seed": entry["seed"] + 50} for entry in shuffled]
     none = judged(tmp_path / "none", *simcse, *apart, **DELTA)
-    assert (none["n"], none["verdict"]) == (0, "not run")
-    assert none["reason"] == "the two runs have no seed in common"
+    assert (none["n"], none["verdict"], none["seeds"]) == (0, "inconclusive", 3)
+    assert none["reason"] == "the two runs have no seed in common; at least 3 seeds are needed"
 
 
 @pytest.mark.parametrize(
@@ -397,10 +414,9 @@ def test_similarities_that_print_states_as_lower_bounds(tmp_path, token, verdict
 def test_the_prior_is_of_spearman_alone(tmp_path):
     """An average of accuracies has the task and split of the public seeds' average, and nothing
     else of it."""
-    common = {"task": "Avg", "split": "test", "metric": "accuracy", "aggregation": "all"}
     values = (85.7, 85.8, 85.9)
     entries = [
-        {"method": "simcse", "seed": seed, "scores": {}, "records": [common | {"value": value}]}
+        {"method": "simcse", "seed": seed, "scores": {}, "records": accuracies(value)}
         for seed, value in enumerate(values)
     ]
     found = judged(tmp_path, *entries, source="is-cse", table="Table 8")

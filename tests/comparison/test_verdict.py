@@ -58,6 +58,11 @@ def test_half_width_of_a_known_sample():
     assert predict([1, 2, 3]).mean == 2
 
 
+@pytest.mark.parametrize(("printed", "p"), [(77.38 - 76, 1.0), (1.38, 1.0), (1.39, 0.0)])
+def test_p_value_of_equal_scores_takes_rounding_for_none(printed, p):
+    assert predict([77.38 - 76.0] * 3).p_value(printed) == p
+
+
 @given(samples, scores)
 def test_p_value_is_that_of_a_t_test_with_one_value(ours, printed):
     if np.ptp(ours) < 0.01:

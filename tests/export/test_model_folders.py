@@ -128,6 +128,10 @@ def test_the_library_computes_our_vectors(
     ("make", "sentence"),
     [
         (lambda base: Whitened(base, None, {}), "its whitening is fitted on the sentences of each"),
+        (
+            lambda base: TransformerEncoder(base.model, base.tokenizer, "avg_first_last_64"),
+            "has no module for the mean of pooler 'avg_first_last_64'",
+        ),
         (lambda base: Prompted(base, "a dog "), "no module for 'prompted'"),
         (lambda base: BagOfWords(64), "sentence-transformers has no module for 'word-overlap'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,7 @@ from tests.methods.queue_cases import FakeContext, QueueCase, Table
 from tests.oracles.mutations import Mutation, at_step, hyper, other, patched
 from tests.oracles.mutations_is_cse import ingredient_forgotten, noisy, smoothing_term
 from tests.oracles.queues import DCLROracle
-from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
+from tests.training.test_loop import assert_same_training, log_of, outcome_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -107,6 +108,10 @@ def another_stream(method: Any, patch: Any) -> None:
     patch.setattr(Step, "generator", lambda self, name: torch.Generator().manual_seed(0))
 
 
+def counted_by_the_full_batch(method: Any, patch: Any) -> None:
+    method.hyper = replace(method.hyper, noise_times=method.hyper.noise_times * BATCH_SIZE / N)
+
+
 def sigmoid(plain: Any, logits: Tensor, labels: Tensor) -> Tensor:
     targets = F.one_hot(labels, logits.shape[1]).to(logits)
     return F.binary_cross_entropy_with_logits(logits, targets)
@@ -143,6 +148,8 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
     "another_stream": ("paper", another_stream),
     "noise_counted_by_the_batch_at_hand": (
         "paper", at_step(batch_size=lambda step, anchors: len(anchors))),
+    "released_noise_counted_by_the_full_batch": ("released", counted_by_the_full_batch),
+    "released_noise_counted_by_rounding_up": ("released", hyper(noise_times=1.0)),
     "temperature_multiplied": ("paper", hyper(temperature=lambda own: 1 / own.temperature)),
     "mean_over_rows_alone": (
         "released",
@@ -282,6 +289,16 @@ def test_its_dropout_is_as_asked_and_draws_from_a_stream_of_its_own() -> None:
     )
 
 
+def test_with_dropout_it_encodes_both_views() -> None:
+    """Two draws of dropout (RUCAIBox/DCLR@e2c3430:simcse/models.py:617,643,681): whether i and j
+    are similar is asked of i's first and j's second vector, so both orders may differ."""
+    points = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+    false = false_of(built(complement_dropout=True), Dropping(points))
+    assert not torch.equal(false, false.T)
+    same = false_of(built(), Dropping(points))
+    assert torch.equal(same, same.T)
+
+
 def test_the_complementary_model_is_not_trained() -> None:
     method = built()
     method.prepare(FakeContext(torch.zeros(N, WIDTH)))
@@ -379,26 +396,3 @@ def test_is_cse_joins_it(train_tiny: Train) -> None:
         losses = [[row["loss"] for row in log_of(folder)] for folder in (plain, joined)]
         assert losses[0][0] == losses[1][0]  # the memory is empty
         assert losses[0] != losses[1]
-
-
-def test_another_model_judges_or_is_gone_on_from(
-    train_tiny: Train, tiny_bert: Path, tmp_path: Path
-) -> None:
-    """`start` replaces the backbone's weights; a complement from a folder needs a stored pooler."""
-    from transformers import AutoTokenizer, BertModel
-
-    torch.manual_seed(5)
-    model = BertModel.from_pretrained(tiny_bert, add_pooling_layer=True)
-    with torch.no_grad():
-        model.embeddings.word_embeddings.weight.mul_(2)
-    model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
-    keys: Any = {"epochs": 1, "select_every": 6}
-    plain = train_tiny("dclr[phi=1.5]@paper", **keys)
-    started = train_tiny(f"dclr[phi=1.5,start={tmp_path}]@paper", **keys)
-    assert log_of(plain)[0]["loss"] != log_of(started)[0]["loss"]
-    judged = train_tiny(f"dclr[phi=0.2,complement={tmp_path}]@paper", **keys)
-    assert log_of(judged)[0]["loss"] < log_of(plain)[0]["loss"]  # fewer candidates
-    assert weights_of(judged).keys() == weights_of(plain).keys()
-    with pytest.raises(UserError, match="stores no pooler"):
-        train_tiny(f"dclr[complement={tiny_bert}]@paper", **keys)

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from bench.models.load import load_encoder, save_encoder
+from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Shape, Step, Views
-from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper
+from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper, PromptEncoder
 from methods.simcse import SimCSE
 from tests.methods.cases import HARD, batch
 from tests.methods.outside import Patch, Train, run_of
@@ -50,7 +51,7 @@ def make(
 
 def expected_loss(context: RunContext, hyper: PromptBERTHyper) -> Tensor:
     tokenizer, model = context.tokenizer, context.backbone
-    first = 2 if model.config.model_type == "roberta" else 0
+    first = 2 if model.config.model_type == "roberta" and not hyper.from_zero else 0
     dense = context.training_head[0] if len(list(context.training_head.children())) else None
     views: list[list[Tensor]] = []
     for template in (hyper.template, hyper.template_2):
@@ -92,7 +93,14 @@ def disagreement(context: RunContext, method: PromptBERT, floor: float = 1e-3) -
 
 @pytest.mark.parametrize(
     "hyper",
-    [{}, {"denoise": False}, {"temperature": 0.001}, {"temperature": 1.0}, {"template_2": FIRST}],
+    [
+        {},
+        {"denoise": False},
+        {"temperature": 0.001},
+        {"temperature": 1.0},
+        {"template_2": FIRST},
+        {"from_zero": "true"},
+    ],
     ids=lambda hyper: "-".join(hyper) or "default",
 )
 def test_equals_the_oracle(make: Callable[..., Any], hyper: dict[str, Any]) -> None:
@@ -108,8 +116,8 @@ def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[Patch], No
     """Other positions (k, length) of the template alone, of the prompt and the lengths."""
     plain = Prompt.alone
 
-    def alone(self: Prompt, lengths: Tensor, config: Any) -> Any:
-        tokens, positions = plain(self, lengths, config)
+    def alone(self: Prompt, lengths: Tensor, *given: Any) -> Any:
+        tokens, positions = plain(self, lengths, *given)
         return tokens, change(self, lengths, positions)
 
     return lambda patch: patch.setattr(Prompt, "alone", alone)
@@ -229,7 +237,9 @@ TEXTS = ["a man sleeps", "the old dog sees two birds .", "", "two", "a cat [MASK
 TEXTS += ["two birds run"]
 
 
-def encoded(context: RunContext, text: str, template: str, denoise: bool) -> np.ndarray:
+def encoded(
+    context: RunContext, text: str, template: str, denoise: bool, from_zero: bool = False
+) -> np.ndarray:
     tokenizer, model = context.tokenizer, context.backbone
     parts = template.replace("<mask>", tokenizer.mask_token).split("<sentence>")
     before, behind = tokenizer(parts[0])["input_ids"][:-1], tokenizer(parts[1])["input_ids"][1:]
@@ -237,22 +247,71 @@ def encoded(context: RunContext, text: str, template: str, denoise: bool) -> np.
     with torch.no_grad():
         vector = oracle.at_mask(model, before, words, behind, tokenizer.mask_token_id)
         if denoise:
-            first = 2 if model.config.model_type == "roberta" else 0
+            first = 2 if model.config.model_type == "roberta" and not from_zero else 0
             vector = vector - oracle.template_alone(
                 model, before, behind, tokenizer.mask_token_id, len(words), first
             )
     return vector.numpy()
 
 
-@pytest.mark.parametrize("denoise", [False, True])
-def test_the_encoder_equals_one_sentence_at_a_time(make: Callable[..., Any], denoise: bool) -> None:
-    context, method = make(torch.float32, denoise_scored=denoise, period="false")
+@pytest.mark.parametrize(("denoise", "from_zero"), [(False, False), (True, False), (True, True)])
+def test_the_encoder_equals_one_sentence_at_a_time(
+    make: Callable[..., Any], denoise: bool, from_zero: bool
+) -> None:
+    hyper = {"denoise_scored": denoise, "from_zero": from_zero, "period": "false"}
+    context, method = make(torch.float32, **hyper)
     vectors = method.encoder(context).encode(TEXTS)
     assert vectors.dtype == np.float32
     for text, vector in zip(TEXTS, vectors, strict=True):
-        np.testing.assert_allclose(
-            vector, encoded(context, text, FIRST, denoise), rtol=1e-4, atol=2e-5
-        )
+        expected = encoded(context, text, FIRST, denoise, from_zero)
+        np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=2e-5)
+
+
+# run.sh:80 of kongds/Prompt-BERT@690ba6e
+RELEASED = "*cls*_This_sentence_:_'_*sent_0*_'_means*mask*.*sep+*"
+
+
+def released_vector(base: Any, text: str) -> np.ndarray:
+    """evaluation.py:192-202, 292-294 there: template and sentence are tokenized as one text."""
+    template = RELEASED.replace("*mask*", base.tokenizer.mask_token)
+    template = template.replace("_", " ").replace("*sep+*", "").replace("*cls*", "")
+    if text and text[-1] not in ".?\"'":
+        text += "."
+    ids = base.tokenizer(template.replace("*sent 0*", text).strip())["input_ids"]
+    with torch.no_grad():
+        states = base.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+    return states[ids.index(base.tokenizer.mask_token_id)].numpy()
+
+
+def roberta_encoder(setting: str) -> PromptEncoder:
+    """What roberta-base scores, with the weights of the toy."""
+    hyper = run_of(f"promptbert@{setting}", "roberta-base").build().hyper
+    base = load_encoder(TOY_FOLDER / "toy-roberta", pooler="avg")
+    return PromptEncoder(
+        base, hyper.template, hyper.denoise_scored, hyper.period, hyper.space, hyper.from_zero
+    )
+
+
+def test_on_roberta_a_scored_sentence_follows_a_space_as_released() -> None:
+    official, paper = roberta_encoder("official"), roberta_encoder("paper")
+    texts = ["The man sleeps", "the old dog sees two birds .", "", "'s", "2 dogs ?"]
+    expected = np.stack([released_vector(official.base, text) for text in texts])
+    np.testing.assert_allclose(official.encode(texts), expected, rtol=1e-4, atol=2e-5)
+    paper.period = True
+    assert (abs(paper.encode(texts) - expected).max(axis=1) > 1e-3).all()
+
+
+@pytest.mark.parametrize(("setting", "first"), [("official", 0), ("paper", 2)])
+def test_on_roberta_positions_of_the_template_alone_begin_as_said(setting: str, first: int) -> None:
+    """prompt_bert/models.py:96-98 and 293-295 of kongds/Prompt-BERT@690ba6e: official."""
+    hyper = run_of(f"promptbert@{setting}", "roberta-base").build().hyper
+    base = load_encoder(TOY_FOLDER / "toy-roberta", pooler="avg")
+    prompt = Prompt.read(hyper.template, base.tokenizer)
+    _, positions = prompt.alone(torch.tensor([0, 3]), base.model.config, hyper.from_zero)
+    before, count = len(prompt.before), len(prompt)
+    expected = [range(first, first + count), [*range(first, first + before)]]
+    expected[1] += range(first + before + 3, first + count + 3)
+    assert positions.tolist() == [list(row) for row in expected]
 
 
 def test_a_sentence_without_an_end_is_given_a_period(make: Callable[..., Any]) -> None:
@@ -277,16 +336,22 @@ def test_a_long_sentence_leaves_room_for_the_template(make: Callable[..., Any]) 
 
 
 def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Path) -> None:
-    context, method = make(torch.float32, denoise_scored=True)
+    context, method = make(torch.float32, denoise_scored=True, space="true")
     encoder = method.encoder(context)
     save_encoder(encoder, tmp_path / "kept")
     again = load_encoder(tmp_path / "kept")
     assert again.identity == encoder.identity
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
-    changes = ({"denoise_scored": False}, {"period": "false"}, {"template": SECOND})
-    others = [make(torch.float32, **{"denoise_scored": True, **hyper}) for hyper in changes]
+    changes = (
+        {"denoise_scored": False}, {"period": "false"}, {"template": SECOND}, {"space": "false"},
+        {"from_zero": "true"},
+    )  # fmt: skip
+    others = [
+        make(torch.float32, **{"denoise_scored": True, "space": "true", **hyper})
+        for hyper in changes
+    ]
     identities = {other.encoder(its).identity for its, other in others}
-    assert len({encoder.identity, *identities}) == 4
+    assert len({encoder.identity, *identities}) == 6
     with pytest.raises(UserError, match="was saved as 'prompt', not with pooler"):
         load_encoder(tmp_path / "kept", pooler="avg")
 

@@ -17,7 +17,7 @@ BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
 ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
 SIMCSE = "princeton-nlp/unsup-simcse-"
 CONSERT = {
-    "corpus": "sts", "batch_size": 96, "learning_rate": 5e-7, "max_length": 64, "patience": 10,
+    "corpus": "sts", "batch_size": 96, "learning_rate": 5e-7, "patience": 10, "decay_biases": False,
     "epochs": 10, "select_every": 200, "dropout": 0.0, "first": "feature_cutoff",
     "second": "shuffle", "rate": 0.2, "scale": 0.3,
 }  # fmt: skip
@@ -27,9 +27,18 @@ CONSERT_LARGE = {
 }  # fmt: skip
 DCLR = {
     "batch_size": 128, "epochs": 3, "learning_rate": 3e-5, "phi": 0.9, "noise_times": 1.0,
-    "complement": SIMCSE + BERT, "start": None, "precision": "float32",
-    "select_on": "STS-B+SICK-R",
+    "complement": SIMCSE + BERT, "precision": "float32", "select_on": "STS-B+SICK-R",
 }  # fmt: skip
+PLAIN = {
+    "start": None, "padded": False, "complement_dropout": False, "loss_form": "softmax",
+    "pooler": "cls_mlp", "early_epsilon": False, "epsilon": 1e-8, "clip": 1.0,
+}  # fmt: skip
+RELEASED = {
+    **PLAIN, "padded": True, "complement_dropout": True, "loss_form": "one-vs-rest",
+    "pooler": "cls_pooler_mlp", "early_epsilon": True,
+}  # fmt: skip
+# Gradients of the large models are averaged over four processes.
+QUARTER = {"pooler": "cls_pooler", "epsilon": 4 * 1e-8, "clip": 4 * 1.0}
 DCLR_ROBERTA = {**DCLR, "phi": 0.85, "noise_times": 2.5, "complement": SIMCSE + ROBERTA}
 FOUR_GPUS = {"batch_size": 256, "epochs": 1}  # 64 sentences on each are one batch of 256
 DECLUTR = {
@@ -44,7 +53,7 @@ ESIMCSE = {
 IS_BERT = {
     "batch_size": 32, "learning_rate": 2e-6, "epsilon": 1e-7, "warmup": 0.1,
     "bias_correction": False, "weight_decay": 0.01, "select_every": 1000, "corpus": "nli",
-    "relu": False,
+    "relu": False, "max_length": 131, "decay_biases": False,
 }  # fmt: skip
 PROMPTBERT = {
     "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "select_every": 125,
@@ -63,22 +72,26 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
     ("cards", ROBERTA_LARGE, {"setting": "official", "batch_size": 512, "learning_rate": 7.5e-6,
                               "switch": 0.1, "words": "count", "neighbours": 8,
                               "retrieval": "cls_before_pooler"}),
-    *(("consert@official", name, {**CONSERT, "pooler": "avg"}) for name in (BERT, ROBERTA)),
-    *(("consert@paper", name, {**CONSERT, "pooler": "avg_top2", "scale": 1.0})
+    *(("consert@official", name, {**CONSERT, "pooler": "avg", "max_length": 67})
+      for name in (BERT, ROBERTA)),
+    *(("consert@paper", name,
+       {**CONSERT, "pooler": "avg_top2", "scale": 1.0, "max_length": 64})
       for name in (BERT, ROBERTA)),
     *(("consert@official", name, CONSERT_LARGE) for name in (LARGE, ROBERTA_LARGE)),
     *(("consert@paper", name, {"epochs": 25, "dropout": 0.0, "first": "feature_cutoff"})
       for name in (LARGE, ROBERTA_LARGE)),
     *((f"dclr+is-cse@{setting}", backbone,
-       values | ({} if setting == "official" else {"start": None}))
+       values | (RELEASED | released if setting == "official" else PLAIN))
       for setting in ("official", "paper")
-      for backbone, values in {
-          BERT: DCLR,
-          ROBERTA: DCLR_ROBERTA,
-          LARGE: {**DCLR, **FOUR_GPUS, "noise_times": 3.0, "start": SIMCSE + LARGE},
-          ROBERTA_LARGE: {**DCLR_ROBERTA, **FOUR_GPUS, "learning_rate": 1e-5, "noise_times": 5.0,
-                          "start": SIMCSE + ROBERTA_LARGE},
-      }.items()),
+      for backbone, values, released in (
+          (BERT, DCLR, {}),
+          (ROBERTA, DCLR_ROBERTA, {}),
+          (LARGE, {**DCLR, **FOUR_GPUS, "noise_times": 3.0},
+           {**QUARTER, "start": SIMCSE + LARGE}),
+          (ROBERTA_LARGE,
+           {**DCLR_ROBERTA, **FOUR_GPUS, "learning_rate": 1e-5, "noise_times": 5.0},
+           {**QUARTER, "start": SIMCSE + ROBERTA_LARGE}),
+      )),
     ("declutr@official", ROBERTA, DECLUTR),
     ("declutr@paper", ROBERTA, {"batch_size": 16, "average": False}),
     ("esimcse@official", BERT, ESIMCSE),
@@ -91,14 +104,16 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
     ("promptbert@official", BERT,
      {**PROMPTBERT, "period": True, "template": 'This sentence of "<sentence>" means <mask>.'}),
     ("promptbert@official", ROBERTA,
-     {**PROMPTBERT, "template_2": "The sentence : '<sentence> ' means<mask>."}),
+     {**PROMPTBERT, "template_2": "The sentence : '<sentence> ' means<mask>.", "space": True,
+      "from_zero": True}),
+    ("promptbert@paper", ROBERTA, {**PROMPTBERT, "space": False, "from_zero": False}),
     ("promptbert@paper", BERT, {"period": False}),
     ("skip-thought@paper", "toy-bert", {**SKIP_THOUGHT, "backbone.name": "none"}),
     ("skip-thought@official", "toy-bert",
      {"condition": "first", "reset": "after", "batch_size": 64, "clip": 5.0,
       "backbone.name": "none"}),
     ("word-noise", "bert-base-chinese",
-     {**WORD_NOISE, "corpus": "cnsd", "select_on": "CNSD-STS-B"}),
+     {**WORD_NOISE, "corpus": "cnsd", "select_on": "CNSD-STS-B", "pooler": "avg_first_last_64"}),
     ("word-noise", BERT,
      {**WORD_NOISE, "corpus": "wiki1m", "select_on": "STS-B",
       "label": "SimCSE+noise (noise=swap)"}),

@@ -15,15 +15,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import methods.word_noise as word_noise
+from bench.datasets import sts
 from bench.datasets.corpora import read_sentences
+from bench.evaluation.scoring import score_tasks
+from bench.models.load import load_encoder
 from bench.training.context import RunContext
+from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
 from methods.word_noise import READINGS, WordNoise, WordNoiseHyper, chinese_words, edit
 from tests.methods.cases import HARD, WIDTH, batch, floor_of, unit_of
 from tests.methods.outside import Patch, Train, disagreement, run_of
 from tests.oracles.methods import scalars
 from tests.oracles.outside import nt_xent
-from tests.oracles.word_noise import noised
+from tests.oracles.word_noise import averaged, noised
 from tests.training.test_loop import log_of
 
 
@@ -300,6 +304,51 @@ def test_long_sentences_are_cut_to_the_recipes_length(
     assert max(map(len, context.tokens())) == max(map(len, method.edited.values())) == 6
     edited = noised(read_sentences(tiny_corpus), "swap", 1.0, 1)
     assert [method.edited[row] for row in range(44)] == context.tokenize(edited, 6)
+
+
+def first_loss(backbone: Path, corpus: Path, data: Path, **mistake: Any) -> tuple[Tensor, Tensor]:
+    """The loss of a step with the mean of Chinese BERT, and its oracle's, without dropout."""
+    pooler = WordNoise.paper["bert-base-chinese"]["pooler"]
+    run = run_of(f"word-noise[pooler={pooler}]", backbone, corpus, data, dropout=0.0)
+    context, method = RunContext(run, data, "cpu"), run.build()
+    context.backbone.double()
+    method.prepare(context)
+    rows = [4, 9, 0, 17, 30]
+    assert len({len(context.tokens()[row]) for row in rows}) > 1
+    tokens = context.tokenize([noised(read_sentences(corpus), "swap", 0.1, 1)[row] for row in rows])
+    vectors = averaged(context.backbone, tokens, context.tokenizer.pad_token_id, **mistake)
+    # Without dropout both views are equal.
+    expected = nt_xent(scalars(vectors), scalars(vectors), 0.05)
+    return method.step_loss(context, Step(0, 1, 5, 1, rows)), expected
+
+
+def test_vectors_of_chinese_bert_average_64_positions_as_the_base_code(
+    tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path
+) -> None:
+    own, expected = first_loss(tiny_backbone, tiny_corpus, tiny_data)
+    torch.testing.assert_close(own, expected, rtol=1e-9, atol=0.0)
+    own.backward()  # padding has gradient, too
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [{"masked": True}, {"attended": True}, {"layers": (0, -1)}, {"positions": 40}],
+    ids=["sentence alone", "padding attended", "embedding layer", "shorter"],
+)
+def test_a_mistake_in_the_mean_is_caught(
+    tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, mistake: dict[str, Any]
+) -> None:
+    own, other = first_loss(tiny_bert, tiny_corpus, tiny_data, **mistake)
+    assert float((own - other).detach().abs()) > 1e-4
+
+
+def test_a_training_scores_what_it_trains(train_tiny: Train, tiny_data: Path) -> None:
+    """The encoder is saved with the pooler, and selection used its vectors."""
+    folder = train_tiny("word-noise[pooler=avg_first_last_64]")
+    found = load_encoder(folder / "encoder")
+    assert found.pooler == "avg_first_last_64"
+    (record,) = score_tasks(found, [sts.read("STS-B", tiny_data, "dev")])
+    assert record["value"] == read_json(folder / "outcome.json")["outcome"]["best_dev"]
 
 
 def test_without_noise_a_training_is_the_same_whatever_the_switch(train_tiny: Train) -> None:

@@ -17,8 +17,9 @@ from safetensors.torch import load_file
 
 from bench.models.encoder import TransformerEncoder, length_batches
 from bench.models.load import load_encoder, save_encoder
-from bench.models.poolers import POOLER_NAMES
+from bench.models.poolers import POOLER_NAMES, POSITIONS
 from bench.models.transformer import load_backbone, longest_input
+from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
 from tests.models.folders import change, change_weights, copy_with_pooler
@@ -62,12 +63,14 @@ def half(left: list[list[float]], right: list[list[float]]) -> list[list[float]]
 
 
 # docs/methods.md#vectors: of the hidden states of one sentence alone, [layer][token][dimension],
-# special tokens included.
+# special tokens included; with padding where `FIXED` has the pooler's length.
+FIXED = {"avg_first_last_64": 64}
 ORACLES: dict[str, Callable[[list[list[list[float]]]], list[float]]] = {
     "cls_before_pooler": lambda layers: layers[-1][0],
     "avg": lambda layers: mean(layers[-1]),
     "avg_top2": lambda layers: mean(half(layers[-1], layers[-2])),
     "avg_first_last": lambda layers: mean(half(layers[1], layers[-1])),
+    "avg_first_last_64": lambda layers: mean(half(layers[1], layers[-1])),
     "avg_embedding_last": lambda layers: mean(half(layers[0], layers[-1])),
 }
 
@@ -80,10 +83,12 @@ def test_poolers_equal_plain_loops(tiny_backbone: Path, pooler: str) -> None:
     assert vectors.dtype == np.float32
     assert vectors.shape == (len(SENTENCES), 32)
     for sentence, vector in zip(SENTENCES, vectors, strict=True):
-        ids = own.tokenizer(sentence, return_tensors="pt")["input_ids"]
+        fixed = {"padding": "max_length", "max_length": FIXED.get(pooler), "truncation": True}
+        inputs = own.tokenizer(sentence, return_tensors="pt", **(fixed if pooler in FIXED else {}))
         with torch.no_grad():
-            states = own.model.eval()(input_ids=ids, output_hidden_states=True).hidden_states
+            states = own.model.eval()(**inputs, output_hidden_states=True).hidden_states
         assert len(states) == 5
+        assert pooler not in FIXED or states[0].shape[1] == FIXED[pooler]
         expected = ORACLES[pooler]([state[0].tolist() for state in states])
         np.testing.assert_allclose(vector, expected, **CLOSE)
 
@@ -106,6 +111,24 @@ def test_poolers_differ_and_each_has_an_oracle(tiny_bert: Path) -> None:
     vectors = [encoder(tiny_bert, pooler).encode(SENTENCES) for pooler in ORACLES]
     for i, one in enumerate(vectors):
         assert all(np.abs(one - other).max() > 0.01 for other in vectors[:i])
+
+
+def test_padding_weighs_in_a_mean_over_fixed_positions(
+    tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 8 positions: a longer sentence is cut and has no padding, of a shorter one the mean over
+    all positions is that over tokens only where padding is left out."""
+    monkeypatch.setitem(POSITIONS, "avg_first_last_64", 8)
+    own, masked = (encoder(tiny_backbone, f"avg_first_last{end}") for end in ("_64", ""))
+    cut = masked.tokenizer([LONG], truncation=True, max_length=8)["input_ids"]
+    assert own.tokenize([LONG]) == cut
+    np.testing.assert_allclose(own.encode([LONG]), masked.encode_tokens(cut), **CLOSE)
+    assert np.abs(own.encode(["a man"]) - masked.encode(["a man"])).max() > 0.01
+    with pytest.raises(UserError, match="has 9 tokens, but the pooler averages 8"):
+        own.encode_tokens([list(range(5, 14))])
+    monkeypatch.setitem(POSITIONS, "avg_first_last_64", 65)
+    with pytest.raises(UserError, match="needs 65 positions, this model has 64"):
+        encoder(tiny_backbone, "avg_first_last_64")
 
 
 @pytest.fixture(scope="module")

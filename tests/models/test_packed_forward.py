@@ -7,6 +7,7 @@ import copy
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,28 @@ def test_gradients_equal_the_padded_model(
         close = {"rtol": 0.0, "atol": 1e-9 * max(float(gradient.abs().max()), 1e-3 * largest)}
         where = lambda text, name=name: f"{name}: {text}"  # noqa: E731
         torch.testing.assert_close(found[name], gradient, **close, msg=where)
+
+
+@pytest.mark.parametrize("drops", [False, True], ids=["evaluation", "training"])
+def test_states_of_padding_equal_the_padded_model_where_they_are_asked_for(
+    model: Any, drops: bool
+) -> None:
+    """Values and the gradient of their squares, over 12 positions of 3 sentences."""
+    tokens = drawn_tokens([7, 1, 12])
+    batch, plain = Batch.of(tokens, PAD, positions=12), Batch.of(tokens, PAD)
+    assert torch.equal(batch.ids, plain.ids)
+    assert torch.equal(batch.mask, plain.mask)
+    assert batch.lengths.tolist() == [12, 12, 12]
+    packed, found = attending(model, drops), []
+    everything = SimpleNamespace(mask=torch.ones_like(batch.mask))
+    theirs, ours = padded_states(model, batch), forward(packed, batch)
+    assert_equal_where_real(ours, theirs, everything, 1e-10)
+    for of, states in ((model, theirs), (packed, [ours[i] for i in range(len(ours))])):
+        weight = of.encoder.layer[0].attention.self.value.weight
+        (gradient,) = torch.autograd.grad(sum((state**2).sum() for state in states), weight)
+        found.append(gradient)
+    close = {"rtol": 0.0, "atol": 1e-9 * float(found[0].abs().max())}
+    torch.testing.assert_close(found[1], found[0], **close)
 
 
 @torch.no_grad()

@@ -70,7 +70,8 @@ class DCLROracle:
 
     Args:
         phi: a_ij = 0 where the complementary model's cosine of i and j is at least this.
-        count: noise vectors; each takes `steps` steps of length `size` up the gradient.
+        count: noise vectors of a batch of 5; the released form has `share` of the rows at hand,
+            rounded down. Each takes `steps` steps of length `size` up the gradient.
         released: false negatives count as cosine 0, the loss is one-vs-rest over all cells, and
             noise rises along the cross-entropy of plain cosines (RUCAIBox/DCLR@e2c3430,
             simcse/models.py:686-694).
@@ -80,6 +81,7 @@ class DCLROracle:
     t: float = 0.05
     phi: float = 0.3
     count: int = 4
+    share: float = 0.8
     steps: int = 4
     size: float = 1e-3
     released: bool = False
@@ -96,7 +98,8 @@ class DCLROracle:
             [i != j and dot(unit(h[i]), unit(h[j])).item() >= self.phi for j in range(len(h))]
             for i in range(len(h))
         ]
-        noise = gaussian(self.count, len(h[0]), 1.0, named_generator(seed, "dclr-noise", index))
+        count = math.floor(self.share * len(h)) if self.released else self.count
+        noise = gaussian(count, len(h[0]), 1.0, named_generator(seed, "dclr-noise", index))
         for _ in range(self.steps):
             noise = self.risen(constants(h), constants(p), noise)
         loss = self.loss(h, p, noise, false)

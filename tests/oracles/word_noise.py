@@ -1,12 +1,39 @@
-"""SimCSE with word noise once more: the edits word by word; its loss is `outside`'s."""
+"""SimCSE with word noise once more: the edits word by word, and the base code's vectors; its loss
+is `outside`'s."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from tests.oracles.methods import named_generator
+
+
+def averaged(
+    model: Any,
+    tokens: Sequence[Sequence[int]],
+    pad: int,
+    *,
+    positions: int = 64,
+    layers: Sequence[int] = (1, -1),
+    attended: bool = False,
+    masked: bool = False,
+) -> torch.Tensor:
+    """(n, d), the base code's mean of the first and the last layer over 64 positions: attention
+    does not see padding, the mean does (SimCSE/model.py:21-37, SimCSE/dataloader.py:35-36). The
+    other arguments are mistakes.
+    """
+    rows = []
+    for row in tokens:
+        ids = torch.tensor([[*row, *[pad] * (positions - len(row))]])
+        mask = torch.tensor([[1] * len(row) + [int(attended)] * (positions - len(row))])
+        states = model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        count = len(row) if masked else positions
+        means = [states[layer][0, :count].sum(0) / count for layer in layers]
+        rows.append(sum(means) / 2)
+    return torch.stack(rows)
 
 
 def exchanged(words: Sequence[str], seed: int, row: int) -> list[str]:

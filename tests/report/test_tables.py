@@ -136,7 +136,7 @@ def test_lines_of_a_printed_row(all_cells):
     assert lines[2][2:4] == ["ours, paper, n = 2", "75.20 ± 0.28 ? 3"]
     assert lines[2][-2:] == ["75.20 ± 0.28 ? 156", "? inconclusive"]
     assert (
-        "(? 8: 8 seeds decide if mean and spread stay as they are; more than 1,000 where"
+        "(? 8: 8 seeds decide if mean and spread stay as they are, but at least 3; more"
         in legend(table)
     )
     assert lines[3][2] == "printed"

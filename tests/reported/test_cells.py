@@ -1,12 +1,12 @@
 """One test for each printed score: does the suite reproduce it?
 
-    SENTBENCH_RESULTS=results/paper pytest -m reported [--strict]
+    SENTBENCH_RESULTS=results/paper pytest -m reported [--fail-consistent]
 
-The suite is the folder in SENTBENCH_RESULTS, by default results/paper. A test passes for
-`reproduced` and fails for `lower`, `higher` and `diverged`. `consistent` is an expected failure;
-with `--strict` it fails. What says nothing either way is skipped with its reason. A number that is
-quoted from a published checkpoint has a second test: the checkpoint itself must score it. The last
-lines count the verdicts.
+The suite is the folder in SENTBENCH_RESULTS; results/paper if that is not set or empty. A test
+passes for `reproduced` and fails for `lower`, `higher` and `diverged`. `consistent` is an expected
+failure; with `--fail-consistent` it fails. What says nothing either way is skipped with its reason.
+A number that is quoted from a published checkpoint has a second test: the checkpoint itself must
+score it. The last lines count the verdicts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ LABEL = ("source", "table", "method", "backbone", "variant", "task", "split")
 @cache
 def _cells() -> list[tuple[object, str]]:
     """Each cell of the suite with a name of its own; none if there is no suite."""
-    if not (RESULTS / "plan.json").is_file():
-        if OWN:
-            raise pytest.Collector.CollectError(
-                f"SENTBENCH_RESULTS is {OWN!r}, which holds no plan.json; name a suite's folder"
-            )
+    if not (OWN or (RESULTS / "plan.json").is_file()):
         return []
     from bench.comparison.reproduction import cells
     from bench.results.suite_results import read_suite
+    from bench.utils.errors import UserError
 
+    try:
+        frame = cells(read_suite(RESULTS))
+    except UserError as error:
+        raise pytest.Collector.CollectError(f"SENTBENCH_RESULTS: {error}") from None
     named, seen = [], Counter[str]()
-    for cell in cells(read_suite(RESULTS)).itertuples():
+    for cell in frame.itertuples():
         name = "-".join(filter(None, (getattr(cell, part) for part in LABEL)))
         seen[name] += 1
         named.append((cell, name if seen[name] == 1 else f"{name}-{seen[name]}"))
@@ -66,7 +67,7 @@ def test_printed_score_is_reproduced(cell, request, record_property):
     )
     if cell.verdict in ("inconclusive", "not comparable", "not run"):
         pytest.skip(f"{cell.verdict}: {cell.reason}")
-    if cell.verdict == "consistent" and not request.config.getoption("strict"):
+    if cell.verdict == "consistent" and not request.config.getoption("fail_consistent"):
         pytest.xfail(sentence)
     if cell.verdict != "reproduced":
         pytest.fail(sentence, pytrace=False)

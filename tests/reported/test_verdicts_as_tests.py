@@ -67,12 +67,14 @@ def suite(tmp_path_factory) -> Path:
     return write_suite(tmp_path_factory.mktemp("suite"), RUNS)
 
 
-def collected(results: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run test_cells.py on the suite in `results`."""
+def collected(
+    results: Path, *options: str, path: str = "tests/reported/test_cells.py"
+) -> subprocess.CompletedProcess[str]:
+    """Run test_cells.py, or other tests, on the suite in `results`."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     environment = os.environ | {"SENTBENCH_RESULTS": str(results)}
     return subprocess.run(
-        [*command, "tests/reported/test_cells.py"],
+        [*command, path],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
 
@@ -109,7 +111,9 @@ def outcomes_of(report: Path) -> tuple[dict[str, str], dict[str, str]]:
 @pytest.mark.parametrize("strict", [False, True])
 def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
     report = tmp_path / "report.xml"
-    ended = collected(suite, "-m", "reported", f"--junitxml={report}", *["--strict"] * strict)
+    ended = collected(
+        suite, "-m", "reported", f"--junitxml={report}", *["--fail-consistent"] * strict
+    )
     assert ended.returncode == 1, ended.stdout[-2000:]
     outcomes, texts = outcomes_of(report)
     frame = cells(read_suite(suite))
@@ -148,10 +152,27 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
 
 
 @pytest.mark.slow
-def test_a_wrong_folder_is_an_error(tmp_path):
+def test_all_tests_are_collected_with_the_option(suite):
+    """pytest has a --strict of its own, which refuses other tests."""
+    options = ["-m", "reported", "--fail-consistent", "--collect-only", "-qq"]
+    ended = collected(suite, *options, path="tests")
+    assert ended.returncode == 0, ended.stdout[-2000:]
+    frame = cells(read_suite(suite))
+    number = len(frame) + (frame["checkpoint"] != "").sum()
+    assert f"tests/reported/test_cells.py: {number}" in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_wrong_folder_is_an_error(tmp_path, damaged):
+    told = "SENTBENCH_RESULTS: .*plan.json does not exist; name another folder"
+    if damaged:
+        path = write_suite(tmp_path / "none", RUNS[:3]) / "scores" / "run001.json"
+        path.write_text("{")
+        told = "SENTBENCH_RESULTS: .*run001.json is not a readable JSON file"
     ended = collected(tmp_path / "none")
     assert ended.returncode != 0
-    assert "none', which holds no plan.json; name a suite's folder" in ended.stdout
+    assert re.search(told, ended.stdout)
     assert "Traceback" not in ended.stdout
 
 

@@ -59,6 +59,8 @@ def test_scores_round_trip(tmp_path):
         ({"value": "99"}, "STS12 test spearman is '99', which is not a number"),
         ({"value": True}, "is True, which is not a number"),
         ({"value": 999.0}, "is 999.0, outside -100 to 100"),
+        ({"metric": "accuracy", "value": -20.0}, "is -20.0, outside 0 to 100"),
+        ({"metric": "f1", "value": -1}, "is -1, outside 0 to 100"),
         ({"task": 3}, "a record lacks one of task"),
         ({"value": None}, "is None, which is not a number"),
     ],
@@ -77,3 +79,9 @@ def test_a_guess_is_given_only_if_it_is_close():
     assert many.startswith("; did you mean 'a7'? (known: a7, ")
     assert many.endswith(", 4 more)")
     assert many.count(",") == 10
+    # Without a guess, by name: plain ones, then those with keys, ingredients or a setting.
+    mixed = ["b[x=1]", "a+b", "c@paper", "b", *(f"d{i}" for i in range(9))]
+    assert (
+        did_you_mean("xyz", mixed) == f" (known: b, {', '.join(f'd{i}' for i in range(9))}, 3 more)"
+    )
+    assert did_you_mean("xyz", mixed[:4]) == " (known: b, a+b, b[x=1], c@paper)"

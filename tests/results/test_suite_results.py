@@ -72,6 +72,11 @@ DAMAGED = "not a scores file"
         (lambda p, r: p["run"].update(id="run001"), "holds those of run001"),
         (lambda p, r: p["run"].update(seed=77), "its seed is 77, which is 1 in the plan"),
         (lambda p, r: p["run"].update(method="sscl"), "it says that its method is 'sscl'"),
+        (lambda p, r: p["run"].update(corpus="nli"), "says that its corpus is 'nli'"),
+        (lambda p, r: p["run"].update(recipe_changes={"epochs": 9}), "its recipe_changes is"),
+        (lambda p, r: r[7].update(value=76.25), r"Avg .* is 76.25, but its tasks average 70.0"),
+        (lambda p, r: r.pop(0), "it has Avg test spearman all without its tasks"),
+        (lambda p, r: r[7].update(aggregation="mean"), "it has Avg test spearman mean without"),
         (lambda p, r: r.append(r[0]), "STS12 test spearman all is in it twice"),
         (lambda p, r: r[0].update(value=101), "outside -100 to 100"),
         (lambda p, r: r[0].update(value="many"), DAMAGED),
@@ -87,6 +92,44 @@ def test_damaged_scores_are_reported(tmp_path, change, message):
     with pytest.raises(UserError, match=message) as caught:
         read_suite(tmp_path)
     assert str(path) in str(caught.value)
+
+
+def test_scores_of_another_identity_are_reported(tmp_path):
+    """A file without one, of an earlier version, is read."""
+    path = finished(tmp_path) / "scores" / "run000.json"
+    plan, content = read_json(tmp_path / "plan.json"), read_json(path)
+    plan["runs"][0]["identity"] = {"recipe": {"epochs": 1}}
+    write_json(tmp_path / "plan.json", plan)
+    assert read_suite(tmp_path).runs[0].status == "finished"
+    for epochs, told in ((1, None), (9, r"its identity \(method, recipe, corpus, data\) is not")):
+        content["provenance"]["run"]["identity"] = {"recipe": {"epochs": epochs}}
+        write_json(path, content)
+        if told:
+            with pytest.raises(UserError, match=told):
+                read_suite(tmp_path)
+        else:
+            assert read_suite(tmp_path).runs[0].status == "finished"
+
+
+@pytest.mark.parametrize("kind", ["scores", "analyses"])
+def test_a_folder_is_not_a_missing_file(tmp_path, kind):
+    path = finished(tmp_path) / kind / "run000.json"
+    path.unlink()
+    assert read_suite(tmp_path).runs[0].plan["id"] == "run000"
+    path.mkdir()
+    with pytest.raises(UserError, match=r"is not a readable JSON file .Is a directory.") as caught:
+        read_suite(tmp_path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_seed_counts_once(tmp_path):
+    run = {"method": "simcse", "seed": 1, "scores": ROWS}
+    others = [{"corpus": "nli"}, {"recipe_changes": {"epochs": 2}}, {"seed": 2}]
+    assert len(read_suite(write_suite(tmp_path, [run, *(run | more for more in others)])).runs) == 4
+    with pytest.raises(
+        UserError, match="'run000' and 'run001' are one experiment with one seed, 1"
+    ):
+        read_suite(write_suite(tmp_path, [run, run]))
 
 
 @pytest.mark.parametrize("part", ["provenance", "records"])

@@ -98,6 +98,16 @@ def test_flop_of_bert_base_on_a_million_sentences_by_hand() -> None:
     assert seconds == pytest.approx(197, abs=1)
 
 
+def test_padding_that_is_averaged_is_computed() -> None:
+    run, masked = (run_of(pooler=f"avg_first_last{end}") for end in ("_64", ""))
+    trained, selected = training_flop(run)
+    assert (trained / 64, selected / 64) == pytest.approx(
+        (training_flop(masked)[0] / 24, training_flop(masked)[1] / 16)
+    )
+    mode = classifier.MODES["test"]
+    assert scoring_work(run, ["STS13"], mode)[0] == 4 * scoring_work(masked, ["STS13"], mode)[0]
+
+
 @pytest.mark.parametrize(
     ("name", "published"),
     [

@@ -137,7 +137,11 @@ def test_untrained_encoders_have_no_seed_and_word_overlap_no_backbone() -> None:
 
 @pytest.mark.parametrize(
     ("pooler", "scored"),
-    [("cls_mlp", "cls_before_pooler"), ("avg", "avg"), ("avg_top2", "avg_top2")],
+    [
+        *((name, "cls_before_pooler") for name in ("cls_mlp", "cls_pooler", "cls_pooler_mlp")),
+        ("avg", "avg"),
+        ("avg_top2", "avg_top2"),
+    ],
 )
 def test_the_training_head_is_dropped_for_scoring(pooler: str, scored: str) -> None:
     assert run(f"simcse[pooler={pooler}]").evaluation_pooler == scored
@@ -157,6 +161,7 @@ OTHER_RECIPE: dict[str, Any] = {
     "optimiser": "rmsprop",
     "epsilon": 1e-7,
     "bias_correction": "false",
+    "early_epsilon": "true",
     "schedule": "constant",
     "batch_size": 65,
     "learning_rate": 4e-5,
@@ -474,9 +479,9 @@ def test_a_run_resolves_from_its_own_arguments(
         ("simcse[dimension=0]", "'dimension' should be at least 1, not 0"),
         (
             "simcse[dimension=128,pooler=avg]",
-            "the training head of pooler 'cls_mlp'; 'avg' has none",
+            "the training head of pooler 'cls_mlp', not 'avg'",
         ),
-        ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp'; 'avg' has none"),
+        ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp', not 'avg'"),
         (
             "promptbert[dimension=128]",
             "'promptbert' builds its own encoder, which 'dimension' does not affect",
@@ -515,6 +520,10 @@ def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
         ({"threads": 1025}, "'threads' should be at most 1024, not 1025"),
         ({"batch_size": True}, "'batch_size' should be a whole number"),
         ({"max_length": 2}, "'max_length' should be at least 3"),
+        (
+            {"max_length": 65, "pooler": "avg_first_last_64"},
+            "'max_length' should be at most 64 for pooler 'avg_first_last_64', not 65",
+        ),
         ({"patience": 0}, "'patience' should be at least 1"),
         ({"sentences": 0}, "'sentences' should be at least 1"),
         ({"learning_rate": -1e-5}, "'learning_rate' should be at least 0, not -1e-05"),

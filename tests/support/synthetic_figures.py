@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.datasets.tasks import STS_TASKS
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.figures.described import PaperFigure, load_figures
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import read_json, write_json
@@ -100,8 +100,11 @@ def _layer(text: str) -> int:
     return int(text.partition("layer=")[2].partition("]")[0])
 
 
-# An average of another kind, which no figure of scores shows.
-OTHER = {"task": "Avg", "split": "test", "metric": "accuracy", "aggregation": "all", "value": 9.0}
+# An average of another kind, which no figure of scores shows, and its tasks.
+OTHER = [
+    {"task": task, "split": "test", "metric": "accuracy", "aggregation": "all", "value": 9.0}
+    for task in (*TRANSFER_TASKS, "Avg")
+]
 
 
 def write_everything(
@@ -129,7 +132,7 @@ def write_everything(
                 places = enumerate(STS_TASKS)
                 scores = {task: base + 2 * place + draw.gauss(0, 0.5) for place, task in places}
                 entry = {"method": method, "setting": setting, "seed": seed, "scores": scores}
-                entry |= {"records": [OTHER], "backbone": (stand_ins or {}).get(backbone, backbone)}
+                entry |= {"records": OTHER, "backbone": (stand_ins or {}).get(backbone, backbone)}
                 entries.append(entry)
     write_suite(folder, entries, stand_ins=stand_ins, **more)
     for number, entry in enumerate(entries):

@@ -74,7 +74,9 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(
     tokenizer = context.tokenizer
     tokens = tokenizer(["a man sleeps", "the old dog sees two birds"])["input_ids"]
     views = context.embed([tokens, tokens])
-    batch = Batch.of(tokens, tokenizer.pad_token_id)
+    positions = 64 if pooler == "avg_first_last_64" else None
+    batch = Batch.of(tokens, tokenizer.pad_token_id, positions=positions)
+    assert batch.ids.shape[1] == (positions or max(map(len, tokens)))
     states = context.backbone(
         input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True
     ).hidden_states
@@ -91,11 +93,46 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(
                 "avg": state[words].mean(0),
                 "avg_top2": (state + below)[words].mean(0) / 2,
                 "avg_first_last": (state + states[1][i])[words].mean(0) / 2,
+                "avg_first_last_64": (state + states[1][i]).mean(0) / 2,
                 "avg_embedding_last": (state + states[0][i])[words].mean(0) / 2,
             }[pooler]
             for view in views.at_layer(layer):
                 torch.testing.assert_close(view[i], expected, **CLOSE)
     assert all(torch.equal(a, b) for a, b in zip(views.at_layer(4), views.vectors, strict=True))
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("pooler", ["cls_pooler", "cls_pooler_mlp"])
+def test_a_head_with_the_checkpoints_own_pooler(
+    context_of: Context, tiny_bert: Path, tmp_path: Path, pooler: str, stored: bool
+) -> None:
+    """The stored pooler comes first; one that is not stored has weights N(0, 0.02) and bias 0.
+
+    Source: docs/methods.md#vectors.
+    """
+    from transformers import AutoTokenizer, BertModel
+
+    torch.manual_seed(5)
+    model = BertModel.from_pretrained(tiny_bert, add_pooling_layer=True)
+    torch.nn.init.normal_(model.pooler.dense.bias)
+    model.save_pretrained(tmp_path / "stored")
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "stored")
+    plain = context_of(pooler="cls_mlp")
+    context = context_of(tmp_path / "stored" if stored else tiny_bert, pooler=pooler)
+    own, *new = [layer for layer in context.training_head if isinstance(layer, torch.nn.Linear)]
+    assert torch.equal(own.weight, model.pooler.dense.weight) == stored
+    assert torch.equal(own.bias, model.pooler.dense.bias) == stored
+    if not stored:
+        assert own.weight.std().item() == pytest.approx(0.02, rel=0.1)
+        assert not own.bias.any()
+        assert not torch.equal(own.weight, plain.training_head[0].weight)  # type: ignore[index]
+    assert len(new) == (pooler == "cls_pooler_mlp")
+    assert all(torch.equal(one.weight, plain.training_head[0].weight) for one in new)  # type: ignore[index]
+    tokens = context.tokenize(["a man sleeps"])
+    expected = context.backbone(torch.tensor(tokens)).last_hidden_state[:, 0]
+    for layer in (own, *new):
+        expected = torch.tanh(F.linear(expected, layer.weight, layer.bias))
+    torch.testing.assert_close(context.embed([tokens]).vectors[0], expected, **CLOSE)
 
 
 def test_loss_is_computed_in_float32_under_bfloat16(context_of: Context) -> None:

@@ -61,9 +61,10 @@ def whole_model(folder: Path) -> tuple[Any, Any]:
 def pooled_by_hand(folder: Path, layers: int, text: str, pooler: str) -> torch.Tensor:
     """One sentence's vector of the first layers, from the whole model as transformers has it."""
     whole, tokenizer = whole_model(folder)
+    fixed = {"padding": "max_length", "max_length": 64} if pooler.endswith("64") else {}
     with torch.no_grad():
         states = whole(
-            **tokenizer(text, return_tensors="pt"), output_hidden_states=True
+            **tokenizer(text, return_tensors="pt", **fixed), output_hidden_states=True
         ).hidden_states
     last, below, first, embedded = (states[i][0] for i in (layers, layers - 1, 1, 0))
     return {
@@ -71,6 +72,7 @@ def pooled_by_hand(folder: Path, layers: int, text: str, pooler: str) -> torch.T
         "avg": last.mean(0),
         "avg_top2": (last + below).mean(0) / 2,
         "avg_first_last": (last + first).mean(0) / 2,
+        "avg_first_last_64": (last + first).mean(0) / 2,
         "avg_embedding_last": (last + embedded).mean(0) / 2,
     }[pooler]
 
@@ -213,7 +215,9 @@ def test_selection_scores_what_is_scored(train_tiny: Train, tiny_data: Path) -> 
 
 def test_a_start_of_other_layers_is_refused(train_tiny: Train, tiny_bert: Path) -> None:
     with pytest.raises(UserError, match="has other layers than the backbone; name another start"):
-        train_tiny(f"dclr[start={tiny_bert}]", layers=2, fresh=True)
+        train_tiny(f"dclr[start={tiny_bert},pooler=cls_mlp]", layers=2, fresh=True)
+    with pytest.raises(UserError, match="stores no pooler"):  # which the training head would be
+        train_tiny(f"dclr[start={tiny_bert}]", fresh=True)
 
 
 # Dimensions
@@ -281,7 +285,7 @@ def test_the_dimension_of_the_width_trains_as_without_and_is_scored_with_the_hea
         "is-cse[buffer=20,neighbours=3]",
         "is-cse[buffer=20,clusters=3,group=both,neighbours=3]",
         "esimcse[queue=20]",
-        "dclr",
+        "dclr@paper",
         "simcse+cards[neighbours=3,switch=0]",
     ],
 )

@@ -16,6 +16,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from torch import Tensor
 
 import bench.training.loop
 from bench.datasets import sts
@@ -263,6 +264,48 @@ def test_adam_without_bias_correction_by_hand(decay: float) -> None:
         mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
         value = value - 0.1 / (index + 1) * (mean / (square.sqrt() + 1e-3) + decay * value)
         torch.testing.assert_close(weight.detach(), value, rtol=1e-9, atol=0)
+
+
+def adam(steps: int, scale: float = 1.0, **fields: Any) -> tuple[Tensor, Tensor]:
+    """Gradients of a few steps, times `scale` and clipped, and the weight after them."""
+    recipe = Recipe(learning_rate=0.1, **fields)
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimiser, clipped = make_optimiser([weight], recipe), []
+    for index in range(steps):
+        set_learning_rate(optimiser, index, 0.1 / (index + 1), recipe)
+        weight.grad = scale * torch.tensor([0.3 * index - 0.5, 8.0 * index + 1e-3]).double()
+        torch.nn.utils.clip_grad_norm_([weight], recipe.clip)
+        clipped.append(weight.grad.clone())
+        optimiser.step()
+    return torch.stack(clipped), weight.detach()
+
+
+def test_adam_with_an_early_epsilon_by_hand() -> None:
+    """m / (sqrt(v) + eps) times sqrt(1 - b2^t) / (1 - b1^t), and torch's decay.
+
+    Source: docs/methods.md#dclr.
+    """
+    gradients, found = adam(5, early_epsilon=True, epsilon=1e-2, weight_decay=0.01)
+    value, mean, square = torch.tensor([1.0, -2.0]).double(), torch.zeros(2), torch.zeros(2)
+    for index, gradient in enumerate(gradients):
+        rate, t = 0.1 / (index + 1), index + 1
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        size = rate * math.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        value = value * (1 - 0.01 * rate) - size * mean / (square.sqrt() + 1e-2)
+    torch.testing.assert_close(found, value, rtol=1e-9, atol=0)
+    late = adam(5, epsilon=1e-2, weight_decay=0.01)[1]
+    assert not torch.allclose(found, late, rtol=1e-3)
+
+
+def test_a_quarter_of_the_gradients_is_four_times_epsilon_and_clipping() -> None:
+    """docs/methods.md#dclr: the average of four processes."""
+    gradients, quarter = adam(5, 0.25, epsilon=1e-2, clip=1.0, early_epsilon=True)
+    whole, found = adam(5, epsilon=4e-2, clip=4.0, early_epsilon=True)
+    # torch adds 1e-6 to the norm when it clips.
+    torch.testing.assert_close(whole, 4 * gradients, rtol=1e-5, atol=0)
+    assert whole.norm(dim=1).max().item() == pytest.approx(4, rel=1e-5)  # some are clipped
+    torch.testing.assert_close(found, quarter, rtol=1e-5, atol=0)
+    assert not torch.allclose(adam(5, epsilon=1e-2, early_epsilon=True)[1], found, rtol=1e-3)
 
 
 def test_rmsprop_by_hand() -> None:
