@@ -6,8 +6,9 @@ docs/statistics.md states what adding seeds until a verdict is decided costs in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count, islice
 from math import inf
 from pathlib import Path
@@ -17,11 +18,12 @@ import pandas as pd
 
 from bench.comparison.reproduction import cells, key_of, select
 from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
+from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.registry.backbones import backbone
-from bench.results.suite_results import SuiteResults, read_suite
+from bench.results.suite_results import Key, RunResults, SuiteResults, read_suite
 from bench.runs import config as configurations
 from bench.runs.config import Planned, mode_of
-from bench.runs.cost import Measured, predict
+from bench.runs.cost import NOT_COUNTED, Measured, predict
 from bench.utils.errors import UserError
 
 
@@ -34,21 +36,32 @@ class Experiment(NamedTuple):
 
 SeededRun = tuple[Experiment, int]
 
+TRAIN = "train"
+MANY = 50  # a step of more seeds has a warning
+
+
+class Job(NamedTuple):
+    """A part of a run: its training (`TRAIN`), or its scoring on a planned task or group."""
+
+    experiment: Experiment
+    seed: int
+    work: str
+
 
 @dataclass(frozen=True)
 class Step:
-    """Runs that are added together, the open verdicts that get their seeds, and their hours."""
+    """Jobs that are added together, the open verdicts that get their seeds, and their hours."""
 
-    runs: frozenset[SeededRun]
+    jobs: frozenset[Job]
     verdicts: int
     hours: float
 
     @property
-    def seeds(self) -> dict[Experiment, list[int]]:
-        """The seeds of each experiment, in order."""
-        found: dict[Experiment, list[int]] = {}
-        for experiment, seed in sorted(self.runs):
-            found.setdefault(experiment, []).append(seed)
+    def seeds(self) -> dict[tuple[Experiment, tuple[str, ...]], list[int]]:
+        """The seeds of each experiment that are scored on the same tasks, in order."""
+        found: dict[tuple[Experiment, tuple[str, ...]], list[int]] = {}
+        for (experiment, seed), tasks in sorted(_tasks_by_run(self.jobs).items()):
+            found.setdefault((experiment, tasks), []).append(seed)
         return found
 
 
@@ -62,6 +75,7 @@ class Growth:
         first: how many verdicts of `steps` have no known spread yet: they get their first seeds,
             which need not decide them.
         at_edge: how many of these not even `MOST_SEEDS` seeds decide.
+        left: number of planned runs without scores beside those of the steps.
         config: the suite's configuration with the new seeds.
     """
 
@@ -69,50 +83,74 @@ class Growth:
     open: int
     first: int
     at_edge: int
+    left: int
     config: dict[str, Any]
 
 
 def greedy(
-    questions: Mapping[frozenset[SeededRun], int], hours: Mapping[Experiment, float], budget: float
+    questions: Mapping[frozenset[Job], int], hours: Mapping[Job, float], budget: float
 ) -> list[Step]:
-    """Choose runs, again and again those with the most verdicts per hour that the budget allows.
+    """Choose jobs, again and again those with the most verdicts per hour that the budget allows.
 
     Args:
-        questions: how many open verdicts each set of runs decides.
-        hours: of one run of each experiment.
+        questions: how many open verdicts each set of jobs decides.
+        hours: of each job.
         budget: in hours.
     """
     steps: list[Step] = []
     remaining = Counter(dict(questions))
     while True:
-        offers = [_offer(runs, remaining, hours) for runs in remaining]
+        offers = [_offer(jobs, remaining, hours) for jobs in remaining]
         offers = [step for step in offers if step.hours <= budget]
         if not offers:
             return steps
         best = max(offers, key=lambda step: step.verdicts / step.hours if step.hours else inf)
         steps.append(best)
         budget -= best.hours
-        left: Counter[frozenset[SeededRun]] = Counter()
-        for runs, number in remaining.items():
-            if rest := runs - best.runs:
+        left: Counter[frozenset[Job]] = Counter()
+        for jobs, number in remaining.items():
+            if rest := jobs - best.jobs:
                 left[rest] += number
         remaining = left
 
 
 def _offer(
-    runs: frozenset[SeededRun],
-    questions: Mapping[frozenset[SeededRun], int],
-    hours: Mapping[Experiment, float],
+    jobs: frozenset[Job], questions: Mapping[frozenset[Job], int], hours: Mapping[Job, float]
 ) -> Step:
-    decided = sum(number for other, number in questions.items() if other <= runs)
-    return Step(runs, decided, sum(hours[experiment] for experiment, _ in runs))
+    decided = sum(number for other, number in questions.items() if other <= jobs)
+    return Step(jobs, decided, sum(hours[job] for job in jobs))
+
+
+def _tasks_by_run(jobs: Iterable[Job]) -> dict[SeededRun, tuple[str, ...]]:
+    """The tasks on which jobs score each run."""
+    found: dict[SeededRun, tuple[str, ...]] = {}
+    for experiment, seed, work in sorted(jobs):
+        found[experiment, seed] = found.get((experiment, seed), ()) + (work,) * (work != TRAIN)
+    return found
 
 
 def open_questions(suite: SuiteResults) -> pd.DataFrame:
     """The open verdicts of a suite, as rows of `cells`; each printed number once."""
-    found = cells(suite).query("verdict == 'inconclusive'")
+    return _once(cells(suite).query("verdict == 'inconclusive'"))
+
+
+def _once(found: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `cells` without those that ask the same question again."""
     number = ["printed", "run", "minus", "measured_on", "task", "ours_split", "metric"]
     return found.drop_duplicates([*number, "aggregation"])
+
+
+def _why_none(suite: SuiteResults) -> str:
+    """Why no verdict is open."""
+    scored = _once(cells(suite).query("verdict != 'not run'"))
+    if scored.empty or set(scored["verdict"]) != {"not comparable"}:
+        return f"no verdict of suite '{suite.name}' is open, so no seed would decide one"
+    reasons = scored["reason"].value_counts().index
+    mostly = "mostly: " if len(reasons) > 1 else ""
+    return (
+        f"none of the {len(scored)} numbers that suite '{suite.name}' measures is comparable with "
+        f"print ({mostly}{reasons[0]}), so no seed would decide a verdict"
+    )
 
 
 def runs_to_decide(suite: SuiteResults, cell: Any) -> frozenset[SeededRun]:
@@ -174,19 +212,42 @@ def _plan(config: Mapping[str, Any], suite: SuiteResults) -> dict[Experiment, Pl
     return found
 
 
+def _tasks_for(key: Key, planned: Sequence[str]) -> Sequence[str]:
+    """The planned task or group that gives a score; all of them if it takes several, or none."""
+    single = [task for task in planned if key in scored_cells(expand_tasks([task]))]
+    return single[:1] or planned
+
+
+def _experiment(run: RunResults) -> Experiment:
+    return Experiment(f"{run.plan['method']}@{run.plan['setting']}", run.plan["backbone"])
+
+
+def jobs_to_decide(
+    suite: SuiteResults, plan: Mapping[Experiment, Planned], cell: Any
+) -> frozenset[Job]:
+    """The jobs of `runs_to_decide`. A run that was never scored does all that was planned for it,
+    others only what the verdict needs."""
+    known = {(_experiment(run), run.plan["seed"]): run for run in suite.runs}
+    jobs: set[Job] = set()
+    for experiment, seed in runs_to_decide(suite, cell):
+        works = {*_tasks_for(key_of(cell), plan[experiment].tasks)}
+        run = known.get((experiment, seed))
+        if not run or run.status == "missing":
+            works |= {TRAIN, *(run.plan.get("tasks", ()) if run else ())}
+        jobs |= {Job(experiment, seed, work) for work in works}
+    return frozenset(jobs)
+
+
 def with_seeds(
     config: Mapping[str, Any], plan: Mapping[Experiment, Planned], steps: Iterable[Step]
 ) -> dict[str, Any]:
-    """A copy of a configuration that also plans the runs of `steps`, and says that it was grown."""
-    seeds: dict[Experiment, set[int]] = {}
-    for experiment, seed in (run for step in steps for run in step.runs):
-        seeds.setdefault(experiment, set()).add(seed)
+    """A copy of a configuration that also plans the jobs of `steps`, and says that it was grown."""
+    chosen = frozenset(job for step in steps for job in step.jobs)
     names = {backbone(name).name: name for name in config["backbones"]}
     entries = []
-    for experiment, numbers in sorted(seeds.items()):
+    for (experiment, tasks), seeds in Step(chosen, 0, 0.0).seeds.items():
         entry: dict[str, Any] = {"method": experiment.method}
-        entry |= {"backbones": [names[experiment.backbone]], "seeds": sorted(numbers)}
-        entry["tasks"] = list(plan[experiment].tasks)
+        entry |= {"backbones": [names[experiment.backbone]], "seeds": seeds, "tasks": list(tasks)}
         if plan[experiment].analyses:
             entry["analyses"] = list(plan[experiment].analyses)
         entries.append(entry)
@@ -210,33 +271,44 @@ def grow(suite_dir: Path, config: Mapping[str, Any], hours: float, device: str) 
     plan = _plan(config, suite)
     found = open_questions(suite)
     if found.empty:
-        raise UserError(f"no verdict of suite '{suite.name}' is open, so no seed would decide one")
+        raise UserError(_why_none(suite))
     within_reach = found[found["seeds"].notna()]
     wanted = [
-        (runs_to_decide(suite, cell), cell.spread_known) for cell in within_reach.itertuples()
+        (jobs_to_decide(suite, plan, cell), cell.spread_known) for cell in within_reach.itertuples()
     ]
-    questions = Counter(runs for runs, _ in wanted)
+    questions = Counter(jobs for jobs, _ in wanted)
     if not questions:
         raise UserError(
             f"more than {MOST_SEEDS:,} seeds would be needed for each of the {len(found)} open "
             f"verdicts of suite '{suite.name}': our means are at the edges of their tolerances"
         )
     measured, mode = Measured.read(suite_dir.parent, device), mode_of(config)
-    price = {
-        experiment: sum(x.seconds for x in predict([plan[experiment]], mode, device, measured))
-        / 3600
-        for experiment in {experiment for runs in questions for experiment, _ in runs}
-    }
+
+    @cache
+    def hours_of(experiment: Experiment, work: str) -> float:
+        stage, tasks = (TRAIN, ()) if work == TRAIN else ("score", (work,))
+        one = Planned(plan[experiment].run, tasks, ())
+        lines = predict([one], mode, device, measured)
+        return sum(line.seconds for line in lines if line.stage == stage) / 3600
+
+    price = {job: hours_of(job.experiment, job.work) for jobs in questions for job in jobs}
     if not (steps := greedy(questions, price, hours)):
-        cheapest = min(_offer(runs, questions, price).hours for runs in questions)
+        cheapest = min(_offer(jobs, questions, price).hours for jobs in questions)
         raise UserError(
             f"no open verdict can be decided in {hours:g} hours; the cheapest takes "
             f"{cheapest:.2f}, so raise --hours"
         )
     at_edge = len(found) - len(within_reach)
-    added = {run for step in steps for run in step.runs}
-    first = sum(runs <= added for runs, spread_known in wanted if not spread_known)
-    return Growth(steps, len(found), first, at_edge, with_seeds(config, plan, steps))
+    added = frozenset(job for step in steps for job in step.jobs)
+    first = sum(jobs <= added for jobs, spread_known in wanted if not spread_known)
+    chosen = _tasks_by_run(added)
+    left = [
+        run
+        for run in suite.runs
+        if run.status == "missing" and (_experiment(run), run.plan["seed"]) not in chosen
+    ]
+    grown = with_seeds(config, plan, steps)
+    return Growth(steps, len(found), first, at_edge, len(left), grown)
 
 
 def report(growth: Growth) -> str:
@@ -245,19 +317,21 @@ def report(growth: Growth) -> str:
         {
             "Verdicts": step.verdicts,
             "Hours": f"{step.hours:.2f}",
-            "New runs": " and ".join(
-                f"{method} on {name}, {_spans(seeds)}"
-                for (method, name), seeds in step.seeds.items()
-            ),
+            "Runs to score": " and ".join(
+                f"{experiment.method} on {experiment.backbone}, {_spans(seeds)}: {', '.join(tasks)}"
+                for (experiment, tasks), seeds in step.seeds.items()
+            )
+            + _warning(step),
         }
         for step in growth.steps
     ]
     table = pd.DataFrame(rows)
-    table["New runs"] = table["New runs"].str.ljust(table["New runs"].str.len().max())
+    texts = table["Runs to score"].str
+    table["Runs to score"] = texts.ljust(texts.len().max())
     lines = table.to_string(index=False, justify="left").splitlines()
     decided = sum(step.verdicts for step in growth.steps) - growth.first
     hours = sum(step.hours for step in growth.steps)
-    runs = sum(len(step.runs) for step in growth.steps)
+    runs = len(_tasks_by_run(job for step in growth.steps for job in step.jobs))
     text = (
         f"{runs} runs in {hours:.2f} predicted hours decide {decided} of {growth.open} open "
         "verdicts if means and spreads stay as they are."
@@ -269,7 +343,18 @@ def report(growth: Growth) -> str:
         )
     if growth.at_edge:
         text += f"\n{growth.at_edge} would need more than {MOST_SEEDS:,} seeds."
-    return "\n".join([*map(str.rstrip, lines), "", text])
+    if growth.left:
+        text += (
+            f"\nThe configuration also has {growth.left} other planned runs without scores; their "
+            "hours are not counted."
+        )
+    return "\n".join([*map(str.rstrip, lines), "", f"{text}\n{NOT_COUNTED}"])
+
+
+def _warning(step: Step) -> str:
+    """A warning if a step has many seeds."""
+    seeds = max(map(len, step.seeds.values()))
+    return f" ({seeds} seeds: a mean is near the edge of its tolerance)" if seeds > MANY else ""
 
 
 def _spans(seeds: list[int]) -> str:

@@ -130,7 +130,8 @@ def _order(group: pd.DataFrame) -> dict[str, Any]:
     if seeds.empty:
         remark = "no row has seeds"
     elif (seeds < FEWEST_SEEDS).any():
-        remark = f"{(seeds < FEWEST_SEEDS).sum()} rows have fewer than {FEWEST_SEEDS} seeds"
+        few = (seeds < FEWEST_SEEDS).sum()
+        remark = f"{few} {'row has' if few == 1 else 'rows have'} fewer than {FEWEST_SEEDS} seeds"
     else:
         remark = ""
         low, high = tau_interval(group["printed"].to_list(), group["ours"].to_list())

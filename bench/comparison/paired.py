@@ -121,11 +121,12 @@ class PairedDifferences:
 
     def part_of(self, gain: float) -> tuple[float, float, float]:
         """The mean difference divided by a printed gain in points, and the ends of its 95 %
-        interval; NaN if the gain is 0, the ends also if not tested.
+        interval; NaN if the gain is 0 or there are fewer than 3 pairs. The part of two untrained
+        methods has no interval.
 
         The printed gain is taken as it is, without a spread of its own.
         """
-        if not gain:
+        if not gain or not (self.tested or self.kind == "deterministic"):
             return nan, nan, nan
         ends = (self.mean - self.half_width) / gain, (self.mean + self.half_width) / gain
         return self.mean / gain, min(ends), max(ends)

@@ -262,10 +262,13 @@ def _row(
 def _judged(verdict: Verdict, judged: VerdictInput | None) -> dict[str, Any]:
     """The columns of `cells` that say how a number was judged."""
     prediction = judged.prediction if judged else None
+    level = 2 * LEVEL if verdict.within else LEVEL
     return {
+        "tolerance": judged.tolerance if judged else nan,
         "half_width": prediction.half_width() if prediction else nan,
-        "mean_half_width": judged.mean_half_width(LEVEL) if judged and prediction else nan,
+        "mean_half_width": judged.mean_half_width(level) if judged and prediction else nan,
         "verdict": verdict.kind,
+        "mark": verdict.mark,
         "reason": verdict.reason,
         "seeds": verdict.seeds,
         "spread_known": bool(judged and judged.spread_known),
@@ -293,15 +296,14 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         * `rank`: of print among `ours`, 1 if none is higher; `best_of_five`: expected best of five
           of `ours`; `cv`: CV* of print and `ours` in percent
           (`statistics.coefficient_of_variation`);
-        * `other_setting`, `other`, `other_n`, `other_mean`, `other_sd`: the same for the method's
-          other setting, if it has scores;
-        * `half_width`: of the 95 % prediction interval, and `mean_half_width`, of the 95 % interval
-          of the mean, for numbers that are tested;
-        * `verdict`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in `Verdict`;
-          `spread_known`, whether `seeds` is estimated from a spread;
-        * `other_verdict`, `other_reason`: of the other setting, or empty;
-        * `checkpoint`: the run of the published checkpoint that print quotes, or empty;
-          `checkpoint_mean`, its score; `checkpoint_verdict` and `checkpoint_reason`.
+        * `other_setting`, `other`, `other_n`, `other_mean`, `other_sd`, `other_verdict`,
+          `other_mark`, `other_reason`: the same for the method's other setting, or empty;
+        * `tolerance`, if judged; if tested, `half_width` of the 95 % prediction interval, and
+          `mean_half_width` of the mean's interval: 90 % if within the tolerance, else 95 %;
+        * `verdict` (its kind), `mark`, `reason`, `seeds`, `within`, `p`, `p_adjusted`: as in
+          `Verdict`; `spread_known`, whether `seeds` is estimated from a spread;
+        * `checkpoint`: the run of the published checkpoint that print quotes, or empty; its
+          `checkpoint_mean`, `checkpoint_verdict`, `checkpoint_mark` and `checkpoint_reason`.
     """
     printed = mapped()
     rows: list[dict[str, Any]] = []
@@ -314,21 +316,17 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         rows.append(_row(number, ours, other, checkpoint))
         # The further lines look at the same numbers again, so they have families of their own.
         lines = {"": ours, "other": other if other.values else None, "checkpoint": checkpoint}
-        asked.append(
-            {
-                line: questions.ask(f"{number['source']} {line}", number, side)
-                for line, side in lines.items()
-                if side
-            }
-        )
+        sides = ((line, side) for line, side in lines.items() if side)
+        source = number["source"]
+        asked.append({line: questions.ask(f"{source} {line}", number, one) for line, one in sides})
 
     questions.answer()
     for row, names in zip(rows, asked, strict=True):
         row |= _judged(questions.verdicts[names[""]], questions.inputs.get(names[""]))
         for line in ("other", "checkpoint"):
             further = questions.verdicts[names[line]] if line in names else None
-            row[f"{line}_verdict"] = further.kind if further else ""
-            row[f"{line}_reason"] = further.reason if further else ""
+            for name, field in (("verdict", "kind"), ("mark", "mark"), ("reason", "reason")):
+                row[f"{line}_{name}"] = getattr(further, field, "")
     frame = pd.DataFrame(rows).astype({"p": float, "p_adjusted": float, "within": object})
     return frame.astype({"seeds": "Int64", "rank": "Int64"})
 

@@ -51,12 +51,14 @@ VERDICT_SYMBOLS: dict[Kind, str] = {
 VERDICT_MEANINGS: dict[Kind, str] = {
     "reproduced": "our mean is within the tolerance of the printed number",
     "consistent": "our mean is outside the tolerance, but a single run of ours could have "
-    "scored the printed number",
+    "scored the printed number (≈ 1/12: one in 12 reaches it)",
     "lower": "our mean is below the tolerance, and no single run of ours explains the printed "
     "number",
     "higher": "our mean is above the tolerance, and no single run of ours explains the printed "
     "number",
-    "inconclusive": "too few seeds to say whether our mean is within the tolerance",
+    "inconclusive": "too few seeds to say whether our mean is within the tolerance (? 8: 8 seeds "
+    f"decide if mean and spread stay as they are, but at least {FEWEST_SEEDS}; more "
+    f"than {MOST_SEEDS:,} where it stands alone)",
     "diverged": "at least one of our trainings diverged",
     "not comparable": "ours was measured on another backbone, corpus, data set or recipe",
     "not run": "the suite has no score for it",
@@ -222,6 +224,7 @@ class Verdict:
         reason: why, as a clause.
         seeds: for `inconclusive`, the number of seeds that decide if mean and spread stay as they
             are.
+        one_in: for `consistent`, the number of runs of ours of which one reaches print.
         within: whether our mean is within the tolerance; None while that is undecided, and where
             nothing is tested.
         p, p_adjusted: probability that one run of ours differs from our mean as much as print
@@ -234,6 +237,13 @@ class Verdict:
     within: bool | None = None
     p: float | None = None
     p_adjusted: float | None = None
+    one_in: int | None = None
+
+    @property
+    def mark(self) -> str:
+        """The symbol with the number that belongs to it: `? 8`, 8 seeds; `≈ 1/12`, one in 12."""
+        number = f"1/{self.one_in}" if self.one_in else str(self.seeds or "")
+        return f"{VERDICT_SYMBOLS[self.kind]} {number}".strip()
 
 
 def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
@@ -269,9 +279,9 @@ def _judge(cell: VerdictInput, p: float | None, p_adjusted: float | None) -> Ver
         reason = f"{interval}; adjusted p = {p_adjusted:.2g}"
         return Verdict(direction, reason, None, False, p, p_adjusted)
     much = "much" if direction == "lower" else "little"
-    sides = 1 if cell.above else 2
-    reason = f"{interval}; one run of ours in {round(sides / p)} scores as {much} as print"
-    return Verdict("consistent", reason, None, False, p, p_adjusted)
+    one_in = round((1 if cell.above else 2) / p)
+    reason = f"{interval}; one run of ours in {one_in} scores as {much} as print"
+    return Verdict("consistent", reason, None, False, p, p_adjusted, one_in)
 
 
 def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:

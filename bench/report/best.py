@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from bench.comparison.statistics import FEWEST_SEEDS
 from bench.reported import SCORES
 
 
@@ -12,7 +13,8 @@ def with_best(table: pd.DataFrame, lines: pd.Series | None = None) -> pd.DataFra
     number, or our mean, is the highest of its task, among the rows of its backbone.
 
     Values that are equal as shown are all best. Where all are equal, none is. A mean over the seeds
-    that did not diverge is no candidate.
+    that did not diverge is no candidate. A mean of fewer than 3 seeds is never marked: which row is
+    best would be chance.
 
     Args:
         table: rows of `bench.comparison.reproduction.cells`.
@@ -27,4 +29,5 @@ def with_best(table: pd.DataFrame, lines: pd.Series | None = None) -> pd.DataFra
         candidates = values.where(scores).groupby(keys)
         several = candidates.transform("nunique") > 1
         best[name] = several & values.eq(candidates.transform("max"))
-    return table.assign(**best)
+    enough = table["deterministic"] | (table["n"] >= FEWEST_SEEDS)
+    return table.assign(**best | {"best_ours": best["best_ours"] & enough})

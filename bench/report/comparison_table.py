@@ -77,7 +77,7 @@ def _printed(same: pd.DataFrame, *, named: bool) -> dict[str, str]:
     """Claims of the same numbers as texts, by column; `named` with the printed backbone."""
     claim = same.iloc[0]
     remark = "" if claim["comparable"] else " ≠"
-    needed = "" if pd.isna(claim["seeds_claimed"]) else f" ({claim['seeds_claimed']} seeds)"
+    needed = "" if pd.isna(claim["seeds_claimed"]) else f" ({claim['seeds_claimed']} needed)"
     gain = "–" if pd.isna(claim["claimed"]) else f"{claim['claimed']:+.2f}{remark}{needed}"
     source = "; ".join(same["source"] + ", " + same["table"])
     return {
@@ -108,8 +108,9 @@ CAPTION = (
     "after Holm's correction, which decides"
 )
 PRINTED_CAPTION = (
-    "; last the printed numbers, their difference with the number of seeds that would show it, and "
-    "the part of it that comes back, (A - B) / (A - B, print), with its 95 % interval"
+    "; last the printed numbers, their difference, (5 needed) where 5 seeds of ours would show one "
+    "of its size, and the part of it that comes back, (A - B) / (A - B, print), with its 95 % "
+    "interval, from 3 seeds on"
 )
 
 
@@ -144,12 +145,18 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     first, note = frame.to_dict("records")[0], [suite.remark_on(frame["backbone"])]
     ours = f"every {'trained ' * len(trained[:1])}method" if several else f"{_method(first)},"
     if len(frame) > 1:
-        note.append("Intervals are of single differences; verdicts hold after Holm's correction.")
+        note.append(
+            "Intervals are of single differences; verdicts hold after Holm's correction, so a row "
+            "may be undecided although its interval excludes 0."
+        )
     if len(claims) and suite.remark:
         note.append("Printed differences are shown for their size only.")
     title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
     scale = f"difference in points ({suite.boards[first['board']].title})"
-    handles = [key("difference at one seed", seed), key("mean with its 95 % interval", mean)]
+    handles = [
+        key("difference at one seed", seed),
+        key("mean, 95 % interval before Holm's correction", mean),
+    ]
     if claims["claimed"].notna().any():
         handles.append(key("printed difference", claim))
     by_row = dict(list(claims.groupby(IDENTITY)["claimed"]))

@@ -41,8 +41,10 @@ def with_interval(value: float, low: float, high: float) -> str:
     return score_text(value, nan) + interval
 
 
-# A number with its spread, its count of seeds and the symbol of its verdict, or only the symbol.
-_NUMBER = re.compile(r"(?:[-+–]?\d[\de.+-]*(?: ± [\d.]+)?(?: \(n = \d+\))?)? ?[=≈↓↑?×≠–]?")
+# A number with its spread, its count of seeds and the mark of its verdict, or only the mark.
+_NUMBER = re.compile(
+    r"(?:[-+–]?\d[\de.+-]*(?: ± [\d.]+)?(?: \(n = \d+\))?)? ?(?:[=≈↓↑?×≠–](?: (?:1/)?\d+)?)?"
+)
 
 
 def _alignments(frame: pd.DataFrame) -> dict[str, bool]:

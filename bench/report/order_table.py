@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bench.comparison.order import row_averages
-from bench.comparison.verdict import VERDICT_SYMBOLS
+from bench.comparison.verdict import VERDICT_MEANINGS
 from bench.report.formats import score_text, with_interval, write_table
 from bench.reported import paper_name
 from bench.results.suite_results import SuiteResults
@@ -23,7 +23,8 @@ ORDER_CAPTION = (
 AVERAGES_CAPTION = (
     "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
     "print and our seeds, 1 if no seed is higher; expected best of five seeds; CV* of print and "
-    "our seeds in percent"
+    f"our seeds in percent. ? inconclusive: {VERDICT_MEANINGS['inconclusive']}; ≈ consistent: "
+    f"{VERDICT_MEANINGS['consistent']}"
 )
 
 
@@ -102,7 +103,7 @@ def shown_averages(rows: pd.DataFrame) -> pd.DataFrame:
             "Rank": "–" if pd.isna(row["rank"]) else f"{row['rank']} of {row['n'] + 1}",
             "Best of 5": score_text(row["best_of_five"], nan),
             "CV*": score_text(row["cv"], nan),
-            "Verdict": f"{VERDICT_SYMBOLS[row['verdict']]} {row['verdict']}",
+            "Verdict": f"{row['mark']} {row['verdict']}",
         })  # fmt: skip
     return pd.DataFrame(lines)
 

@@ -248,10 +248,9 @@ def _facts(cell: Any) -> Facts:
         facts.append(("Ours - printed", gap))
     if pd.notna(cell.half_width):
         answer = {True: "yes", False: "no"}.get(cell.within, "undecided")
-        interval = f"{cell.mean:.{digits}f} ± {cell.mean_half_width:.{digits}f}"
-        facts.append(
-            ("Mean within the tolerance of print?", f"{answer} (95 % interval {interval})")
-        )
+        interval = f"{90 if cell.within else 95} % interval "
+        interval += f"{cell.mean:.{digits}f} ± {cell.mean_half_width:.{digits}f}"
+        facts.append(("Mean within the tolerance of print?", f"{answer} ({interval})"))
         low, high = cell.mean - cell.half_width, cell.mean + cell.half_width
         answer = "no" if cell.p_adjusted < LEVEL else "yes"
         answer += f" (95 % of runs: {low:.{digits}f} to {high:.{digits}f}; p = {cell.p:.2g}, "
@@ -274,7 +273,7 @@ def _facts(cell: Any) -> Facts:
     if cell.other_n:
         ours = f"{score_text(cell.other_mean, cell.other_sd, digits)}, n = {cell.other_n}"
         if cell.other_verdict:
-            ours += f": {VERDICT_SYMBOLS[cell.other_verdict]} {cell.other_verdict}"
+            ours += f": {cell.other_mark} {cell.other_verdict}"
         facts.append((f"Ours, {cell.other_setting} settings", ours))
     if cell.checkpoint:
         scored = f"{cell.checkpoint_mean:.{digits}f}, " if pd.notna(cell.checkpoint_mean) else ""
@@ -327,6 +326,7 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
                 "best_ours": cell.best_ours,
                 "ours": score_text(cell.mean, cell.sd, digits) if cell.n else "",
                 "verdict": cell.verdict,
+                "mark": cell.mark,
             }
         rows.append(
             {

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.statistics import FEWEST_SEEDS
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report.best import with_best
 from bench.report.formats import Bold, csv, score_text, slug, write_table
@@ -25,7 +26,7 @@ DIRECTIONS = {"uniformity_drop": "rise", "uniformity_gain": "fall"}
 METRICS = {
     "spearman": "Spearman x 100",
     "accuracy": "accuracy",
-    "spearman_delta": "differences of Spearman x 100, ours paired by seed",
+    "spearman_delta": "differences of Spearman x 100",
     "uniformity_drop": "by how much the uniformity loss on STS-B rises",
     "uniformity_gain": "by how much it falls",
     "best_step": "the training step with the best dev score",
@@ -155,7 +156,7 @@ def _checkpoint_line(row: dict[str, Any], last: Any) -> list[dict[str, str]]:
     symbol = VERDICT_SYMBOLS.get(last.checkpoint_verdict, "")
     line = {"Line": "published checkpoint", "Verdict": f"{symbol} {last.checkpoint_verdict}"}
     for task, cell in scored.items():
-        line[task] = f"{cell.checkpoint_mean:.2f} {VERDICT_SYMBOLS[cell.checkpoint_verdict]}"
+        line[task] = f"{cell.checkpoint_mean:.2f} {cell.checkpoint_mark}"
     return [line]
 
 
@@ -167,14 +168,13 @@ def printed_score(cell: Any) -> str:
 def _our_score(cell: Any, note: str = "") -> str:
     """Our score of a printed number with its verdict, bold if it is the best of its column."""
     score = score_text(cell.mean, cell.sd, digits_of(cell))
-    text = f"{score}{note} {VERDICT_SYMBOLS[cell.verdict]}"
+    text = f"{score}{note} {cell.mark}"
     return Bold(text) if cell.best_ours else text
 
 
 def _other_score(cell: Any) -> str:
     score = score_text(cell.other_mean, cell.other_sd, digits_of(cell))
-    symbol = VERDICT_SYMBOLS[cell.other_verdict] if cell.other_verdict else ""
-    return f"{score} {symbol}".strip()
+    return f"{score} {cell.other_mark}".strip()
 
 
 # Sweeps
@@ -253,9 +253,11 @@ def legend(table: pd.DataFrame) -> str:
     kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
     meanings = [f"{VERDICT_SYMBOLS[kind]} {kind}: {VERDICT_MEANINGS[kind]}" for kind in kinds]
     best = marked(table)[["best_printed", "best_ours"]].any(axis=None)
-    bold = " Bold: the best printed and our best value of a column" if best else ""
+    bold = ""
     if best:
-        bold += ", for each line." if is_sweep(table) else ", for each backbone."
+        of = "line" if is_sweep(table) else "backbone"
+        bold = f" Bold: the best printed value of a column for each {of}, and our best, "
+        bold += f"unless it has fewer than {FEWEST_SEEDS} seeds."
     return f"{'; '.join(meanings)}.{bold}"
 
 
@@ -263,7 +265,7 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
     source, name = table.iloc[0][["source", "table"]]
     metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
-    text = f"{SOURCES[source]}, {name}: {metric} as printed and as measured "
+    text = f"{SOURCES[source]}, {name}: {metric}, printed and measured "
     text += "(mean ± standard deviation over n seeds)."
     if (table["split"] != table["ours_split"]).any():
         stated, ours = (" and ".join(table[name].unique()) for name in ("split", "ours_split"))
@@ -276,9 +278,11 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
 
 
 def notes(table: pd.DataFrame) -> list[str]:
-    """What recipes.yaml says about the rows of a printed table: their notes, each once, and where
-    subsets are aggregated otherwise than in the other rows."""
+    """What to know about the rows of a printed table: their notes in recipes.yaml, each once, what
+    our differences are, and where subsets are aggregated otherwise than in the other rows."""
     found = [note for note in table["note"].unique() if note]
+    if "spearman_delta" in set(table["metric"]):
+        found.append("Our differences are between runs with the same seed.")
     for (aggregation, backbone), rows in table.groupby(["aggregation", "backbone"], sort=False):
         if aggregation:
             names = " and ".join(rows["method"].unique())

@@ -47,6 +47,10 @@ DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
 # Seconds of a step of all classifiers that are trained at once. CPU: 118 s for seven transfer tasks
 # (docs/performance.md). GPU, assumed: 19 operations of 5 microseconds, one after the other.
 CPU_CLASSIFIER_STEP, GPU_CLASSIFIER_STEP = 1e-3, 1e-4
+NOT_COUNTED = (
+    "Not counted: analyses, trainings without a transformer, maps fitted on a corpus, neighbours, "
+    "files."
+)
 
 
 @dataclass(frozen=True)
@@ -216,7 +220,6 @@ def report(
     rows += [
         f"\nRuns without a measurement on this device: FLOP at {UTILISATION:.0%} of the peak rate, "
         "which is assumed.",
-        "Not counted: analyses, trainings without a transformer, maps fitted on a corpus, "
-        "neighbours, files.",
+        NOT_COUNTED,
     ]
     return "\n".join(rows)

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from bench.__main__ import main
 from bench.comparison.next_seeds import (
+    TRAIN,
     Experiment,
     Growth,
+    Job,
     Step,
     greedy,
     grow,
@@ -29,7 +31,7 @@ from bench.report.tables import render_tables
 from bench.reported import printed
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
-from bench.runs.cost import Measured, predict
+from bench.runs.cost import NOT_COUNTED, Measured, predict
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.page_project import png
@@ -37,7 +39,8 @@ from tests.support.synthetic_suite import write_suite
 
 BERT = "bert-base-uncased"
 A, B = Experiment("a@paper", BERT), Experiment("b@paper", BERT)
-HOURS = {A: 1.0, B: 3.0}
+HOURS = {Job(one, seed, "sts"): hours for one, hours in ((A, 1.0), (B, 3.0)) for seed in range(5)}
+A1, A2, B1 = Job(A, 1, "sts"), Job(A, 2, "sts"), Job(B, 1, "sts")
 
 
 @pytest.fixture(autouse=True)
@@ -54,48 +57,60 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         # By verdicts an hour: A1 1/1, A1 and A2 (1+3)/2, B1 5/3, A1 and B1 (1+5+2)/4. Then B1 has
         # the 2 of A1 and B1 as well.
-        (5, [({(A, 1), (A, 2)}, 4, 2), ({(B, 1)}, 7, 3)]),
-        (4, [({(A, 1), (A, 2)}, 4, 2)]),
-        (1.5, [({(A, 1)}, 1, 1)]),
+        (5, [({A1, A2}, 4, 2), ({B1}, 7, 3)]),
+        (4, [({A1, A2}, 4, 2)]),
+        (1.5, [({A1}, 1, 1)]),
         (0.5, []),
     ],
 )
 def test_a_case_by_hand(budget: float, chosen: list[Any]) -> None:
     questions = {
-        frozenset({(A, 1)}): 1,
-        frozenset({(A, 1), (A, 2)}): 3,
-        frozenset({(B, 1)}): 5,
-        frozenset({(A, 1), (B, 1)}): 2,
+        frozenset({A1}): 1,
+        frozenset({A1, A2}): 3,
+        frozenset({B1}): 5,
+        frozenset({A1, B1}): 2,
     }
     steps = greedy(questions, HOURS, budget)
-    assert [(set(step.runs), step.verdicts, step.hours) for step in steps] == chosen
+    assert [(set(step.jobs), step.verdicts, step.hours) for step in steps] == chosen
 
 
-some_runs = st.frozensets(st.tuples(st.sampled_from([A, B]), st.integers(1, 4)), min_size=1)
+some_jobs = st.frozensets(st.sampled_from([*HOURS]), min_size=1)
 
 
-@given(st.dictionaries(some_runs, st.integers(1, 5), max_size=6), st.floats(0.5, 12))
+@given(st.dictionaries(some_jobs, st.integers(1, 5), max_size=6), st.floats(0.5, 12))
 def test_steps_keep_to_the_budget_and_count_what_they_decide(
     questions: dict[Any, int], budget: float
 ) -> None:
     steps = greedy(questions, HOURS, budget)
-    runs = {run for step in steps for run in step.runs}
-    assert sum(len(step.runs) for step in steps) == len(runs)  # none twice
-    assert sum(step.hours for step in steps) == sum(HOURS[one] for one, _ in runs)
-    assert sum(HOURS[one] for one, _ in runs) <= budget + 1e-9
-    decided = {known for known in questions if known <= runs}
+    jobs = {job for step in steps for job in step.jobs}
+    assert sum(len(step.jobs) for step in steps) == len(jobs)  # none twice
+    assert sum(step.hours for step in steps) == sum(HOURS[job] for job in jobs)
+    assert sum(HOURS[job] for job in jobs) <= budget + 1e-9
+    decided = {known for known in questions if known <= jobs}
     assert sum(step.verdicts for step in steps) == sum(questions[known] for known in decided)
     for known in questions.keys() - decided:  # nothing that could be added was left out
-        missing = sum(HOURS[one] for one, _ in known - runs)
+        missing = sum(HOURS[job] for job in known - jobs)
         assert missing > budget - sum(step.hours for step in steps) - 1e-9
 
 
 @pytest.mark.parametrize(
-    ("seeds", "text"), [([42], "seed 42"), ([1, 2], "seeds 1 to 2"), ([1, 3, 4], "seeds 1, 3 to 4")]
+    ("seeds", "text"),
+    [
+        ([42], "seed 42: sts"),
+        ([1, 2], "seeds 1 to 2: sts"),
+        ([1, 3, 4], "seeds 1, 3 to 4: sts"),
+        (range(50), "seeds 0 to 49: sts"),
+        (range(51), "seeds 0 to 50: sts (51 seeds: a mean is near the edge of its tolerance)"),
+    ],
 )
 def test_seeds_as_text(seeds: list[int], text: str) -> None:
-    step = Step(frozenset((A, seed) for seed in seeds), 1, 1.0)
-    assert f"a@paper on {BERT}, {text}\n" in report(Growth([step], 1, 0, 0, {}))
+    jobs = frozenset(Job(A, seed, work) for seed in seeds for work in (TRAIN, "sts"))
+    told = report(Growth([Step(jobs, 1, 1.0)], 1, 0, 0, 0, {}))
+    assert f"a@paper on {BERT}, {text}\n" in told
+    assert told.splitlines()[0].split("  ")[0].endswith("Verdicts Hours Runs to score")
+    assert f"\n{len(seeds)} runs in 1.00 " in told
+    assert "other planned runs" not in told
+    assert told.endswith(NOT_COUNTED)
 
 
 # --- From scores to a configuration ---
@@ -119,10 +134,13 @@ def in_print(method: str) -> dict[str, float]:
     return dict(zip(rows["task"], rows["value"], strict=True))
 
 
+ENTRY = ("id", "method", "setting", "backbone", "seed", "corpus", "tasks")
+
+
 def entry_of(one: configurations.Planned) -> dict[str, Any]:
     """A planned run, for `write_suite`."""
     described = one.describe()
-    return {key: described[key] for key in ("id", "method", "setting", "backbone", "seed")}
+    return {key: described[key] for key in ENTRY}
 
 
 def suite_of(
@@ -156,7 +174,7 @@ def test_the_new_seeds_are_those_that_decide(tmp_path: Path) -> None:
     experiment = Experiment("simcse@official", BERT)
     assert sorted(runs) == [(experiment, seed) for seed in range(47, 42 + cell.seeds)]
     growth = growth_of(suite)
-    assert runs <= {run for step in growth.steps for run in step.runs}
+    assert runs <= {(job.experiment, job.seed) for step in growth.steps for job in step.jobs}
 
 
 def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path: Path) -> None:
@@ -186,7 +204,7 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     growth = grow(suite, config, 20, "h200")
     assert growth.first >= len(found)
     said = report(growth).splitlines()
-    assert said[-1].startswith(f"{growth.first} without a known spread get their first 3")
+    assert said[-2].startswith(f"{growth.first} without a known spread get their first 3")
     decided = sum(step.verdicts for step in growth.steps) - growth.first
     assert f" decide {decided} of {growth.open} open verdicts" in "\n".join(said)
 
@@ -214,7 +232,8 @@ def test_hours_are_those_of_the_larger_configuration(tmp_path: Path) -> None:
         {run.id for run in configurations.runs(config)} for config in (CONFIG, growth.config)
     )
     assert before < after
-    assert len(after - before) == sum(len(step.runs) for step in growth.steps)
+    jobs = [job for step in growth.steps for job in step.jobs]
+    assert len(after - before) == len({(job.experiment, job.seed) for job in jobs})
 
 
 def test_from_a_suite_to_its_grown_tables(
@@ -272,6 +291,36 @@ def test_the_seeds_decide_if_mean_and_spread_stay(tmp_path: Path) -> None:
     assert cell.verdict != "inconclusive"
 
 
+def test_new_seeds_get_the_tasks_that_their_questions_need(tmp_path: Path) -> None:
+    """Transfer is planned and open, too, but not comparable without its scores."""
+    config = CONFIG | {"tasks": ["sts", "transfer"], "methods": ["simcse"]}
+    suite = suite_of(tmp_path, simcse=-0.7, config=config)
+    growth = grow(suite, config, 20, "h200")
+    assert [entry["tasks"] for entry in growth.config["methods"][1:]] == [["sts"]]
+    assert {job.work for step in growth.steps for job in step.jobs} == {TRAIN, "sts"}
+    added = [one for one in configurations.planned(growth.config) if one.run.seed > 46]
+    assert {one.tasks for one in added} == {("sts",)}
+    lines = predict(added, "test", "h200", Measured({}, {}, {}))
+    hours = sum(line.seconds for line in lines) / 3600
+    assert sum(step.hours for step in growth.steps) == pytest.approx(hours)
+
+
+def test_planned_runs_without_scores_are_told(tmp_path: Path) -> None:
+    """One seed of SimCSE is planned and never scored; it does all its tasks. IS-CSE was not run."""
+    config = CONFIG | {"methods": ["simcse", {"method": "is-cse", "tasks": ["sts", "transfer"]}]}
+    suite = suite_of(tmp_path, simcse=-0.7, config=CONFIG | {"methods": ["simcse"]})
+    write_json(suite / "plan.json", configurations.plan(config))
+    first = next(one for one in configurations.planned(config) if one.run.seed == 46)
+    (suite / "scores" / f"{first.run.id}.json").unlink()
+    growth = grow(suite, config, 20, "h200")
+    runs = {(job.experiment.method, job.seed) for step in growth.steps for job in step.jobs}
+    assert ("simcse@official", 46) in runs
+    assert {name for name, _ in runs} == {"simcse@official"}
+    assert growth.left == 5
+    told = "The configuration also has 5 other planned runs without scores"
+    assert told in report(growth)
+
+
 # --- Refusals ---
 
 
@@ -303,3 +352,11 @@ def test_refused_suites(tmp_path: Path) -> None:
     none_open = write_suite(tmp_path / "diverged", [entry])
     with pytest.raises(UserError, match="no verdict of suite 'paper' is open"):
         grow(none_open, only, 20, "h200")
+
+
+def test_a_suite_of_which_nothing_is_comparable_says_so(tmp_path: Path) -> None:
+    config = CONFIG | {"corpus": "wiki1m_fallback", "methods": ["simcse"]}
+    suite = suite_of(tmp_path, simcse=-0.7, config=config)
+    message = r"none of the 8 numbers .* is comparable with print \(trained on wiki1m_fallback\)"
+    with pytest.raises(UserError, match=message):
+        grow(suite, config, 20, "h200")

@@ -181,6 +181,9 @@ def test_two_seeds_give_tau_without_an_interval(tmp_path):
     assert (row.tau, row.seeds, row.remark) == (1.0, 2, "2 rows have fewer than 3 seeds")
     assert isnan(row.low)
     assert isnan(row.high)
+    third = {"method": ROWS[1], "seed": 2, "scores": dict.fromkeys(STS_TASKS, 76)}
+    row = order_of(suite_of(tmp_path / "one", (57, 76, 78), count=2, more=[third]), *TABLE)
+    assert row.remark == "1 row has fewer than 3 seeds"
 
 
 def test_the_same_run_counts_once(tmp_path):

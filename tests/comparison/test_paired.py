@@ -120,8 +120,7 @@ def test_part_of_a_printed_gain():
     found = paired(1.0, 2.0, 3.0)  # 2 ± 2.484138
     assert found.part_of(4.0) == pytest.approx((0.5, -0.1210345, 1.1210345))
     assert found.part_of(-4.0) == pytest.approx((-0.5, -1.1210345, 0.1210345))
-    assert all_nan(*found.part_of(0.0), *paired(1.0, 2.0).part_of(1.0)[1:])
-    assert paired(1.0, 2.0).part_of(1.0)[0] == 1.5
+    assert all_nan(*found.part_of(0.0), *paired(1.0, 2.0).part_of(1.0))
 
 
 # --- Permutation test ---

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from bench.comparison.against_baseline import against, candidates, find
+from bench.comparison.paired import pair_scores
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.comparison_table import shown
 from bench.reported import prior_sd
@@ -402,6 +403,18 @@ def test_the_part_of_a_printed_gain_that_comes_back():
     claim = row_of(against(suite(*runs, scored("is-cse", 9, None)), "simcse")[1], table="Table 1")
     assert claim[names].isna().all()
     assert claim["claimed"] == found["claimed"]
+
+
+def test_a_part_needs_three_pairs():
+    runs = [scored("is-cse", seed, 77.0) for seed in range(2)]
+    runs += [scored("simcse", seed, 75.0) for seed in range(2)]
+    frame, claims = against(suite(*runs), "simcse")
+    assert row_of(claims, table="Table 1")[["part", "part_low", "part_high"]].isna().all()
+    assert shown(frame, claims).iloc[-1]["Part"] == "–"
+    # Untrained methods need no seeds.
+    apart = pair_scores({None: 77.0}, {None: 75.0}).part_of(4.0)
+    assert apart[0] == 0.5
+    assert np.isnan(apart[1:]).all()
 
 
 def test_candidates_are_the_plan_in_its_order():

@@ -31,7 +31,7 @@ def test_shown_texts():
         "Backbone": BASE, "Task": "Avg", "n": "3", "A": "77.00 ± 1.00", "B": "75.00 ± 0.00",
         "A - B": "+2.00 ± 2.48", "P(A > B)": "1.00 [0.44, 1.00]", "p, signs": "0.250",
         "p, Holm": "0.074", "Verdict": "? undecided: about 4 seeds would decide",
-        "A, print": "78.30", "B, print": "76.25", "A - B, print": "+2.05 (4 seeds)",
+        "A, print": "78.30", "B, print": "76.25", "A - B, print": "+2.05 (4 needed)",
         "Part": "0.98 [-0.24, 2.19]",
         "Source": "is-cse, Table 1",
     }  # fmt: skip

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.textpath import TextPath
 from PIL import Image
+from scipy import stats
 
 from bench.comparison.against_baseline import against
 from bench.comparison.reproduction import cells, leaderboard
@@ -21,6 +22,7 @@ from bench.report.figures import figure_stems, render_figures
 from bench.report.figures.compared import board_figure, comparison
 from bench.report.figures.rows import NAME_SIZE, core
 from bench.report.figures.style import STYLE
+from bench.reported import prior_sd
 from bench.results.suite_results import SuiteResults, read_suite
 from tests.report.test_drawn import covered
 from tests.support.synthetic_suite import seeds, write_suite
@@ -61,9 +63,44 @@ def test_seeds_stand_around_the_printed_stroke(suite):
     assert len(texts) == len(names)
     assert texts[names.index("BERT (first-last avg)")] == "↓ lower"  # 56.80 is printed
     assert texts[names.index("CT-BERT")] == "– not run"
-    shown = [line.get_xdata() for line in panel.get_lines() if line.get_marker() == "None"]
-    row = table.query("method == 'SimCSE' and backbone == 'bert-base-uncased'").iloc[0]
-    assert [list(ends) for ends in shown] == [[76.0 - row["half_width"], 76.0 + row["half_width"]]]
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "verdict", "widths"),
+    [
+        (76.25, 0.2, "reproduced", {"mean_half_width": 2.4}),
+        (75.5, 1.0, "inconclusive", {"mean_half_width": 2.4}),
+        (74.7, 0.8, "consistent", {"mean_half_width": 2.4, "half_width": 0.9}),
+        (70.0, 0.8, "lower", {"mean_half_width": 2.4, "half_width": 0.9}),
+    ],
+)
+def test_bars_are_the_intervals_of_the_verdict(mean, spread, verdict, widths, tmp_path):
+    rows = [dict.fromkeys(STS_TASKS, mean + spread * step) for step in (-1, 0, 1) * 4]
+    own = read_suite(write_suite(tmp_path, seeds("simcse", rows)))
+    table = figure_stems(cells(own))["sscl_table-7"]
+    (row,) = table.query("method == 'SimCSE' and n > 0").to_dict("records")
+    assert row["verdict"] == verdict
+    quantile = stats.t.ppf(0.95 if verdict == "reproduced" else 0.975, 11 + 5)
+    prior = prior_sd("bert-base-uncased", "Avg")
+    sd = max(row["sd"], ((5 * prior**2 + 11 * row["sd"] ** 2) / 16) ** 0.5)
+    assert row["mean_half_width"] == pytest.approx(quantile * sd / 12**0.5)
+    with matplotlib.rc_context(STYLE):
+        figure = comparison(own, table)
+    (panel,) = figure.axes
+    bars = [line for line in panel.get_lines() if line.get_marker() == "None"]
+    found = {line.get_linewidth(): list(line.get_xdata()) for line in bars}
+    ends = {
+        width: pytest.approx([mean - row[name], mean + row[name]]) for name, width in widths.items()
+    }
+    assert found == ends
+    bands = [c.get_datalim(panel.transData) for c in panel.collections if not c.get_linewidth()[0]]
+    assert [(box.x0, box.x1) for box in bands] == [pytest.approx((75.25, 77.25))]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert ("95 % of single runs of ours" in texts) == ("half_width" in widths)
+    assert {"printed ± tolerance", "our mean: 90 % interval if =, else 95 %"} <= set(texts)
+    notes = " ".join(text.get_text() for text in figure.texts)
+    assert ("? 8: 8 seeds" in notes) == (verdict == "inconclusive")
+    assert ("one run of ours in 12" in notes) == (verdict == "consistent")
 
 
 def test_not_comparable_is_hollow_and_named(tmp_path):
@@ -80,6 +117,37 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
     assert {line.get_markerfacecolor() for line in drawn if len(line.get_xdata())} == {"none"}
     assert "≠ not comparable" in [text.get_text() for text in panel.texts]
     assert any("with no paper" in text.get_text() for text in figure.texts)
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["printed", "ours, official settings", "open: not comparable with print"]
+
+
+def test_both_settings_are_full_where_they_are_comparable(suite):
+    with matplotlib.rc_context(STYLE):
+        figure = comparison(
+            read_suite(suite), figure_stems(cells(read_suite(suite)))["sscl_table-7"]
+        )
+    drawn = [line for line in figure.axes[0].get_lines() if line.get_marker() in ("o", "s")]
+    assert {line.get_marker() for line in drawn} == {"o", "s"}
+    assert "none" not in {line.get_markerfacecolor() for line in drawn}
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "ours, paper settings" in texts
+    assert not [text for text in texts if "open" in text]
+
+
+def test_a_row_may_be_undecided_although_its_interval_excludes_zero(tmp_path):
+    """Two gains whose p is between 0.025 and 0.05: Holm's correction doubles it."""
+    gains = [dict.fromkeys(STS_TASKS, 75.0 + gain) for gain in (0.5, 1.0, 1.5)]
+    runs = [*seeds("sscl", gains), *seeds("is-cse", gains), *seeds("simcse", [ROWS[0]] * 3)]
+    suite = read_suite(write_suite(tmp_path, runs))
+    frame, claims = _averages(suite, "simcse")
+    frame = frame.assign(half_width=0.9)
+    assert set(frame["verdict"]) == {"undecided"}
+    with matplotlib.rc_context(STYLE):
+        figure = versus_figure(suite, frame, claims)
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "mean, 95 % interval before Holm's correction" in texts
+    notes = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+    assert "may be undecided although its interval excludes 0" in notes
 
 
 def test_leaderboard_draws_every_seed(suite):

@@ -181,7 +181,7 @@ def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
             text += f" {fmean(cell.ours):.2f} ± {stdev(cell.ours):.2f}"
         elif cell.ours:
             text += f" {cell.ours[0]:.2f}"
-        expected.append((cell.verdict, f"{text} {VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}"))
+        expected.append((cell.verdict, f"{text} {cell.mark} {cell.verdict}"))
     found = outline.cells()
     assert [(found[i][0]["data-verdict"], found[i][1]) for i in sorted(found)] == expected
     kinds = {verdict for verdict, _ in expected}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,13 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.comparison.against_baseline import against
+from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
 from bench.report.formats import html, latex, markdown, score_text, slug
+from bench.report.order_table import summaries
 from bench.report.page import render_page
 from bench.report.tables import (
     captioned,
+    legend,
+    marked,
     notes,
     origin,
     printed_tables,
@@ -124,11 +129,16 @@ def test_lines_of_a_printed_row(all_cells):
     # 0.6325
     assert lines[1][:3] == ["", "", "ours, official, n = 5"]
     # 0.45 + t(0.95, 9) * 0.75 / sqrt(5) is 1.07
-    assert lines[1][-2] == "75.80 ± 0.63 ?"
+    assert lines[1][-2] == "75.80 ± 0.63 ? 7"
     assert lines[1][-1].startswith("? inconclusive: our mean ±0.77, tolerance 1.00; 7 seeds ")
     assert lines[1][3] == "75.80 ± 0.63 ↑"  # 68.40 is printed for STS12
-    assert lines[2][2:4] == ["ours, paper, n = 2", "75.20 ± 0.28 ?"]
-    assert lines[2][-2:] == ["75.20 ± 0.28 ?", "? inconclusive"]
+    assert lines[1][5] == "75.80 ± 0.63 ? 9"  # a single task says how many seeds decide, too
+    assert lines[2][2:4] == ["ours, paper, n = 2", "75.20 ± 0.28 ? 3"]
+    assert lines[2][-2:] == ["75.20 ± 0.28 ? 156", "? inconclusive"]
+    assert (
+        "(? 8: 8 seeds decide if mean and spread stay as they are, but at least 3; more"
+        in legend(table)
+    )
     assert lines[3][2] == "printed"
     assert lines[3][-1] == "– not run: no scores in this suite"
 
@@ -220,10 +230,14 @@ def test_differences_and_steps_in_print(tmp_path):
     lines = shown_table(gains).to_numpy().tolist()
     place = next(i for i, line in enumerate(lines) if line[1] == "SSCL-SimCSE minus SimCSE test")
     assert lines[place][2:4] == ["printed", "1.65"]
-    assert lines[place + 1][2:4] == ["ours, official, n = 2", "0.50 ± 0.71 ?"]
-    assert "differences of Spearman x 100, ours paired by seed" in captioned(suite, gains)
+    assert lines[place + 1][2] == "ours, official, n = 2"
+    assert re.fullmatch(r"0\.50 ± 0\.71 \? \d+", lines[place + 1][3])
+    caption = captioned(suite, gains)
+    assert "differences of Spearman x 100 and Spearman x 100, printed and measured (mean" in caption
+    assert "Our differences are between runs with the same seed." in caption
     step = tables["sscl_figure-6-text"]
-    assert [line[3] for line in shown_table(step).to_numpy().tolist()] == ["1500", "1375 ± 177 ?"]
+    printed, ours = (line[3] for line in shown_table(step).to_numpy().tolist())
+    assert (printed, ours.split(" ?")[0]) == ("1500", "1375 ± 177")
     assert "the training step with the best dev score" in captioned(suite, step)
     assert all(captioned(suite, table) for table in tables.values())  # every metric has a name
 
@@ -266,6 +280,41 @@ def test_the_verdict_is_of_the_cell_that_the_heading_names(all_cells):
     shown = shown_table(table)
     assert shown.columns[-1] == "Verdict (Avg)"
     assert shown.iloc[1, -1] == "= reproduced"
+
+
+def test_a_consistent_number_says_how_many_runs_reach_print_everywhere(tmp_path):
+    """Print is 2.25 above our mean."""
+    rows = [dict.fromkeys(STS_TASKS, 74.0 + step) for step in (-2, -1, 0, 1, 2) * 2]
+    runs = [*seeds("simcse", rows), *seeds("simcse", rows, setting="paper")]
+    suite = read_suite(write_suite(tmp_path, runs))
+    all_cells = cells(suite)
+    table = all_cells.query("source == 'is-cse' and table == 'Table 1'")
+    (row,) = table.query("run == 'simcse@official' and task == 'Avg' and n > 0").itertuples()
+    k = round(2 / row.p)
+    assert (row.verdict, row.mark, row.other_mark) == ("consistent", f"≈ 1/{k}", f"≈ 1/{k}")
+    assert f"one run of ours in {k} scores" in row.reason
+    text = f"74.00 ± 1.49 ≈ 1/{k}"
+    shown = shown_table(table)
+    assert list(shown["Avg"]).count(text) == 2  # both settings
+    assert "(≈ 1/12: one in 12 reaches it)" in legend(table)
+    assert f"74.00 $\\pm$ 1.49 $\\approx$ 1/{k}" in latex(shown, "", "x")
+    averages = summaries(suite, orders(suite, all_cells), all_cells)[-1]
+    assert f"≈ 1/{k} consistent" in set(averages.shown["Verdict"])
+    assert "≈ 1/12: one in 12 reaches it" in averages.caption
+
+
+def test_our_best_is_bold_from_three_seeds_on(tmp_path):
+    """Two seeds of SimCSE are above three of IS-CSE."""
+    runs = seeds("simcse", [dict.fromkeys(STS_TASKS, value) for value in (76.0, 77.0)])
+    runs += seeds("is-cse", [dict.fromkeys(STS_TASKS, value) for value in (74.0, 75.0, 76.0)])
+    for number, best in ((2, 0), (3, 1)):
+        if number == 3:
+            runs += [{"method": "simcse", "seed": 2, "scores": dict.fromkeys(STS_TASKS, 76.0)}]
+        all_cells = cells(read_suite(write_suite(tmp_path / str(number), runs)))
+        table = marked(all_cells.query("source == 'is-cse' and table == 'Table 1'"))
+        bold = table.query("best_ours and task == 'Avg'")
+        assert list(bold["run"]) == ["simcse@official"] * best
+    assert "our best, unless it has fewer than 3 seeds" in legend(table)
 
 
 @pytest.mark.parametrize(

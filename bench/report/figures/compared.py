@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import AVERAGED
 from bench.report.figures import style
 from bench.report.figures.labels import with_stand_ins
@@ -25,16 +25,39 @@ SCALES = {
     "accuracy": "average accuracy (%)",
 }  # axis labels of printed tables
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
+# The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
+TOLERANCE = {"color": "#DCDCDC", "lw": 0}
+OUR_MEAN, ONE_RUN = {"lw": 2.4, "alpha": 0.5}, {"lw": 0.9}
+MEAN_KEY = "our mean: 90 % interval if =, else 95 %"
+RUN_KEY = "95 % of single runs of ours"
+HOLLOW: style.Look = {"mfc": "none"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2}
 
 
-def _sides(row: Any) -> list[tuple[tuple[float, ...], style.Look, float]]:
-    """The scores of both settings of a row, each with its look and its distance from the middle."""
+class _Side(NamedTuple):
+    """The scores of one setting of a row."""
+
+    values: tuple[float, ...]
+    look: style.Look
+    hollow: bool
+    distance: float  # from the middle of the row
+
+
+def _sides(row: Any) -> list[_Side]:
+    """Both settings of a row, as far as they have scores."""
     setting, shift = row.run.partition("@")[2], 0.18 if row.other else 0.0
-    sides = ((row.ours, setting, -shift), (row.other, row.other_setting, shift))
+    sides = (
+        (row.ours, setting, row.verdict, -shift),
+        (row.other, row.other_setting, row.other_verdict, shift),
+    )
     return [
-        (values, style.UNTRAINED if row.deterministic else _look(which), distance)
-        for values, which, distance in sides
+        _Side(
+            values,
+            style.UNTRAINED if row.deterministic else _look(which),
+            verdict == "not comparable",
+            distance,
+        )
+        for values, which, verdict, distance in sides
         if values
     ]
 
@@ -50,6 +73,14 @@ def _keys(texts: str, drawn: Sequence[style.Look]) -> list[Artist]:
     return [style.key(text, look) for text, look in keys if look in drawn]
 
 
+def _intervals(row: Any) -> list[tuple[float, style.Look]]:
+    """Half widths of the intervals that the verdict uses: of the mean, and of one run where the
+    mean is outside the tolerance."""
+    if pd.isna(row.half_width):
+        return []
+    return [(row.mean_half_width, OUR_MEAN), *[(row.half_width, ONE_RUN)] * (row.within is False)]
+
+
 def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
     """One backbone: printed values as strokes, our seeds as marks beside them, the verdict at the
     right."""
@@ -57,17 +88,33 @@ def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
     style.heading(panel, with_stand_ins(backbone, table.loc[scored, "measured_on"]))
     for y, row in enumerate(table.itertuples()):
         panel.plot(row.printed, y, **style.PRINTED, zorder=2)
-        hollow = {"mfc": "none"} if row.verdict == "not comparable" else {}
-        for values, look, distance in _sides(row):
-            panel.plot(values, [y + distance] * len(values), **look | hollow, zorder=3)
-        if pd.notna(row.half_width):
-            ends = (row.mean - row.half_width, row.mean + row.half_width)
-            _, look, distance = _sides(row)[0]
-            panel.plot(ends, [y + distance] * 2, color=look["color"], lw=0.9, zorder=1)
+        if pd.notna(row.tolerance):
+            band = (row.printed - row.tolerance, row.printed + row.tolerance)
+            panel.fill_between(band, y - 0.3, y + 0.3, **TOLERANCE, zorder=0.5)
+        for values, look, hollow, distance in _sides(row):
+            marks = look | HOLLOW if hollow else look
+            panel.plot(values, [y + distance] * len(values), **marks, zorder=3)
+        for half_width, look in _intervals(row):
+            ends = (row.mean - half_width, row.mean + half_width)
+            first = _sides(row)[0]
+            own = look | {"color": first.look["color"]}
+            panel.plot(ends, [y + first.distance] * 2, **own, zorder=1)
         strong = row.verdict in ("lower", "higher")
         color = style.ORANGE if strong else style.GREY if row.verdict == "not run" else style.INK
-        text = f"{VERDICT_SYMBOLS[row.verdict]} {row.verdict}"
+        text = f"{row.mark} {row.verdict}"
         aside(panel, y, text, color=color, bold=strong)
+
+
+def _note(table: pd.DataFrame) -> str:
+    """What the numbers of the verdicts mean, and why a line may not tell the verdict."""
+    kinds = {
+        "inconclusive": "? 8: 8 seeds decide if mean and spread stay as they are.",
+        "consistent": "≈ 1/12: one run of ours in 12 reaches print.",
+    }
+    parts = [text for kind, text in kinds.items() if kind in set(table["verdict"])]
+    if any(within is False for within in table["within"]):
+        parts.append("↓ and ↑ hold after Holm's correction over the averages of the paper.")
+    return " ".join(parts)
 
 
 def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
@@ -75,12 +122,20 @@ def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
     source, name, metric = table.iloc[0][["source", "table", "metric"]]
     title = f"{SOURCES[source].partition(' (')[0]}, {name}: printed and measured"
     rows = list(table.itertuples())
-    drawn = [look for row in rows for _, look, _ in _sides(row)]
-    handles = [style.key("printed", style.PRINTED), *_keys("ours, {} settings", drawn)]
-    if table["half_width"].notna().any():
-        handles.append(style.key("95 % prediction interval", color=style.GREY, lw=0.9))
+    sides = [side for row in rows for side in _sides(row)]
+    handles: list[Artist] = [style.key("printed", style.PRINTED)]
+    if table["tolerance"].notna().any():
+        handles.append(Patch(**TOLERANCE, label="printed ± tolerance"))
+    handles += _keys("ours, {} settings", [side.look for side in sides])
+    if any(side.hollow for side in sides):
+        open_mark = {"color": style.INK, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": ""}
+        handles.append(style.key("open: not comparable with print", open_mark | HOLLOW))
+    drawn = [look for row in rows for _, look in _intervals(row)]
+    for text, look in ((MEAN_KEY, OUR_MEAN), (RUN_KEY, ONE_RUN)):
+        if look in drawn:
+            handles.append(style.key(text, look, color=style.BLUE))
     names = [row_name(row.method, row.variant) for row in rows]
-    note = suite.remark_on(table["measured_on"])
+    note = " ".join(filter(None, [suite.remark_on(table["measured_on"]), _note(table)]))
     figure, drawn_panels = panels(table, names, title, note, handles, SCALES[metric])
     for panel in drawn_panels:
         _compared(*panel)

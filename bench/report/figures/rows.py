@@ -4,6 +4,7 @@ all share."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 from bench.report.figures.style import (
     GREY,
     INK,
+    KEYS,
     LINE,
     NOTE_WIDTH,
     PALE,
@@ -24,6 +26,7 @@ from bench.report.figures.style import (
     WIDTH,
     frame,
     heading,
+    key_columns,
     wrapped,
 )
 
@@ -66,7 +69,8 @@ def panels(
     lines = pd.Series([wrapped(name, NAME_WIDTH) for name in names], index=table.index)
     row = max([ROW, *(NAME * (text.count("\n") + 1) + SPACE for text in lines)])
     parts = dict(list(table.groupby("backbone", sort=False)))
-    above = TOP + title.count("\n") * TITLE
+    keys = key_columns(handles)
+    above = TOP + title.count("\n") * TITLE + KEYS * (ceil(len(handles) / max(keys, 1)) - 1)
     height = above + BOTTOM + note.count("\n") * LINE
     height += sum(len(part) * row + PANEL for part in parts.values())
     figure = Figure(figsize=(WIDTH, height))
@@ -92,7 +96,7 @@ def panels(
         last.tick_params(axis="x", labelbottom=True)
         last.locator_params(axis="x", nbins=8)
         last.set_xlabel(scale)
-    frame(figure, title, note, handles, len(handles))
+    frame(figure, title, note, handles, keys)
     return figure, [(axis, *part) for axis, part in zip(axes, parts.items(), strict=True)]
 
 

@@ -47,7 +47,7 @@ NOTE_WIDTH, TITLE_WIDTH = 120, 86  # letters per line
 Look = dict[str, Any]
 PRINTED: Look = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
 OFFICIAL: Look = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
-PAPER: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "mfc": "none"}
+PAPER: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "alpha": 0.8}
 UNTRAINED: Look = {"color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": ""}
 # Line styles and markers of series.
 LINES: list[Look] = [
@@ -130,7 +130,7 @@ def grid(
     """
     columns = columns or count
     title, note = wrapped(title, TITLE_WIDTH), wrapped(note, NOTE_WIDTH)
-    keys = _key_columns([len(str(handle.get_label())) for handle in handles])
+    keys = key_columns(handles)
     top = 0.15 + TITLE * (title.count("\n") + 1) + KEYS * ceil(len(handles) / max(keys, 1))
     bottom = 0.12 + (note.count("\n") + 1 if note else 0) * LINE
     whole = top + ceil(count / columns) * (above + height + below) + bottom
@@ -149,9 +149,9 @@ def grid(
     return figure, axes
 
 
-def _key_columns(lengths: Sequence[int]) -> int:
-    """The largest number of legend columns that fit, given the lengths of the labels; matplotlib
-    fills by column."""
+def key_columns(handles: Sequence[Artist]) -> int:
+    """The largest number of legend columns that fit; matplotlib fills by column."""
+    lengths = [len(str(handle.get_label())) for handle in handles]
     for columns in range(len(lengths), 1, -1):
         longest = [max(part) for part in np.array_split(lengths, columns)]
         if sum(KEY + LETTER * length for length in longest) < WIDTH - 0.2:
