@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SMOKE_REFERENCE := results/reference/smoke.json
 SEEDS ?= 8
 # Those of docs/portability.md that the reference has.
-ARITHMETICS := plain oldest torch-avx2 two-threads
+ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
 .PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick gpu-smoke gpu-bench kill-test slurm wiki-mini extras lock toy-backbones clean
 

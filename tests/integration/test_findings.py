@@ -28,6 +28,7 @@ from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL
 from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import score_text
+from bench.registry.methods import method_class
 from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd
 from bench.reported.audit import findings
 from bench.results.suite_results import read_suite
@@ -507,6 +508,11 @@ def wiki_mini() -> list[str]:
     for method, baseline in others:
         (pair,) = averages(baseline, [method]).to_dict("records")
         said.append(f"{pair['difference']:+.2f} ± {pair['half_width']:.2f}, {pair['verdict']}")
+    parts = chain(*(run.plan["identity"]["parts"] for run in suite.runs))
+    classes = {method_class(name): version for name, version, _ in parts}
+    earlier = sorted(cls.title for cls, version in classes.items() if version != cls.version)
+    if earlier:
+        said.append(f"{', '.join(earlier[:-1])} and {earlier[-1]} were measured with an earlier")
     recipe = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
     return [*said, f"{recipe['sentences'] // recipe['batch_size']} steps"]
 
