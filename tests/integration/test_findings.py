@@ -27,8 +27,8 @@ from bench.comparison.paired import seeds_to_show
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL
 from bench.datasets.tasks import STS_TASKS
-from bench.report.formats import score_text
 from bench.registry.methods import method_class
+from bench.report.formats import score_text
 from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd
 from bench.reported.audit import findings
 from bench.results.suite_results import read_suite
