@@ -156,7 +156,6 @@ def check_plan(content: Any, keys: tuple[str, ...], entry_keys: tuple[str, ...])
             raise ValueError(f"'{name}' is not the id of a run")
         if count > 1:
             raise ValueError(f"the run '{name}' is in it twice")
-    _check_seeds(content["runs"])
     return content
 
 
@@ -191,7 +190,9 @@ def read_plan(path: Path) -> Plan:
         )
     content = read_json(path)
     with report_damage(path, "a plan", remedy):
-        return check_plan(content, ("suite",), ("label", "backbone"))
+        plan = check_plan(content, ("suite",), ("label", "backbone"))
+        _check_seeds(plan["runs"])
+    return plan
 
 
 def analyses_damage(path: Path) -> AbstractContextManager[None]:
