@@ -19,7 +19,7 @@ from bench.export.folders import PROBES
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
-from bench.models.poolers import POOLER_NAMES
+from bench.models.poolers import POOLER_NAMES, POSITIONS
 from bench.models.sentence_transformers import Normalised, Prompted
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths
@@ -86,7 +86,9 @@ def encoder(name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path) -
     return mapped(transformer(tiny_bert, "avg"), name)
 
 
-NAMES = [f"bert {pooler}" for pooler in POOLER_NAMES] + ["roberta avg", "roberta avg_first_last"]
+# A mean over a fixed number of positions is refused, below.
+NAMES = [f"bert {pooler}" for pooler in POOLER_NAMES if pooler not in POSITIONS]
+NAMES += ["roberta avg", "roberta avg_first_last"]
 NAMES += ["affine", "tanh", "normalised, affine", "whitened"]
 SLOW = pytest.mark.slow  # a second or two each
 
