@@ -314,8 +314,7 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
 def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return the cosine and the gold score of every test pair."""
     pairs = material.test
-    sentences = pairs.first + pairs.second
-    vectors = material.vectors(encoder, sentences, f"{TASK} test", task=True)
+    vectors = material.vectors(encoder, pairs.first + pairs.second, f"{TASK} test", task=True)
     cosine = sts.cosine(*np.split(vectors, 2))
     return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": cosine.tolist()}
 
@@ -360,8 +359,8 @@ def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
     pairs = material.test
     texts = list(dict.fromkeys(pairs.first + pairs.second))
     vectors = material.vectors(encoder, texts, f"{TASK} test", task=True)
-    parts = range(NEAREST_QUERIES)
-    queries = [pairs.first[len(pairs.first) * part // NEAREST_QUERIES] for part in parts]
+    count = len(pairs.first)
+    queries = [pairs.first[count * part // NEAREST_QUERIES] for part in range(NEAREST_QUERIES)]
     return {
         "queries": [
             {"sentence": text, "found": _closest(texts, vectors, texts.index(text), NEAREST)}
