@@ -81,7 +81,8 @@ _LATER = (
 SCHEDULES = ("linear", "constant", "slanted")
 # Poolers with a training head: the first token through a new layer, through the checkpoint's own
 # pooler, or through both (docs/methods.md#vectors).
-HEADED = ("cls_mlp", "cls_pooler", "cls_pooler_mlp")
+WITH_POOLER = ("cls_pooler", "cls_pooler_mlp")
+HEADED = ("cls_mlp", *WITH_POOLER)
 
 RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
 _RECIPE_CHOICES = {

@@ -30,7 +30,7 @@ from bench.models.transformer import (
 )
 from bench.registry.backbones import NO_BACKBONE
 from bench.runs import paths
-from bench.runs.recipe import HEADED
+from bench.runs.recipe import HEADED, WITH_POOLER
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
@@ -161,7 +161,7 @@ class RunContext:
         if recipe.pooler not in HEADED:
             return nn.Identity()
         layers: list[nn.Module] = []
-        if recipe.pooler != "cls_mlp":
+        if recipe.pooler in WITH_POOLER:
             # Where the checkpoint stores no pooler (RoBERTa), its weights are random.
             pooler = Head(width, self.seed, name="pooler")
             if stored := stored_pooler(self._folder):
@@ -183,7 +183,7 @@ class RunContext:
         return [self.backbone, self.training_head] if transformer else []
 
     def start_from(self, model: str) -> None:
-        headed = self.run.recipe.pooler in ("cls_pooler", "cls_pooler_mlp")
+        headed = self.run.recipe.pooler in WITH_POOLER
         source: Any = self.load_encoder(model, "cls" if headed else "cls_before_pooler")
         pooler, source.model.pooler = source.model.pooler, None
         try:

@@ -17,7 +17,7 @@ from bench.report.figures.labels import with_stand_ins
 from bench.report.figures.rows import aside, panels, zoom
 from bench.report.formats import score_text
 from bench.report.tables import printed_tables, row_name
-from bench.reported import SOURCES
+from bench.reported import paper_name
 from bench.results.suite_results import SuiteResults
 
 SCALES = {
@@ -120,7 +120,7 @@ def _note(table: pd.DataFrame) -> str:
 def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
     """The averages of one printed table (rows of `cells`), a panel per backbone."""
     source, name, metric = table.iloc[0][["source", "table", "metric"]]
-    title = f"{SOURCES[source].partition(' (')[0]}, {name}: printed and measured"
+    title = f"{paper_name(source)}, {name}: printed and measured"
     rows = list(table.itertuples())
     sides = [side for row in rows for side in _sides(row)]
     handles: list[Artist] = [style.key("printed", style.PRINTED)]
