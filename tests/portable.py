@@ -39,7 +39,6 @@ from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from bench.utils.progress import Progress
-from tests import tolerances
 
 # Each by what it sets. On other processors than x86-64 the variables change nothing.
 THREADS = "OMP_NUM_THREADS"
@@ -85,13 +84,11 @@ def threads_of(name: str) -> int:
 
 
 def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, Any]:
-    """Run the fast tests: how many passed, which failed, the largest part of a tolerance used."""
+    """Run the fast tests: how many passed, and which failed."""
     folder.mkdir(parents=True, exist_ok=True)
-    report, used = folder / "tests.xml", folder / "tolerances.jsonl"
-    used.unlink(missing_ok=True)
+    report = folder / "tests.xml"
     words = ["-m", "not slow and not reported", "-n", str(CORES), "--dist", "worksteal"]
     words += ["--benchmark-disable", "-q", f"--junitxml={report}"]
-    words += ["-p", "tests.tolerances", "--tolerances", str(used)]
     with open(folder / "tests.log", "w") as log:
         command = [sys.executable, "-m", "pytest", *words, *chosen]
         subprocess.run(command, cwd=ROOT, env=environment(name), stdout=log, stderr=log)
@@ -102,10 +99,7 @@ def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, 
         for case, mark in zip(cases, marks, strict=True)
         if mark - {"skipped"}
     ]
-    found: dict[str, Any] = {"passed": marks.count(set()), "failed": failed}
-    if used.is_file():
-        found["nearest"] = tolerances.used([str(used)])[0]["ratio"]
-    return found
+    return {"passed": marks.count(set()), "failed": failed}
 
 
 def plan_of(name: str) -> dict[str, Any]:
@@ -174,7 +168,7 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
     """What each arithmetic gave, as Markdown; how many tests failed and scores were outside."""
     scored = {name: cells_of(folder) for name, folder in suites.items()}
     known, faults = read_json(REFERENCE), 0
-    columns = "arithmetic|set by|torch|tests passed|failed|nearest|scores|outside"
+    columns = "arithmetic|set by|torch|tests passed|failed|scores|outside"
     lines = head(*columns.split("|"))
     for name, settings in ARITHMETICS.items():
         if name not in tests and name not in suites:
@@ -186,11 +180,10 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
             places = list(judged(cells, known, REFERENCE))
             outside = sum(not low <= value <= high for *_, value, low, high in places)
             numbers, faults = [str(len(places)), str(outside)], faults + outside
-        nearest = f"{found['nearest']:.2g}" if "nearest" in found else ""
         by = " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing"
         failed = len(found["failed"]) if found else ""
         passed = found.get("passed", "")
-        lines.append(row([name, by, capability, passed, failed, nearest, *numbers]))
+        lines.append(row([name, by, capability, passed, failed, *numbers]))
     failures = [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]
     if failures:
         lines, faults = [*lines, "", "Failed:", "", *failures], faults + len(failures)
